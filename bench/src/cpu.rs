@@ -35,7 +35,7 @@ impl CpuMeter {
     /// What was spent since the processes began.
     pub(crate) fn read(self) -> Result<Spent, Failure> {
         let own = clock_gettime(ClockId::ProcessCPUTime);
-        let own = Duration::try_from(own).map_err(|_| "the CPU clock went below zero")?;
+        let own = Duration::try_from(own).map_err(|_| "the CPU clock is below zero")?;
         let server = match self.server {
             Some(pid) => ticks(&std::fs::read_to_string(format!("/proc/{pid}/stat"))?)?,
             None => Duration::ZERO,

@@ -31,7 +31,7 @@ It takes --binary, --storage and --connections.
 scheduler measures how many pods the scheduler places in a second, without a server.
 
 workload starts k3 with controllers and the scheduler, and measures how fast and at what cost Deployments become pods on
-nodes, are rolled over and are gone, and namespaces are deleted; then, what controllers and scheduler weigh with 10,000
+nodes, are updated and deleted, and namespaces are deleted; then, what controllers and scheduler weigh with 10,000
 pods beyond the API server. It takes --binary and --storage.
 
 scale starts k3 with 5,000 simulated nodes, lets Deployments make 150,000 pods on them, and measures what clients wait for
@@ -42,14 +42,14 @@ to start a pod, to start 100 at once, at rest with 50 pods, and whether pods not
 takes --binary and --storage.
 
   --runtime LIST      which runtimes, of docker,podman,containerd; docker and containerd by default
-  --part LIST         which figures, of start,rate,idle,crash; all by default
+  --part LIST         which measurements, of start,rate,idle,crash; all by default
 
 queue measures how many keys go through a work queue, and through a controller that does nothing.
 
 All take
 
-  --quick             a fraction of the time and of the objects: rough figures
-  --dir FOLDER        where the data goes, on the disk to measure; by default beside the program
+  --quick             a fraction of the time and of the objects: rough results
+  --dir DIRECTORY        where data is written, on the disk to measure; by default beside the program
   --json FILE         where the results go; bench/results/<benchmark>.json by default
   --help              this text";
 
@@ -132,7 +132,7 @@ pub(crate) struct SyncOptions {
 
 /// What is wrong with the command line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mistake(String);
+pub(crate) struct UsageError(String);
 
 /// What all benchmarks take.
 struct Common {
@@ -148,7 +148,7 @@ enum Whose {
 }
 
 /// Reads the command line, without the program's name.
-pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, Mistake> {
+pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, UsageError> {
     let mut args = args.into_iter();
     match args.next().as_deref() {
         Some("api") => parse_api(args, Command::Api),
@@ -164,16 +164,16 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, M
         Some("storage") => parse_storage(args),
         Some("weigh") => parse_weigh(&args.collect::<Vec<_>>()),
         Some("--help" | "-h") => Ok(Command::Help),
-        Some(other) => Err(Mistake(format!("there is no benchmark `{other}`"))),
-        None => Err(Mistake("which benchmark?".to_owned())),
+        Some(other) => Err(UsageError(format!("there is no benchmark `{other}`"))),
+        None => Err(UsageError("which benchmark?".to_owned())),
     }
 }
 
-/// Reads flags: those that all take, and what `own` says are its. `None` if somebody wants help.
+/// Reads flags: those that all take, and those that `own` knows. `None` if help is asked for.
 fn parse_flags(
     mut args: impl Iterator<Item = String>,
-    mut own: impl FnMut(&str, &mut dyn FnMut() -> Result<String, Mistake>) -> Result<Whose, Mistake>,
-) -> Result<Option<Common>, Mistake> {
+    mut own: impl FnMut(&str, &mut dyn FnMut() -> Result<String, UsageError>) -> Result<Whose, UsageError>,
+) -> Result<Option<Common>, UsageError> {
     let mut common = Common {
         effort: Effort::Full,
         dir: None,
@@ -182,7 +182,7 @@ fn parse_flags(
     while let Some(flag) = args.next() {
         let mut value = || {
             args.next()
-                .ok_or_else(|| Mistake(format!("{flag} needs a value")))
+                .ok_or_else(|| UsageError(format!("{flag} needs a value")))
         };
         match flag.as_str() {
             "--quick" => common.effort = Effort::Quick,
@@ -191,7 +191,7 @@ fn parse_flags(
             "--help" | "-h" => return Ok(None),
             other => match own(other, &mut value)? {
                 Whose::Own => {}
-                Whose::Nobodys => return Err(Mistake(format!("there is no flag `{other}`"))),
+                Whose::Nobodys => return Err(UsageError(format!("there is no flag `{other}`"))),
             },
         }
     }
@@ -201,8 +201,10 @@ fn parse_flags(
 fn parse_api(
     args: impl Iterator<Item = String>,
     command: fn(ApiOptions) -> Command,
-) -> Result<Command, Mistake> {
-    let (mut storage, mut connections, mut binary) = (Backend::File, 16, None);
+) -> Result<Command, UsageError> {
+    let mut storage = Backend::File;
+    let mut connections = 16;
+    let mut binary = None;
     let common = parse_flags(args, |flag, value| {
         match flag {
             "--storage" => storage = parse_storage_of_server(&value()?)?,
@@ -225,14 +227,14 @@ fn parse_api(
     }))
 }
 
-fn parse_node(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
+fn parse_node(mut args: impl Iterator<Item = String>) -> Result<Command, UsageError> {
     let mut runtimes = vec![RuntimeName::Docker, RuntimeName::Containerd];
     let mut parts = NodePart::ALL.to_vec();
     let mut rest = Vec::new();
     while let Some(flag) = args.next() {
         let mut list = || {
             args.next()
-                .ok_or_else(|| Mistake(format!("{flag} needs a value")))
+                .ok_or_else(|| UsageError(format!("{flag} needs a value")))
         };
         match flag.as_str() {
             "--runtime" => runtimes = list()?.split(',').map(parse_runtime).collect::<Result<_, _>>()?,
@@ -247,19 +249,21 @@ fn parse_node(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake
     Ok(node)
 }
 
-fn parse_storage_of_server(name: &str) -> Result<Backend, Mistake> {
+fn parse_storage_of_server(name: &str) -> Result<Backend, UsageError> {
     match parse_backend(name)? {
         backend @ (Backend::Memory | Backend::File) => Ok(backend),
-        Backend::Etcd | Backend::Mysql => Err(Mistake(format!("--storage is memory or file, not `{name}`"))),
+        Backend::Etcd | Backend::Mysql => {
+            Err(UsageError(format!("--storage is memory or file, not `{name}`")))
+        }
     }
 }
 
-fn parse_connections(number: &str) -> Result<usize, Mistake> {
+fn parse_connections(number: &str) -> Result<usize, UsageError> {
     let parsed = number.parse().ok().filter(|count| CONNECTIONS.contains(count));
-    parsed.ok_or_else(|| Mistake(format!("--connections is a number from 1 to 256, not `{number}`")))
+    parsed.ok_or_else(|| UsageError(format!("--connections is a number from 1 to 256, not `{number}`")))
 }
 
-fn parse_storage(args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
+fn parse_storage(args: impl Iterator<Item = String>) -> Result<Command, UsageError> {
     let mut backends = Backend::ALL.to_vec();
     let common = parse_flags(args, |flag, value| {
         if flag != "--backend" {
@@ -279,7 +283,7 @@ fn parse_storage(args: impl Iterator<Item = String>) -> Result<Command, Mistake>
     }))
 }
 
-fn parse_queue(args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
+fn parse_queue(args: impl Iterator<Item = String>) -> Result<Command, UsageError> {
     let common = parse_flags(args, |_, _| Ok(Whose::Nobodys))?;
     let Some(Common { effort, dir, json }) = common else {
         return Ok(Command::Help);
@@ -287,55 +291,57 @@ fn parse_queue(args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
     Ok(Command::Queue(QueueOptions { effort, dir, json }))
 }
 
-fn parse_backend(name: &str) -> Result<Backend, Mistake> {
+fn parse_backend(name: &str) -> Result<Backend, UsageError> {
     let found = Backend::ALL.into_iter().find(|backend| backend.name() == name);
-    found.ok_or_else(|| Mistake(format!("there is no backend `{name}`")))
+    found.ok_or_else(|| UsageError(format!("there is no backend `{name}`")))
 }
 
-fn parse_runtime(name: &str) -> Result<RuntimeName, Mistake> {
+fn parse_runtime(name: &str) -> Result<RuntimeName, UsageError> {
     let found = RuntimeName::ALL
         .into_iter()
         .find(|runtime| runtime.name() == name);
-    found.ok_or_else(|| Mistake(format!("there is no runtime `{name}`")))
+    found.ok_or_else(|| UsageError(format!("there is no runtime `{name}`")))
 }
 
-fn parse_part(name: &str) -> Result<NodePart, Mistake> {
+fn parse_part(name: &str) -> Result<NodePart, UsageError> {
     let found = NodePart::ALL.into_iter().find(|part| part.name() == name);
-    found.ok_or_else(|| Mistake(format!("nothing called `{name}` is measured of nodes")))
+    found.ok_or_else(|| UsageError(format!("nothing called `{name}` is measured of nodes")))
 }
 
-fn parse_weigh(args: &[String]) -> Result<Command, Mistake> {
+fn parse_weigh(args: &[String]) -> Result<Command, UsageError> {
     let [backend, dir, objects] = args else {
-        return Err(Mistake("weigh takes a backend, a folder and a number".to_owned()));
+        return Err(UsageError(
+            "weigh takes a backend, a directory and a number".to_owned(),
+        ));
     };
     Ok(Command::Weigh(WeighOptions {
         backend: parse_backend(backend)?,
         dir: dir.into(),
         objects: objects
             .parse()
-            .map_err(|error| Mistake(format!("{objects}: {error}")))?,
+            .map_err(|error| UsageError(format!("{objects}: {error}")))?,
     }))
 }
 
-fn parse_sync(args: &[String]) -> Result<Command, Mistake> {
+fn parse_sync(args: &[String]) -> Result<Command, UsageError> {
     let [holder, kubeconfig, pods] = args else {
-        return Err(Mistake(
+        return Err(UsageError(
             "sync takes a holder, a kubeconfig and a number".to_owned(),
         ));
     };
     let found = Holder::ALL.into_iter().find(|known| known.name() == holder);
     Ok(Command::Sync(SyncOptions {
-        holder: found.ok_or_else(|| Mistake(format!("nothing called `{holder}` holds objects")))?,
+        holder: found.ok_or_else(|| UsageError(format!("nothing called `{holder}` holds objects")))?,
         kubeconfig: kubeconfig.into(),
         pods: pods
             .parse()
-            .map_err(|error| Mistake(format!("{pods}: {error}")))?,
+            .map_err(|error| UsageError(format!("{pods}: {error}")))?,
     }))
 }
 
-// --- Mistake ---
+// --- UsageError ---
 
-impl fmt::Display for Mistake {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -345,7 +351,7 @@ impl fmt::Display for Mistake {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Command, Mistake> {
+    fn parsed(line: &str) -> Result<Command, UsageError> {
         parse(line.split_whitespace().map(str::to_owned))
     }
 
@@ -405,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn names_the_wrong_argument() {
         for (line, named) in [
             ("", "which benchmark"),
             ("network", "`network`"),
@@ -421,8 +427,8 @@ mod tests {
             ("node --part swap", "`swap`"),
             ("sync basket k3.kubeconfig 9", "`basket`"),
         ] {
-            let mistake = parsed(line).expect_err(line);
-            assert!(mistake.0.contains(named), "{mistake}");
+            let error = parsed(line).expect_err(line);
+            assert!(error.0.contains(named), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How long things took.
+//! How long operations took.
 
 use std::time::Duration;
 

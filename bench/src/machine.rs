@@ -1,4 +1,4 @@
-//! The machine: what the figures depend on.
+//! The machine: what the results depend on.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::Failure;
 /// The magic number of the file system that is no disk.
 const TMPFS: i64 = 0x0102_1994;
 
-/// What the figures depend on.
+/// What the results depend on.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cores: usize,

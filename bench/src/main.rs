@@ -1,24 +1,24 @@
 //! The project's own benchmarks. Each prints a table, writes JSON, and sets what it measured beside
 //! what is asked of it.
 //!
-//! Figures come from release builds. A debug build runs the same code, to see that it works.
+//! Results are those of `dist` builds. A debug build runs the same code, to see that it works.
 
 mod api;
 mod choices;
 mod command;
 mod cpu;
+mod directories;
 mod flags;
 mod informer;
 mod latency;
 mod machine;
 mod memory;
 mod node;
-mod place;
 mod queue;
+mod requirement;
 mod scheduler;
 mod storage;
 mod table;
-mod verdict;
 mod workload;
 
 use std::{error::Error, process::ExitCode};
@@ -35,8 +35,8 @@ type Failure = Box<dyn Error + Send + Sync>;
 fn main() -> ExitCode {
     let command = match flags::parse(std::env::args().skip(1)) {
         Ok(command) => command,
-        Err(mistake) => {
-            eprintln!("{mistake}\n\n{HELP}");
+        Err(error) => {
+            eprintln!("{error}\n\n{HELP}");
             return ExitCode::from(2);
         }
     };

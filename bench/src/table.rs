@@ -1,6 +1,6 @@
 //! Tables as text.
 
-/// Rows of cells under a headline; the first column is a name, the others are figures.
+/// Rows of cells under a headline; the first column is a name, the others are numbers.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }

@@ -36,7 +36,7 @@ pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
         | Benchmark::Scale
         | Benchmark::Workload => {
             // It ends up beside the benchmark, which looks for it there.
-            let build = &mut workspace.cargo("build --release --package k3");
+            let build = &mut workspace.cargo("build --profile dist --package k3");
             if options.needs_server() && step::run(build) == Outcome::Failed {
                 return Outcome::Failed;
             }
@@ -66,7 +66,7 @@ pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
             "storage"
         }
     };
-    let mut command = workspace.cargo("run --release --package k3-bench --");
+    let mut command = workspace.cargo("run --profile dist --package k3-bench --");
     step::run(command.arg(name).args(&options.flags))
 }
 

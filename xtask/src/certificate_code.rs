@@ -1,7 +1,7 @@
 //! No code outside of `crates/pki` reads or writes DER or PEM, or verifies signatures.
 //!
 //! Two readers of one certificate once disagreed about whose it is. What can be seen in the text of a source is refused here;
-//! dependencies are refused by `tests/arrows.rs`.
+//! dependencies are refused by `tests/crate_dependencies.rs`.
 
 /// What gives such code away: parts of PEM, of object identifiers, of the structure of DER, and of libraries.
 const SIGNS: [&str; 15] = [

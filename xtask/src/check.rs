@@ -1,6 +1,12 @@
 //! `cargo xtask check`: everything that can be said about the code without running it.
 
-use crate::{Outcome, counts::Counts, deny, step, tidy, unused, workspace::Workspace};
+use crate::{
+    Outcome,
+    counts::Counts,
+    deny, step,
+    tidy::{self, TidyOptions},
+    workspace::Workspace,
+};
 
 pub(crate) fn run(workspace: &Workspace) -> Outcome {
     let counts = count(workspace);
@@ -22,29 +28,14 @@ pub(crate) fn count(workspace: &Workspace) -> Counts {
             .env("RUSTDOCFLAGS", "-D warnings"),
     );
     let dependencies = deny::run(workspace);
-    [format, lints, docs, tidiness(workspace), dependencies]
-        .map(Counts::of)
-        .into_iter()
-        .sum()
-}
-
-fn tidiness(workspace: &Workspace) -> Outcome {
-    step::headline("tidiness");
-    let complaints = tidy::complaints(workspace.root()).and_then(|mut complaints| {
-        complaints.extend(unused::complaints(workspace.root())?);
-        Ok(complaints)
-    });
-    match complaints {
-        Ok(complaints) if complaints.is_empty() => Outcome::Done,
-        Ok(complaints) => {
-            for complaint in complaints {
-                eprintln!("{complaint}");
-            }
-            Outcome::Failed
-        }
-        Err(error) => {
-            eprintln!("xtask: cannot read the sources: {error}");
-            Outcome::Failed
-        }
-    }
+    [
+        format,
+        lints,
+        docs,
+        tidy::run(workspace, &TidyOptions::default()),
+        dependencies,
+    ]
+    .map(Counts::of)
+    .into_iter()
+    .sum()
 }

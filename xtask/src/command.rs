@@ -6,6 +6,7 @@ use crate::{
     bench::{BenchOptions, Benchmark},
     golden::GoldenOptions,
     test::TestOptions,
+    tidy::TidyOptions,
 };
 
 /// What was asked for.
@@ -14,13 +15,14 @@ pub(crate) enum Command {
     /// A text to print.
     Help(&'static str),
     Check,
+    Tidy(TidyOptions),
     Test(TestOptions),
     Golden(GoldenOptions),
     EndToEnd,
     Bench(BenchOptions),
 }
 
-/// Why the command line makes no sense, and what would.
+/// A usage error: what is wrong with the command line, and the help that applies.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Usage {
     problem: String,
@@ -31,11 +33,12 @@ const HELP: &str = "\
 The chores of k3. Usage: cargo xtask <command>
 
   check           format, lints, documentation, tidiness, dependencies; changes no sources
+  tidy            only the tidiness rules: vocabulary, references to upstream, one statement per line
   test            check, then every test; as root it installs the services that are missing
   golden          plays recorded upstream requests against k3
   e2e             runs k3 with real container runtimes
   bench storage   measures the stores and prints a table
-  bench api       measures the API server beside upstream's figures
+  bench api       measures the API server beside upstream's results
   bench command   measures commands as users wait for them
   bench hostile   measures what ordinary clients feel of an attack
   bench informer  measures informers beside kube's reflector
@@ -45,7 +48,7 @@ The chores of k3. Usage: cargo xtask <command>
   bench workload  measures controllers and scheduler with Deployments
   bench scale     measures 5,000 simulated nodes with 150,000 pods
 
-`cargo xtask <command> --help` says more.
+`cargo xtask <command> --help` describes it.
 ";
 
 const CHECK_HELP: &str = "\
@@ -57,6 +60,17 @@ Runs, in this order, all of:
   cargo doc --no-deps --workspace, with warnings denied
   the tidiness rules of CONTRIBUTING.md, and that every dependency is used
   cargo-deny with the rules of deny.toml; it is built if it is missing
+";
+
+const TIDY_HELP: &str = "\
+Usage: cargo xtask tidy [PATH...]
+
+Prints what breaks the tidiness rules of CONTRIBUTING.md, a line each: retired words (docs/glossary.md), references to
+upstream that do not exist, files that follow upstream without a reference, several statements in one `let`, files that
+are too long or not ASCII. It is part of `check`.
+
+  PATH                    start of a path from the root, such as crates/api/; only these files are looked at
+  K3_UPSTREAM_SYMBOLS     list of upstream's files and identifiers; default ../shared/k8s/upstream-symbols.txt
 ";
 
 const TEST_HELP: &str = "\
@@ -75,7 +89,7 @@ The tests need services. Those that are offered are used:
   K3_TEST_ETCD    endpoint of an etcd, as http://127.0.0.1:2379
   K3_TEST_MYSQL   a MySQL or MariaDB server, as mysql://user:password@127.0.0.1:3306;
                   the user may create databases
-The others are started for the run, on free ports under a temporary folder. A program that is missing is
+The others are started for the run, on free ports under a temporary directory. A program that is missing is
 installed from Debian's packages when run as root; otherwise it is named, and the run fails.
 ";
 
@@ -88,7 +102,7 @@ prints how many answers were the same, by category. Fails when fewer are than th
   FILTER                  a pattern over category/name, such as 'apply/*'; only these are played
   --show N                prints the first N differences of each case that failed; default 0
 
-  K3_GOLDEN               folder of the recordings; default ../shared/golden
+  K3_GOLDEN               directory of the recordings; default ../shared/golden
   K3_REQUIRE_GOLDEN=1     absent recordings are a failure; otherwise they are left out
 ";
 
@@ -102,10 +116,10 @@ Missing services are installed (as root, on Debian), started on free ports, and 
 const BENCH_HELP: &str = "\
 Usage: cargo xtask bench storage|api|command|hostile|informer|node|queue|scheduler|workload|scale [FLAGS]
 
-Builds the benchmarks in release mode, and measures.
+Builds k3 and the benchmarks with the profile `dist`, as packages are built, and measures.
 
   storage     the stores; installs missing services as `test` does
-  api         k3 under load, each operation beside upstream's figure; builds k3 in release mode too, unless
+  api         k3 under load, each operation beside upstream's result; builds k3 too, unless
               one is given with `--binary FILE`
   command     test-env, get of 5,000 pods, migrate of 50,000 objects, and the size of the program; installs
               missing services as `test` does; takes `--binary FILE` too
@@ -116,11 +130,11 @@ Builds the benchmarks in release mode, and measures.
               services as `test` does; takes `--binary FILE` too
   queue       work queues, and a controller that does nothing
   scheduler   the scheduler alone, on 5,000 nodes
-  workload    Deployments that become pods on nodes, are rolled over and are gone, and namespaces that are
+  workload    Deployments that become pods on nodes, are updated and deleted, and namespaces that are
               deleted, and what controllers and scheduler weigh; takes `--binary FILE` too
   scale       5,000 simulated nodes with 150,000 pods, in 24 GiB of memory; takes `--binary FILE` too
 
-Flags go to the benchmark; `cargo xtask bench api --help` lists them, and `--quick` gives rough figures
+Flags go to the benchmark; `cargo xtask bench api --help` lists them, and `--quick` gives rough results
 within a minute or two.
 ";
 
@@ -134,6 +148,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, U
     match name.as_str() {
         "help" | "--help" | "-h" => Ok(Command::Help(HELP)),
         "check" => plain(&rest, Command::Check, CHECK_HELP),
+        "tidy" => parse_tidy(rest),
         "test" => parse_test(rest),
         "golden" => parse_golden(rest),
         "e2e" => plain(&rest, Command::EndToEnd, E2E_HELP),
@@ -151,6 +166,16 @@ fn plain(rest: &[String], command: Command, help: &'static str) -> Result<Comman
     }
 }
 
+fn parse_tidy(paths: Vec<String>) -> Result<Command, Usage> {
+    if paths.iter().any(|path| is_help(path)) {
+        return Ok(Command::Help(TIDY_HELP));
+    }
+    match paths.iter().find(|path| path.starts_with('-')) {
+        Some(flag) => Err(Usage::new(format!("unexpected argument `{flag}`"), TIDY_HELP)),
+        None => Ok(Command::Tidy(TidyOptions { paths })),
+    }
+}
+
 fn parse_test(rest: Vec<String>) -> Result<Command, Usage> {
     let mut options = TestOptions::default();
     let mut rest = rest.into_iter();
@@ -165,7 +190,7 @@ fn parse_test(rest: Vec<String>) -> Result<Command, Usage> {
             "--" => options.selection = rest.by_ref().collect(),
             argument if is_help(argument) => return Ok(Command::Help(TEST_HELP)),
             argument => {
-                let problem = format!("unexpected argument `{argument}`; a filter goes after `--`");
+                let problem = format!("unexpected argument `{argument}`; put a filter after `--`");
                 return Err(Usage::new(problem, TEST_HELP));
             }
         }
@@ -261,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_goes_to_the_test_runner_untouched() {
+    fn passes_a_filter_to_the_test_runner_unchanged() {
         let expected = TestOptions {
             skip_check: true,
             fuzz_seconds: 600,
@@ -274,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_go_to_the_benchmark_untouched() {
+    fn passes_flags_to_the_benchmark_unchanged() {
         let expected = BenchOptions {
             benchmark: Benchmark::Storage,
             flags: vec!["--quick".into(), "--help".into()],
@@ -296,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_call_says_what_is_wrong_and_teaches() {
+    fn a_usage_error_names_the_problem_and_prints_help() {
         for (line, word) in [
             ("", "no command"),
             ("tset", "`tset`"),

@@ -15,7 +15,7 @@ pub(crate) struct Counts {
 // --- Counts ---
 
 impl Counts {
-    /// One thing that went well or did not.
+    /// One step that passed or failed.
     pub(crate) fn of(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Done => Self {

@@ -1,6 +1,6 @@
-//! The project's chores: `cargo xtask check | test | golden | e2e | bench`.
+//! The project's chores: `cargo xtask check | tidy | test | golden | e2e | bench`.
 //!
-//! Promises: a chore that fails says which step and exits with 1, a wrong call exits with 2; what a chore
+//! Promises: a chore that fails names the step and exits with 1, a usage error exits with 2; what a chore
 //! starts it ends, also on Ctrl-C; continuous integration runs the same chores and no others.
 
 mod bench;
@@ -11,12 +11,16 @@ mod counts;
 mod deny;
 mod e2e;
 mod golden;
+mod paired_bindings;
 mod services;
+mod source_files;
 mod step;
 mod test;
 mod tidy;
 mod tools;
 mod unused;
+mod upstream_references;
+mod vocabulary;
 mod workspace;
 
 use std::{env, process::ExitCode};
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
             Outcome::Done
         }
         Command::Check => check::run(&workspace),
+        Command::Tidy(options) => tidy::run(&workspace, &options),
         Command::Test(options) => test::run(&workspace, &options),
         Command::Golden(options) => golden::run(&workspace, &options),
         Command::EndToEnd => e2e::run(&workspace),

@@ -15,7 +15,7 @@ pub(crate) struct Ran {
     pub(crate) output: String,
 }
 
-/// Runs `command` and shows what it says.
+/// Runs `command` and shows its output.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     announce(command);
     match command.status() {
@@ -25,7 +25,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     }
 }
 
-/// Runs `command`, shows what it says while it says it, and keeps it.
+/// Runs `command`, shows its output as it is written, and keeps it.
 pub(crate) fn run_and_keep(command: &mut Command) -> Ran {
     announce(command);
     match try_run_and_keep(command) {
@@ -75,13 +75,13 @@ fn pass_on(from: impl Read, mut to: impl Write) -> String {
 }
 
 fn announce(command: &Command) {
-    let words = [command.get_program()].into_iter().chain(command.get_args());
-    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
-    let program = words[0]
+    let arguments = [command.get_program()].into_iter().chain(command.get_args());
+    let arguments: Vec<_> = arguments.map(|argument| argument.to_string_lossy()).collect();
+    let program = arguments[0]
         .rsplit('/')
         .next()
         .expect("rsplit yields at least one part");
-    headline(&format!("{program} {}", words[1..].join(" ")));
+    headline(&format!("{program} {}", arguments[1..].join(" ")));
 }
 
 fn cannot_run(command: &Command, error: &io::Error) -> Outcome {

@@ -55,11 +55,10 @@ pub(crate) fn run(workspace: &Workspace, options: &TestOptions) -> Outcome {
     conclude(&parts)
 }
 
-/// All tests but the doc tests, which nextest does not know. Without `--workspace`, which means the same at
-/// the root and would overrule a `--package` of the selection.
+/// All tests but the doc tests, which nextest does not know.
 fn tests(workspace: &Workspace, services: &Services, options: &TestOptions) -> Counts {
     let run = |command: &mut Command| {
-        let command = command.args(&options.selection);
+        let command = command.args(options.packages()).args(&options.selection);
         run_with(
             services,
             command.env("K3_FUZZ_SECONDS", options.fuzz_seconds.to_string()),
@@ -77,7 +76,10 @@ fn tests(workspace: &Workspace, services: &Services, options: &TestOptions) -> C
 }
 
 fn doc_tests(workspace: &Workspace, services: &Services) -> Counts {
-    let ran = run_with(services, &mut workspace.cargo("test --no-fail-fast --doc"));
+    let ran = run_with(
+        services,
+        &mut workspace.cargo("test --workspace --no-fail-fast --doc"),
+    );
     Counts::at_least(Counts::from_libtest(&ran.output), ran.outcome)
 }
 
@@ -110,6 +112,19 @@ fn conclude(parts: &[(&str, Counts)]) -> Outcome {
 
 // --- TestOptions ---
 
+impl TestOptions {
+    /// Every package, unless the selection names some: the default members of the workspace are the program alone, and
+    /// `--workspace` would overrule a `--package` of the selection.
+    fn packages(&self) -> Option<&'static str> {
+        let names_package = |argument: &String| {
+            argument.starts_with("-p")
+                || argument.starts_with("--package")
+                || argument.starts_with("--manifest-path")
+        };
+        (!self.selection.iter().any(names_package)).then_some("--workspace")
+    }
+}
+
 impl Default for TestOptions {
     fn default() -> Self {
         Self {
@@ -123,6 +138,21 @@ impl Default for TestOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_the_tests_of_every_package_unless_some_are_named() {
+        let packages = |selection: &[&str]| {
+            let options = TestOptions {
+                selection: selection.iter().map(|&argument| argument.to_owned()).collect(),
+                ..TestOptions::default()
+            };
+            options.packages()
+        };
+        assert_eq!(packages(&[]), Some("--workspace"));
+        assert_eq!(packages(&["watch"]), Some("--workspace"));
+        assert_eq!(packages(&["-p", "k3-storage", "watch"]), None);
+        assert_eq!(packages(&["--package=k3-storage"]), None);
+    }
 
     #[test]
     fn one_failure_anywhere_fails_the_run() {

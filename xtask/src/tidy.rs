@@ -1,34 +1,64 @@
 //! The tidiness rules that no other tool checks.
 //!
-//! Sources are ASCII and name no path of somebody's machine; no file is so long that nobody reads it; an
-//! ignored test says why; each crate says in its first line what it is and stands in ARCHITECTURE.md;
-//! versions of dependencies stand once, at the root; certificates have one reader.
+//! Sources are ASCII and name no path of one machine. No file has more than 800 lines. An ignored test gives a
+//! reason. Each crate describes itself in its first line and is listed in ARCHITECTURE.md. Versions of dependencies
+//! are listed once, at the root. Certificates have one reader. Words are those of `vocabulary`, references to upstream those of
+//! `upstream_references`.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
+use std::{fs, io, path::Path};
+
+use crate::{
+    Outcome, certificate_code, paired_bindings, source_files, step, unused, upstream_references, vocabulary,
+    workspace::Workspace,
 };
-
-use crate::certificate_code;
 
 /// Longer files hold more than one idea.
 const MAX_LINES: usize = 800;
 
-/// Folders that are not ours, or not sources.
-const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
+/// Which files are looked at: those whose path starts with one of these; all when there is none.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct TidyOptions {
+    pub(crate) paths: Vec<String>,
+}
 
-/// Kinds of files that are ours to write.
-const TEXTS: [&str; 6] = ["css", "md", "rs", "sh", "toml", "ts"];
+/// `cargo xtask tidy`: prints every complaint.
+pub(crate) fn run(workspace: &Workspace, options: &TidyOptions) -> Outcome {
+    step::headline("tidy");
+    match all_complaints(workspace.root(), &options.paths) {
+        Ok(complaints) if complaints.is_empty() => Outcome::Done,
+        Ok(complaints) => {
+            for complaint in &complaints {
+                eprintln!("{complaint}");
+            }
+            eprintln!("tidy: {} complaints", complaints.len());
+            Outcome::Failed
+        }
+        Err(error) => {
+            eprintln!("xtask: cannot read the sources: {error}");
+            Outcome::Failed
+        }
+    }
+}
+
+fn all_complaints(root: &Path, paths: &[String]) -> io::Result<Vec<String>> {
+    let mut complaints = Vec::new();
+    if paths.is_empty() {
+        complaints.extend(self::complaints(root)?);
+        complaints.extend(unused::complaints(root)?);
+    }
+    complaints.extend(vocabulary::complaints(root, paths)?);
+    complaints.extend(paired_bindings::complaints(root, paths)?);
+    complaints.extend(upstream_references::complaints(root, paths)?);
+    Ok(complaints)
+}
 
 /// What is wrong in the tree under `root`, a line each.
-pub(crate) fn complaints(root: &Path) -> io::Result<Vec<String>> {
-    let mut files = Vec::new();
-    collect(root, &mut files)?;
-    files.sort();
+fn complaints(root: &Path) -> io::Result<Vec<String>> {
+    let files = source_files::list(root)?;
     let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap_or_default();
     let mut complaints = Vec::new();
     for file in &files {
-        let name = file.strip_prefix(root).unwrap_or(file).display().to_string();
+        let name = source_files::relative_name(root, file);
         let bytes = fs::read(file)?;
         let text = String::from_utf8_lossy(&bytes);
         complaints.extend(about_text(&name, &text));
@@ -36,36 +66,17 @@ pub(crate) fn complaints(root: &Path) -> io::Result<Vec<String>> {
             complaints.extend(about_rust(&name, &text));
             complaints.extend(certificate_code::complaints(&name, &text));
         }
-        if let Some(folder) = name.strip_suffix("/Cargo.toml") {
+        if let Some(directory) = name.strip_suffix("/Cargo.toml") {
             complaints.extend(about_manifest(&name, &text));
-            complaints.extend(about_crate(folder, &root.join(folder), &architecture)?);
+            complaints.extend(about_crate(directory, &root.join(directory), &architecture)?);
         }
     }
     Ok(complaints)
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let path = entry.path();
-        let name = entry.file_name();
-        if entry.file_type()?.is_dir() {
-            if !SKIPPED.iter().any(|skipped| name == *skipped) {
-                collect(&path, files)?;
-            }
-        } else if path
-            .extension()
-            .is_some_and(|extension| TEXTS.iter().any(|text| extension == *text))
-        {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
 fn about_text(name: &str, text: &str) -> Vec<String> {
     // Composed, or this file would complain about itself.
-    let machine_paths = ["work", "home", "Users"].map(|folder| format!("/{folder}/"));
+    let machine_paths = ["work", "home", "Users"].map(|directory| format!("/{directory}/"));
     let mut complaints = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         if let Some(character) = line.chars().find(|character| !character.is_ascii()) {
@@ -114,18 +125,20 @@ fn about_manifest(name: &str, text: &str) -> Vec<String> {
     complaints
 }
 
-fn about_crate(folder: &str, path: &Path, architecture: &str) -> io::Result<Vec<String>> {
+fn about_crate(directory: &str, path: &Path, architecture: &str) -> io::Result<Vec<String>> {
     let mut complaints = Vec::new();
     for root in ["src/lib.rs", "src/main.rs"] {
         let file = path.join(root);
         if file.exists() && !fs::read_to_string(&file)?.starts_with("//! ") {
             complaints.push(format!(
-                "{folder}/{root}: the first line says what the crate is: //! ..."
+                "{directory}/{root}: the first line must describe the crate: //! ..."
             ));
         }
     }
-    if !architecture.contains(&format!("`{folder}`")) {
-        complaints.push(format!("{folder}: ARCHITECTURE.md does not name `{folder}`"));
+    if !architecture.contains(&format!("`{directory}`")) {
+        complaints.push(format!(
+            "{directory}: ARCHITECTURE.md does not name `{directory}`"
+        ));
     }
     Ok(complaints)
 }
@@ -161,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ignored_test_says_why() {
+    fn rejects_an_ignored_test_without_a_reason() {
         assert_eq!(about_rust("a.rs", &format!("    {}]\n", "#[ignore")).len(), 1);
         assert!(about_rust("a.rs", "    #[ignore = \"needs a disk to fill\"]\n").is_empty());
     }

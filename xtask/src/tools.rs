@@ -1,4 +1,4 @@
-//! The programs that tests need, and how they come onto the machine.
+//! The programs that tests need, and how they are installed.
 
 use std::{
     env, fs,
@@ -75,8 +75,8 @@ pub(crate) const TOOLS: &[Tool] = &[
     },
 ];
 
-/// Installs what is missing, as root. Otherwise nothing: whoever starts the program then says what is
-/// missing and where it comes from.
+/// Installs what is missing, as root. Otherwise nothing: the test that starts the program then reports what is
+/// missing and which package has it.
 pub(crate) fn install_missing() {
     let missing = missing(|binary| find_program(binary).is_some(), is_offered);
     if missing.is_empty() || !is_root() || find_program("apt-get").is_none() {

@@ -1,7 +1,7 @@
-//! Dependencies that nothing uses: each costs build time, and each is somebody else's code in the product.
+//! Dependencies that nothing uses: each costs build time and is foreign code in the product.
 //!
 //! A dependency is used if its name stands as a word in a source of the crate that names it. One that is there for a
-//! feature, a macro or shared sources says so in a comment on the line above: `# Not named here: why`.
+//! feature, a macro or shared sources is explained in a comment on the line above: `# Not named here: why`.
 
 use std::{
     fs, io,
@@ -24,9 +24,9 @@ pub(crate) fn complaints(root: &Path) -> io::Result<Vec<String>> {
     let mut named = Vec::new();
     for manifest in manifests(root)? {
         let text = fs::read_to_string(&manifest)?;
-        let folder = manifest.parent().unwrap_or(root);
+        let directory = manifest.parent().unwrap_or(root);
         let mut source = String::new();
-        read_sources(folder, &mut source)?;
+        read_sources(directory, &mut source)?;
         let shown = manifest.strip_prefix(root).unwrap_or(&manifest).display();
         for dependency in dependencies(&text, is_member_section) {
             named.push(dependency.name.clone());
@@ -90,8 +90,8 @@ fn dependencies(text: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Dependency>
     found
 }
 
-fn read_sources(folder: &Path, source: &mut String) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
+fn read_sources(directory: &Path, source: &mut String) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         if path.is_dir() {
             read_sources(&path, source)?;

@@ -47,7 +47,7 @@ pub(crate) struct Call {
     body: Bytes,
 }
 
-/// What came back.
+/// The answer.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Bytes,
@@ -56,7 +56,7 @@ pub(crate) struct Answer {
 // --- Endpoint ---
 
 impl Endpoint {
-    /// What a kubeconfig says, as k3 writes it: one server, one user, everything inside.
+    /// The content of a kubeconfig, as k3 writes it: one server, one user, everything inside.
     pub(crate) fn read(kubeconfig: &Path) -> Result<Self, Failure> {
         let text = fs::read_to_string(kubeconfig)?;
         let address = field(&text, "server: https://")?.parse()?;

@@ -29,7 +29,7 @@ use crate::{
     choices::Effort,
     cpu::CpuMeter,
     latency::Percentiles,
-    verdict::{Bound, Verdict},
+    requirement::{Bound, Requirement},
 };
 
 const ORDINARY: usize = 8;
@@ -61,7 +61,7 @@ pub(super) struct CostlyReport {
     worst: Vec<CostlyRequest>,
     largest_error: usize,
     #[serde(skip)]
-    pub(super) verdicts: Vec<Verdict>,
+    pub(super) requirements: Vec<Requirement>,
 }
 
 /// Sends every costly request, one after the other.
@@ -110,28 +110,28 @@ fn report(mut requests: Vec<CostlyRequest>, tally: Tally) -> CostlyReport {
     let ordinary = tally.latencies.percentiles();
     let worst = requests.first().map_or(0, |request| request.cpu_ms);
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    let verdicts = vec![
-        Verdict::new(
+    let requirements = vec![
+        Requirement::new(
             "worst costly request, ms of CPU",
             Bound::AtMost(300.0),
             Some(worst as f64),
         ),
-        Verdict::new(
+        Requirement::new(
             "p99 of ordinary requests beside costly ones, ms",
             Bound::AtMost(50.0),
             Some(ordinary.p99_us / 1000.0),
         ),
-        Verdict::new(
+        Requirement::new(
             "largest answer with an error, KiB",
             Bound::AtMost(256.0),
             Some(largest_error as f64 / 1024.0),
         ),
-        Verdict::new(
+        Requirement::new(
             "ordinary requests beside costly ones that failed",
             Bound::AtMost(0.0),
             Some(failed as f64),
         ),
-        Verdict::new(
+        Requirement::new(
             "costly requests without an answer",
             Bound::AtMost(0.0),
             Some(requests.iter().filter(|request| request.status == 0).count() as f64),
@@ -145,7 +145,7 @@ fn report(mut requests: Vec<CostlyRequest>, tally: Tally) -> CostlyReport {
         ordinary_requests,
         worst: requests,
         largest_error,
-        verdicts,
+        requirements,
     }
 }
 

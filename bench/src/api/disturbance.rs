@@ -1,4 +1,4 @@
-//! Writers at a steady pace, alone and beside somebody who lists all pods.
+//! Writers at a steady pace, alone and beside a client that lists all pods.
 
 use std::{
     sync::{
@@ -31,12 +31,12 @@ const SECONDS: u32 = 30;
 /// How many objects are written to.
 const OBJECTS: usize = 1_000;
 
-/// What writers felt of lists.
+/// How lists slow writers down.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct DisturbanceRow {
     pub(crate) writes_per_second: u32,
     pub(crate) pods: usize,
-    /// How many lists came, one after the other.
+    /// How many lists were answered, one after the other.
     pub(crate) lists: usize,
     pub(crate) alone: Percentiles,
     pub(crate) beside_lists: Percentiles,
@@ -71,7 +71,7 @@ pub(crate) async fn measure(session: &Session<'_>, effort: Effort) -> Result<Dis
     })
 }
 
-/// Lists all pods again and again, and throws them away.
+/// Lists all pods repeatedly, and throws them away.
 async fn list(mut connection: Connection, lists: Arc<AtomicUsize>) -> Result<(), Failure> {
     loop {
         let response = connection.send(Call::get("/api/v1/pods")).await?;
@@ -102,7 +102,8 @@ async fn write(session: &Session<'_>, seconds: u32, round: usize) -> Result<Perc
                 let Some(due) = due(index, writes) else {
                     return tally;
                 };
-                let (object, version) = (index % OBJECTS, round * writes as usize + index);
+                let object = index % OBJECTS;
+                let version = round * writes as usize + index;
                 let name = config_map_name(object);
                 let changed = objects::config_map(&name, object, version);
                 let call = Call::put(format!("{}/{name}", config_maps(NAMESPACE)), &changed);

@@ -1,7 +1,7 @@
 //! The server under attack: what ordinary clients feel of it, and what it costs. First by single requests that are as costly as can
 //! be, then by many clients at once.
 //!
-//! Promises: the attackers are there before the clock starts, and all of them go on until it stops; ordinary clients come at a
+//! Promises: the attackers are there before the clock starts, and all of them go on until it stops; ordinary clients arrive at a
 //! steady pace, so that waiting counts; every answer to them is checked.
 
 use std::{
@@ -26,16 +26,16 @@ use super::{
     costly::{self, CostlyReport},
     load::{Tally, is_object},
     objects,
-    server::{Recipe, Server},
+    server::{Server, ServerOptions},
 };
 use crate::{
     Failure,
     choices::Effort,
+    directories::{data_directory, results, write},
     flags::ApiOptions,
     latency::Percentiles,
     machine::Machine,
-    place::{data_folder, results, write},
-    verdict::{self, Bound, Verdict},
+    requirement::{self, Bound, Requirement},
 };
 
 const SECONDS: u32 = 60;
@@ -59,14 +59,14 @@ struct HostileReport {
     ordinary: Percentiles,
     requests: usize,
     costly: CostlyReport,
-    verdicts: Vec<Verdict>,
+    requirements: Vec<Requirement>,
 }
 
 /// Measures, prints, and writes it down.
 pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
     super::raise_open_files()?;
-    let dir = data_folder(options.dir.as_deref())?;
-    let server = Recipe::alone(options)?.start(&dir.join("hostile")).await;
+    let dir = data_directory(options.dir.as_deref())?;
+    let server = ServerOptions::alone(options)?.start(&dir.join("hostile")).await;
     let measured = match server {
         Ok(server) => measure(server, options, Machine::find(&dir)?).await,
         Err(failure) => Err(failure),
@@ -82,9 +82,13 @@ pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
         report.ordinary.p99_us / 1000.0
     );
     report.costly.print();
-    verdict::print(&report.verdicts);
+    requirement::print(&report.requirements);
     write(&report, &results(options.json.as_deref(), "hostile.json"))?;
-    if report.verdicts.iter().any(|verdict| verdict.met == Some(false)) {
+    if report
+        .requirements
+        .iter()
+        .any(|requirement| requirement.met == Some(false))
+    {
         return Err("not everything is as asked".into());
     }
     Ok(())
@@ -135,25 +139,25 @@ async fn measure(server: Server, options: &ApiOptions, machine: Machine) -> Resu
         eprintln!("the first error: {error}");
     }
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    let mut verdicts = vec![
-        Verdict::new(
+    let mut requirements = vec![
+        Requirement::new(
             "p99 of ordinary requests, ms",
             Bound::AtMost(250.0),
             Some(ordinary.p99_us / 1000.0),
         ),
-        Verdict::new(
+        Requirement::new(
             "ordinary requests that failed",
             Bound::AtMost(0.0),
             Some(tally.errors as f64),
         ),
-        Verdict::new("panics", Bound::AtMost(0.0), Some(panics)),
-        Verdict::new(
+        Requirement::new("panics", Bound::AtMost(0.0), Some(panics)),
+        Requirement::new(
             "resident memory, MiB",
             Bound::AtMost(1536.0),
             Some(most as f64 / f64::from(1 << 20)),
         ),
     ];
-    verdicts.append(&mut costly.verdicts);
+    requirements.append(&mut costly.requirements);
     Ok(HostileReport {
         machine,
         seconds,
@@ -161,18 +165,19 @@ async fn measure(server: Server, options: &ApiOptions, machine: Machine) -> Resu
         ordinary,
         requests,
         costly,
-        verdicts,
+        requirements,
     })
 }
 
 /// Opens watches that nothing will ever happen to.
 async fn watch(endpoint: &Arc<Endpoint>, count: usize) -> Result<Vec<(Connection, impl Sized)>, Failure> {
-    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let permits = Arc::new(Semaphore::new(AT_ONCE));
     let mut opening = JoinSet::new();
     for _ in 0..count {
-        let (endpoint, room) = (Arc::clone(endpoint), Arc::clone(&room));
+        let endpoint = Arc::clone(endpoint);
+        let permits = Arc::clone(&permits);
         opening.spawn(async move {
-            let _permit = room.acquire_owned().await?;
+            let _permit = permits.acquire_owned().await?;
             let mut connection = endpoint.connect().await?;
             let path = "/api/v1/namespaces/kube-public/configmaps?watch=true&timeoutSeconds=3600";
             let response = connection.send(Call::get(path)).await?;
@@ -192,7 +197,7 @@ async fn watch(endpoint: &Arc<Endpoint>, count: usize) -> Result<Vec<(Connection
     Ok(open)
 }
 
-/// Attacks again and again. That an attack is cut off is as it should be.
+/// Attacks repeatedly. That an attack is cut off is as it should be.
 async fn again<F>(endpoint: Arc<Endpoint>, attack: impl Fn(Arc<Endpoint>) -> F)
 where
     F: Future<Output = Result<(), Failure>>,
@@ -204,7 +209,7 @@ where
     }
 }
 
-/// A body of which a byte comes every second.
+/// A body that sends one byte every second.
 async fn slow_body(endpoint: Arc<Endpoint>) -> Result<(), Failure> {
     let mut stream = endpoint.stream().await?;
     let head = format!(
@@ -312,5 +317,5 @@ async fn panics(endpoint: &Endpoint) -> Result<f64, Failure> {
     let figure = text
         .lines()
         .find_map(|line| line.strip_prefix("apiserver_panics_total "));
-    Ok(figure.ok_or("the server does not tell of panics")?.parse()?)
+    Ok(figure.ok_or("the server does not report panics")?.parse()?)
 }

@@ -51,7 +51,8 @@ pub(crate) async fn measure(
         rows.push(whole(session, operation, path, items, effort.of(times)).await?);
     }
     rows.push(walk(session, &pods, effort.of(WALKS)).await?);
-    let (path, items) = (format!("{pods}?{HUNDREDTH}"), PODS / SHARDS);
+    let path = format!("{pods}?{HUNDREDTH}");
+    let items = PODS / SHARDS;
     rows.push(
         whole(
             session,
@@ -89,13 +90,14 @@ fn is_list(answer: &Answer, items: usize) -> Result<(), String> {
     }
 }
 
-/// Goes through all pods page by page, many times: each must be seen once.
+/// Reads all pods page by page, many times: each must be seen once.
 async fn walk(session: &Session<'_>, pods: &str, times: u32) -> Result<OperationRow, Failure> {
     let mut connection = session.endpoint.connect().await?;
     let stopwatch = Stopwatch::start(session.meter)?;
     let mut tally = Tally::default();
     for _ in 0..times {
-        let (mut seen, mut items) = (BTreeSet::new(), 0);
+        let mut seen = BTreeSet::new();
+        let mut items = 0;
         let mut path = format!("{pods}?{MINE}&limit={PAGE}");
         loop {
             let mut next_page = String::new();

@@ -41,7 +41,7 @@ pub(crate) struct Tally {
 /// What a run cost.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
-    /// How many went well.
+    /// How many succeeded.
     pub(crate) operations: usize,
     pub(crate) took: Duration,
     /// CPU time of the server.
@@ -214,7 +214,10 @@ pub(crate) fn is_object(answer: &Answer, status: u16, name: &str) -> Result<(), 
     if head.metadata.name == name && !head.metadata.resource_version.is_empty() {
         Ok(())
     } else {
-        Err(format!("`{}` came instead of `{name}`", head.metadata.name))
+        Err(format!(
+            "`{}` was returned instead of `{name}`",
+            head.metadata.name
+        ))
     }
 }
 

@@ -27,25 +27,25 @@ use self::{
     load::Session,
     operations::{NAMESPACE, make_namespace},
     report::ApiReport,
-    server::Recipe,
+    server::ServerOptions,
 };
 use crate::{
     Failure,
     cpu::CpuMeter,
+    directories::{data_directory, results, write},
     flags::ApiOptions,
     machine::Machine,
-    place::{data_folder, results, write},
 };
 
 /// Measures everything, prints it, and writes it down.
 pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
     raise_open_files()?;
-    let recipe = Recipe::alone(options)?;
-    let dir = data_folder(options.dir.as_deref())?;
-    let measured = measure(&recipe, options, &dir).await;
+    let server_options = ServerOptions::alone(options)?;
+    let dir = data_directory(options.dir.as_deref())?;
+    let measured = measure(&server_options, options, &dir).await;
     std::fs::remove_dir_all(&dir)?;
     let mut report = measured?;
-    report.judge();
+    report.check_requirements();
     report.print();
     write(&report, &results(options.json.as_deref(), "api.json"))?;
     if report.failures.is_empty() {
@@ -55,12 +55,16 @@ pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
     }
 }
 
-async fn measure(recipe: &Recipe, options: &ApiOptions, dir: &Path) -> Result<ApiReport, Failure> {
+async fn measure(
+    server_options: &ServerOptions,
+    options: &ApiOptions,
+    dir: &Path,
+) -> Result<ApiReport, Failure> {
     let mut report = ApiReport::new(Machine::find(dir)?, options);
     say("starts");
-    report.starts.push(state::start_empty(recipe, dir).await?);
+    report.starts.push(state::start_empty(server_options, dir).await?);
 
-    let server = recipe.start(&dir.join("load")).await?;
+    let server = server_options.start(&dir.join("load")).await?;
     let session = Session {
         endpoint: &server.endpoint,
         meter: CpuMeter::new(Some(server.pid())),
@@ -70,7 +74,7 @@ async fn measure(recipe: &Recipe, options: &ApiOptions, dir: &Path) -> Result<Ap
     server.stop().await?;
 
     say("memory, and a start with objects");
-    match state::fill(recipe, dir, options.connections, options.effort).await {
+    match state::fill(server_options, dir, options.connections, options.effort).await {
         Ok((weight, start)) => {
             report.weight = Some(weight);
             report.starts.extend(start);
@@ -86,7 +90,8 @@ async fn drive(session: &Session<'_>, options: &ApiOptions, report: &mut ApiRepo
     make_namespace(session, NAMESPACE).await?;
     say("create");
     operations::create(session, &mut report.operations).await?;
-    let (rows, failures) = (&mut report.operations, &mut report.failures);
+    let rows = &mut report.operations;
+    let failures = &mut report.failures;
     say("get");
     note("get", operations::get(session, effort, rows).await, failures);
     say("lists");
@@ -124,7 +129,7 @@ fn raise_open_files() -> Result<(), Failure> {
     Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
-/// Tells what is going on, apart from the results.
+/// Reports progress on standard error.
 fn say(what: &str) {
     eprintln!("measuring {what}");
 }

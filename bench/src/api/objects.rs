@@ -111,7 +111,7 @@ pub(crate) fn deployment(name: &str, index: usize, round: usize) -> Value {
     })
 }
 
-/// A deployment that runs so many small pods, which end at once when they are told to.
+/// A deployment that runs so many small pods, which end at once on SIGTERM.
 pub(crate) fn running_deployment(name: &str, replicas: usize) -> Value {
     let labels = json!({"app": name});
     let resources = json!({"requests": {"cpu": "10m", "memory": "16Mi"}});

@@ -194,10 +194,10 @@ fn applied_name(index: usize) -> String {
 
 /// Deletes what [`create`] made.
 pub(crate) async fn delete(session: &Session<'_>, rows: &mut Rows) -> Result<(), Failure> {
-    let gone = |_, answer: &Answer| answer.expect(&[200]);
+    let expect_deleted = |_, answer: &Answer| answer.expect(&[200]);
     let make = |index: usize| Call::delete(format!("{}/{}", config_maps(NAMESPACE), config_map_name(index)));
     let measured = session
-        .drive(CONFIG_MAPS, session.connections, make, gone)
+        .drive(CONFIG_MAPS, session.connections, make, expect_deleted)
         .await?;
     rows.push(OperationRow::new("delete ConfigMap", measured));
 
@@ -208,7 +208,9 @@ pub(crate) async fn delete(session: &Session<'_>, rows: &mut Rows) -> Result<(),
             pod_name(index)
         ))
     };
-    let measured = session.drive(PODS, session.connections, make, gone).await?;
+    let measured = session
+        .drive(PODS, session.connections, make, expect_deleted)
+        .await?;
     rows.push(OperationRow::new("delete Pod", measured));
     Ok(())
 }

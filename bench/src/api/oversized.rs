@@ -1,4 +1,4 @@
-//! Objects with one list or map that is far too long: one for every list and map of every kind, made from what the server says of its
+//! Objects with one list or map that is far too long: one for every list and map of every kind, made from what the server publishes of its
 //! kinds in `OpenAPI` v3.
 
 use serde_json::{Map, Value, json};
@@ -25,7 +25,7 @@ const USUAL_KEYS: [&str; 10] = [
 
 /// What to send.
 pub(super) struct Oversized {
-    /// The kind, and the place of the list or map in it.
+    /// The kind, and the field of the list or map in it.
     pub(super) label: String,
     /// Where objects of the kind are created.
     pub(super) path: String,
@@ -33,7 +33,7 @@ pub(super) struct Oversized {
 }
 
 /// A list or map in a type.
-struct Place {
+struct CollectionField {
     steps: Vec<Step>,
     /// The type of its entries.
     entry: Value,
@@ -53,7 +53,7 @@ enum Step {
 /// The types of a document.
 struct Types<'d>(&'d Map<String, Value>);
 
-/// All of a document that the server publishes for a group and version. `is_chosen` says which kinds are wanted.
+/// All of a document that the server publishes for a group and version. `is_chosen` selects the kinds.
 pub(super) fn of_document(document: &Value, is_chosen: impl Fn(&str) -> bool) -> Vec<Oversized> {
     let nothing = Map::new();
     let types = Types(document["components"]["schemas"].as_object().unwrap_or(&nothing));
@@ -71,17 +71,17 @@ pub(super) fn of_document(document: &Value, is_chosen: impl Fn(&str) -> bool) ->
         if path.contains("{name}") || kind.is_empty() || !is_chosen(kind) {
             continue;
         }
-        let mut places = Vec::new();
-        types.find_places(schema, &mut Vec::new(), &mut Vec::new(), &mut places);
-        for place in places {
+        let mut fields = Vec::new();
+        types.find_collection_fields(schema, &mut Vec::new(), &mut Vec::new(), &mut fields);
+        for field in fields {
             let mut object = types.sample(schema, 0, 0);
             object["kind"] = kind.into();
             object["apiVersion"] = api_version(post).into();
             object["metadata"]["name"] = "oversized".into();
-            let entries = types.entries(&place);
-            put(&mut object, &place.steps, entries);
+            let entries = types.entries(&field);
+            put(&mut object, &field.steps, entries);
             all.push(Oversized {
-                label: format!("{kind} {}", text(&place.steps)),
+                label: format!("{kind} {}", text(&field.steps)),
                 path: path.replace("{namespace}", "default"),
                 body: object.to_string(),
             });
@@ -149,12 +149,12 @@ impl Types<'_> {
     }
 
     /// Finds all lists and maps in a type, also those in entries of others.
-    fn find_places(
+    fn find_collection_fields(
         &self,
         schema: &Value,
         steps: &mut Vec<Step>,
         within: &mut Vec<String>,
-        found: &mut Vec<Place>,
+        found: &mut Vec<CollectionField>,
     ) {
         let (name, resolved) = self.resolve(schema);
         if steps.len() > DEPTH || (!name.is_empty() && within.iter().any(|known| known == name)) {
@@ -163,7 +163,7 @@ impl Types<'_> {
         within.push(name.to_owned());
         for (field, schema) in resolved["properties"].as_object().into_iter().flatten() {
             steps.push(Step::Field(field.clone()));
-            self.find_places(schema, steps, within, found);
+            self.find_collection_fields(schema, steps, within, found);
             steps.pop();
         }
         for (part, step, is_map) in [
@@ -172,13 +172,13 @@ impl Types<'_> {
         ] {
             let entry = &resolved[part];
             if entry.is_object() {
-                found.push(Place {
+                found.push(CollectionField {
                     steps: steps.clone(),
                     entry: entry.clone(),
                     is_map,
                 });
                 steps.push(step);
-                self.find_places(entry, steps, within, found);
+                self.find_collection_fields(entry, steps, within, found);
                 steps.pop();
             }
         }
@@ -186,14 +186,14 @@ impl Types<'_> {
     }
 
     /// Ten thousand entries of a list or map, or as many as fit.
-    fn entries(&self, place: &Place) -> Value {
+    fn entries(&self, field: &CollectionField) -> Value {
         let mut bytes = 0;
         let mut samples = (0..ENTRIES).map_while(|number| {
-            let sample = self.sample(&place.entry, number, 0);
+            let sample = self.sample(&field.entry, number, 0);
             bytes += sample.to_string().len() + 8;
             (bytes < BYTES).then_some((number, sample))
         });
-        if place.is_map {
+        if field.is_map {
             samples
                 .map(|(number, sample)| (format!("k{number}"), sample))
                 .collect()
@@ -246,7 +246,7 @@ impl Types<'_> {
 fn text_sample(schema: &Value, number: usize) -> Value {
     if let Some(first) = schema["enum"]
         .as_array()
-        .and_then(|words| words.iter().find(|word| *word != ""))
+        .and_then(|names| names.iter().find(|word| *word != ""))
     {
         return first.clone();
     }
@@ -265,22 +265,22 @@ mod tests {
     fn every_list_and_map_of_a_kind_gets_an_object() {
         let document = json!({
             "paths": {
-                "/api/v1/namespaces/{namespace}/things": {"post": {
-                    "x-kubernetes-group-version-kind": {"group": "", "version": "v1", "kind": "Thing"},
-                    "requestBody": {"content": {"*/*": {"schema": {"$ref": "#/components/schemas/Thing"}}}},
+                "/api/v1/namespaces/{namespace}/widgets": {"post": {
+                    "x-kubernetes-group-version-kind": {"group": "", "version": "v1", "kind": "Widget"},
+                    "requestBody": {"content": {"*/*": {"schema": {"$ref": "#/components/schemas/Widget"}}}},
                 }},
-                "/api/v1/namespaces/{namespace}/things/{name}/part": {"post": {
-                    "x-kubernetes-group-version-kind": {"group": "", "version": "v1", "kind": "Thing"},
-                    "requestBody": {"content": {"*/*": {"schema": {"$ref": "#/components/schemas/Thing"}}}},
+                "/api/v1/namespaces/{namespace}/widgets/{name}/part": {"post": {
+                    "x-kubernetes-group-version-kind": {"group": "", "version": "v1", "kind": "Widget"},
+                    "requestBody": {"content": {"*/*": {"schema": {"$ref": "#/components/schemas/Widget"}}}},
                 }},
             },
-            "components": {"schemas": {"Thing": {"type": "object", "properties": {
+            "components": {"schemas": {"Widget": {"type": "object", "properties": {
                 "labels": {"type": "object", "additionalProperties": {"type": "string"}},
                 "children": {"type": "array", "items": {"type": "object", "required": ["size"], "properties": {
                     "name": {"type": "string"},
                     "size": {"type": "integer"},
                     "tags": {"type": "array", "items": {"type": "string"}},
-                    "again": {"$ref": "#/components/schemas/Thing"},
+                    "again": {"$ref": "#/components/schemas/Widget"},
                 }}},
             }}}},
         });
@@ -288,7 +288,7 @@ mod tests {
         let labels: Vec<_> = all.iter().map(|one| one.label.as_str()).collect();
         assert_eq!(
             labels,
-            ["Thing children", "Thing children[].tags", "Thing labels"]
+            ["Widget children", "Widget children[].tags", "Widget labels"]
         );
         let bodies: Vec<Value> = all
             .iter()
@@ -301,7 +301,7 @@ mod tests {
             ENTRIES
         );
         assert_eq!(bodies[2]["labels"].as_object().unwrap().len(), ENTRIES);
-        assert_eq!(all[0].path, "/api/v1/namespaces/default/things");
-        assert!(of_document(&document, |kind| kind != "Thing").is_empty());
+        assert_eq!(all[0].path, "/api/v1/namespaces/default/widgets");
+        assert!(of_document(&document, |kind| kind != "Widget").is_empty());
     }
 }

@@ -11,8 +11,8 @@ use crate::{
     choices::Effort,
     flags::ApiOptions,
     machine::Machine,
+    requirement::{self, Bound, Requirement},
     table::{Table, grouped, mebibytes},
-    verdict::{self, Bound, Verdict},
 };
 
 /// Everything, in the order in which it was measured.
@@ -28,7 +28,7 @@ pub(crate) struct ApiReport {
     pub(crate) operations: Vec<OperationRow>,
     pub(crate) disturbance: Option<DisturbanceRow>,
     pub(crate) weight: Option<WeightRow>,
-    pub(crate) asked: Vec<Verdict>,
+    pub(crate) asked: Vec<Requirement>,
     /// What could not be measured, and why.
     pub(crate) failures: Vec<String>,
 }
@@ -52,8 +52,8 @@ impl ApiReport {
         }
     }
 
-    /// Sets the figures beside what is asked; the operations carry theirs.
-    pub(crate) fn judge(&mut self) {
+    /// Compares the results with what is asked; the operations carry theirs.
+    pub(crate) fn check_requirements(&mut self) {
         let start = |objects: u32| {
             let mut starts = self.starts.iter();
             starts.find(|start| start.objects == objects as usize)
@@ -69,37 +69,37 @@ impl ApiReport {
             .filter(|weight| weight.objects == state::OBJECTS as usize);
         let slowest = self.operations.iter().map(|row| row.rate_ratio).reduce(f64::min);
         self.asked = vec![
-            Verdict::new(
+            Requirement::new(
                 "operations within the CPU time asked",
                 Bound::AtLeast(all),
                 Some(met),
             ),
-            Verdict::new(
+            Requirement::new(
                 "times upstream's rate, the slowest operation",
                 Bound::AtLeast(1.0),
                 slowest,
             ),
-            Verdict::new(
+            Requirement::new(
                 "start to /readyz, empty, ms",
                 Bound::AtMost(150.0),
                 start(0).map(|start| start.ms),
             ),
-            Verdict::new(
+            Requirement::new(
                 "start to /readyz, 50,000 objects, ms",
                 Bound::AtMost(1500.0),
                 start(state::OBJECTS).map(|start| start.ms),
             ),
-            Verdict::new(
+            Requirement::new(
                 "memory after start, MiB",
                 Bound::AtMost(30.0),
                 start(0).map(|start| mebibytes(start.resident_bytes)),
             ),
-            Verdict::new(
+            Requirement::new(
                 "memory per stored byte",
                 Bound::AtMost(2.0),
                 weight.map(WeightRow::per_stored_byte),
             ),
-            Verdict::new(
+            Requirement::new(
                 "times the writers' p99 beside lists of 10,000 Pods",
                 Bound::AtMost(2.0),
                 self.disturbance.as_ref().map(DisturbanceRow::rise),
@@ -109,14 +109,14 @@ impl ApiReport {
 
     pub(crate) fn print(&self) {
         if !self.release_build {
-            println!("\nThis is a debug build: its figures mean nothing.");
+            println!("\nThis is a debug build: its results mean nothing.");
         }
         if !self.machine.on_disk {
-            println!("\nThe data is in memory (tmpfs), not on a disk: choose another folder with --dir.");
+            println!("\nThe data is in memory (tmpfs), not on a disk: choose another directory with --dir.");
         }
         self.print_operations();
         self.print_state();
-        verdict::print(&self.asked);
+        requirement::print(&self.asked);
         for failure in &self.failures {
             println!("\nnot measured: {failure}");
         }
@@ -140,7 +140,7 @@ impl ApiReport {
         for row in &self.operations {
             table.row([
                 row.operation.to_owned(),
-                verdict::figure(row.per_second),
+                requirement::figure(row.per_second),
                 grouped(row.p50_us),
                 grouped(row.p99_us),
                 row.answer_bytes.to_string(),
@@ -149,7 +149,7 @@ impl ApiReport {
                 row.cpu_ratio
                     .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.1}")),
                 format!("{}", row.upstream.asked),
-                verdict::answer(Some(row.met)).to_owned(),
+                requirement::answer(Some(row.met)).to_owned(),
                 format!("{:.1}", row.rate_ratio),
                 row.errors.to_string(),
             ]);
@@ -225,7 +225,7 @@ mod tests {
         };
         let mut report = ApiReport::new(machine, &options);
         report.starts = starts;
-        report.judge();
+        report.check_requirements();
         report
     }
 
@@ -237,9 +237,12 @@ mod tests {
             resident_bytes: 31 << 20,
         };
         let report = report(vec![start(0, 120.0), start(5_000, 80.0)]);
-        let met = |words: &str| {
+        let met = |text: &str| {
             let mut asked = report.asked.iter();
-            asked.find(|verdict| verdict.what.contains(words)).unwrap().met
+            asked
+                .find(|requirement| requirement.what.contains(text))
+                .unwrap()
+                .met
         };
         assert_eq!(met("empty"), Some(true));
         assert_eq!(met("50,000"), None);

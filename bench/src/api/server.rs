@@ -12,14 +12,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
 use super::client::{Call, Endpoint};
-use crate::{Failure, choices::Backend, flags::ApiOptions, memory, place::own_folder};
+use crate::{Failure, choices::Backend, directories::own_directory, flags::ApiOptions, memory};
 
 /// How long a server may take to be ready, and to stop.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What to start.
 #[derive(Clone, Debug)]
-pub(crate) struct Recipe {
+pub(crate) struct ServerOptions {
     pub(crate) binary: PathBuf,
     pub(crate) storage: Backend,
     /// Further flags: what runs beside the API server.
@@ -36,9 +36,9 @@ pub(crate) struct Server {
     _stdout: BufReader<ChildStdout>,
 }
 
-// --- Recipe ---
+// --- ServerOptions ---
 
-impl Recipe {
+impl ServerOptions {
     /// An API server alone, as the options want it.
     pub(crate) fn alone(options: &ApiOptions) -> Result<Self, Failure> {
         Self::with(options, ["--controllers=".to_owned()])
@@ -59,7 +59,7 @@ impl Recipe {
     ) -> Result<Self, Failure> {
         let binary = match &options.binary {
             Some(binary) => binary.clone(),
-            None => own_folder()?.join("k3"),
+            None => own_directory()?.join("k3"),
         };
         Ok(Self {
             binary,
@@ -68,17 +68,17 @@ impl Recipe {
         })
     }
 
-    /// Starts a server with its data in `folder`, and waits until it is ready.
-    pub(crate) async fn start(&self, folder: &Path) -> Result<Server, Failure> {
-        fs::create_dir_all(folder)?;
-        let log = folder.join("log");
+    /// Starts a server with its data in `directory`, and waits until it is ready.
+    pub(crate) async fn start(&self, directory: &Path) -> Result<Server, Failure> {
+        fs::create_dir_all(directory)?;
+        let log = directory.join("log");
         let mut command = Command::new(&self.binary);
         command
             .args(["start", "--secure-port=0"])
             .args(&self.parts)
             .arg(format!("--storage={}", self.storage.name()))
             .arg("--data-dir")
-            .arg(folder.join("data"))
+            .arg(directory.join("data"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::options().create(true).append(true).open(&log)?);
@@ -93,10 +93,10 @@ impl Recipe {
             let log = fs::read_to_string(&log)?;
             return Err(format!("k3 ended before it was ready:\n{log}").into());
         }
-        let endpoint = Endpoint::read(&folder.join("data/admin.kubeconfig"))?;
+        let endpoint = Endpoint::read(&directory.join("data/admin.kubeconfig"))?;
         ready(&endpoint, start).await?;
         Ok(Server {
-            child: guard.0.take().expect("nobody else takes it"),
+            child: guard.0.take().expect("no other code takes it"),
             endpoint,
             took: start.elapsed(),
             _stdout: stdout,
@@ -104,7 +104,7 @@ impl Recipe {
     }
 }
 
-/// Reads until the server says where its kubeconfig is; false if it ends without a word.
+/// Reads until the server prints where its kubeconfig is; false if it ends before.
 fn announcement(stdout: &mut impl BufRead) -> Result<bool, Failure> {
     let mut line = String::new();
     while stdout.read_line(&mut line)? > 0 {
@@ -128,7 +128,7 @@ async fn ready(endpoint: &Endpoint, start: Instant) -> Result<(), Failure> {
     Err("/readyz does not answer 200".into())
 }
 
-/// Kills a process that nobody took over.
+/// Kills a process that was not handed over.
 struct Guard(Option<Child>);
 
 impl Drop for Guard {
@@ -157,7 +157,7 @@ impl Server {
         memory::resident(&self.pid().to_string())
     }
 
-    /// Ends it as a user would, and waits until it is gone.
+    /// Ends it as a user would, and waits until it has ended.
     pub(crate) async fn stop(mut self) -> Result<(), Failure> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         let start = Instant::now();
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_server_is_up_once_it_says_so() {
+    fn reads_the_announcement_of_the_server() {
         let mut up: &[u8] = b"hello\nexport KUBECONFIG=/a\n";
         assert!(announcement(&mut up).unwrap());
         let mut ended: &[u8] = b"hello\n";

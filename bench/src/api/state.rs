@@ -9,7 +9,7 @@ use super::{
     load::Session,
     objects::{self, MINE},
     operations::{NAMESPACE, config_map_name, config_maps, make_namespace},
-    server::{Recipe, Server},
+    server::{Server, ServerOptions},
 };
 use crate::{
     Failure,
@@ -46,11 +46,11 @@ pub(crate) struct WeightRow {
 }
 
 /// Starts an empty server several times.
-pub(crate) async fn start_empty(recipe: &Recipe, dir: &Path) -> Result<StartRow, Failure> {
+pub(crate) async fn start_empty(server_options: &ServerOptions, dir: &Path) -> Result<StartRow, Failure> {
     let mut times = Vec::new();
     let mut resident_bytes = 0;
     for run in 0..STARTS {
-        let server = recipe.start(&dir.join(format!("empty-{run}"))).await?;
+        let server = server_options.start(&dir.join(format!("empty-{run}"))).await?;
         times.push(server.took);
         if run == 0 {
             resident_bytes = rested(&server).await?;
@@ -66,14 +66,14 @@ pub(crate) async fn start_empty(recipe: &Recipe, dir: &Path) -> Result<StartRow,
 
 /// Fills a server, and starts it again if it remembers.
 pub(crate) async fn fill(
-    recipe: &Recipe,
+    server_options: &ServerOptions,
     dir: &Path,
     connections: usize,
     effort: Effort,
 ) -> Result<(WeightRow, Option<StartRow>), Failure> {
-    let folder = dir.join("full");
+    let directory = dir.join("full");
     let objects = effort.of(OBJECTS) as usize;
-    let server = recipe.start(&folder).await?;
+    let server = server_options.start(&directory).await?;
     let before_bytes = rested(&server).await?;
     let session = Session {
         endpoint: &server.endpoint,
@@ -96,10 +96,10 @@ pub(crate) async fn fill(
         after_bytes,
     };
     server.stop().await?;
-    if recipe.storage == Backend::Memory {
+    if server_options.storage == Backend::Memory {
         return Ok((weight, None));
     }
-    let server = recipe.start(&folder).await?;
+    let server = server_options.start(&directory).await?;
     let start = StartRow {
         objects,
         ms: milliseconds(server.took),

@@ -1,4 +1,4 @@
-//! Watches: what it costs to tell many clients of each change.
+//! Watches: what it costs to send each change to many clients.
 
 use std::{
     sync::{
@@ -39,11 +39,11 @@ pub(crate) struct Watcher {
 /// Bytes that become lines.
 #[derive(Default)]
 struct Lines {
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     rest: Vec<u8>,
 }
 
-/// When a watcher was told of which change.
+/// When a watcher received which change.
 struct Sighting {
     round: usize,
     nanos: u64,
@@ -164,7 +164,7 @@ impl Watcher {
         Ok(seen)
     }
 
-    /// Waits for events, and gives each as the line that came. False if the watch has ended.
+    /// Waits for events, and gives each as the line that arrived. False if the watch has ended.
     pub(crate) async fn events(
         &mut self,
         each: impl FnMut(&[u8]) -> Result<(), Failure>,
@@ -176,7 +176,7 @@ impl Watcher {
         Ok(true)
     }
 
-    /// What comes next, unless nothing comes for long.
+    /// The next event; an error when none arrives for long.
     async fn data(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             let Some(frame) = timeout(PATIENCE, self.body.frame()).await? else {
@@ -234,7 +234,7 @@ impl Tally {
             match seen.get_mut(index) {
                 Some(seen) if !*seen => *seen = true,
                 _ => {
-                    self.error(format!("change {} was told twice or never made", sighting.round));
+                    self.error(format!("change {} was sent twice or never made", sighting.round));
                     continue;
                 }
             }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_tells_its_round() {
+    fn reads_the_round_of_a_change() {
         let fields = r#""managedFields":[{"f:annotations":{"f:k3-bench/round":{}}}]"#;
         let event = format!(
             r#"{{"type":"MODIFIED","object":{{"metadata":{{{fields},"annotations":{{"k3-bench/round":"12"}}}}}}}}"#
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_is_told_twice_is_an_error() {
+    fn rejects_a_change_that_is_sent_twice() {
         let answered = [AtomicU64::new(0), AtomicU64::new(5000)];
         let sighting = |round, nanos| Sighting { round, nanos };
         let mut tally = Tally::default();

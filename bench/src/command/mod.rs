@@ -1,7 +1,7 @@
 //! The commands of k3, run as a user runs them: how long one waits for them, and how large the program is.
 //!
 //! Promises: every run is a process of its own, timed from its start to its end; what moves between stores is checked by k3 itself
-//! before it says that it is done.
+//! before it reports that it is done.
 
 mod report;
 
@@ -21,13 +21,13 @@ use crate::{
         client::Call,
         objects,
         operations::{config_map_name, config_maps, make_namespace},
-        server::Recipe,
+        server::ServerOptions,
     },
     choices::{Backend, Effort},
+    directories::{data_directory, results, write},
     flags::ApiOptions,
     latency::Latencies,
     machine::Machine,
-    place::{data_folder, results, write},
     storage::backend::Service,
     workload::{available, make_deployments, nodes_are_ready, session, until},
 };
@@ -42,11 +42,11 @@ const OBJECTS: u32 = 50_000;
 
 /// Measures everything, prints it, and writes it down.
 pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
-    let dir = data_folder(options.dir.as_deref())?;
+    let dir = data_directory(options.dir.as_deref())?;
     let measured = measure(options, &dir).await;
     fs::remove_dir_all(&dir)?;
     let mut report = measured?;
-    report.judge();
+    report.check_requirements();
     report.print();
     write(&report, &results(options.json.as_deref(), "command.json"))
 }
@@ -57,7 +57,7 @@ async fn measure(options: &ApiOptions, dir: &Path) -> Result<CommandReport, Fail
         storage: Backend::File,
         ..options.clone()
     };
-    let binary = Recipe::alone(options)?.binary;
+    let binary = ServerOptions::alone(options)?.binary;
     let mut report = CommandReport::new(Machine::find(dir)?, fs::metadata(&binary)?.len());
     let runs = match options.effort {
         Effort::Full => RUNS,
@@ -98,12 +98,12 @@ fn repeat(
     })
 }
 
-/// Runs a command in an empty folder, where no settings are found; how long it took. It must succeed.
+/// Runs a command in an empty directory, where no settings are found; how long it took. It must succeed.
 fn again(binary: &Path, args: &[&str], dir: &Path) -> Result<Duration, Failure> {
-    let folder = dir.join("empty");
-    fs::create_dir_all(&folder)?;
+    let directory = dir.join("empty");
+    fs::create_dir_all(&directory)?;
     let mut command = Command::new(binary.canonicalize()?);
-    command.args(args).current_dir(folder);
+    command.args(args).current_dir(directory);
     timed(&mut command)
 }
 
@@ -120,19 +120,20 @@ fn timed(command: &mut Command) -> Result<Duration, Failure> {
 
 /// `k3 get pods -A` of many.
 async fn show_pods(options: &ApiOptions, runs: usize, dir: &Path) -> Result<CommandRow, Failure> {
-    let (pods, folder) = (options.effort.of(PODS) as usize, dir.join("pods"));
+    let pods = options.effort.of(PODS) as usize;
+    let directory = dir.join("pods");
     let nodes = pods.div_ceil(EACH);
-    let recipe = Recipe::with(options, [format!("--simulated-nodes={nodes}")])?;
-    let server = recipe.start(&folder).await?;
+    let server_options = ServerOptions::with(options, [format!("--simulated-nodes={nodes}")])?;
+    let server = server_options.start(&directory).await?;
     let session = session(&server, options);
     until(async || nodes_are_ready(&session, nodes).await).await?;
     make_deployments(&session, pods.div_ceil(EACH), EACH).await?;
     until(async || Ok(available(&session).await? >= pods)).await?;
-    let kubeconfig = folder.join("data/admin.kubeconfig").canonicalize()?;
+    let kubeconfig = directory.join("data/admin.kubeconfig").canonicalize()?;
     let kubeconfig = kubeconfig.display().to_string();
     let mut show = || {
         again(
-            &recipe.binary,
+            &server_options.binary,
             &["get", "pods", "-A", "--kubeconfig", &kubeconfig],
             dir,
         )
@@ -142,10 +143,10 @@ async fn show_pods(options: &ApiOptions, runs: usize, dir: &Path) -> Result<Comm
     Ok(row)
 }
 
-/// A data folder with many objects, of a server that is stopped.
-async fn fill(options: &ApiOptions, folder: &Path) -> Result<(PathBuf, usize), Failure> {
+/// A data directory with many objects, of a server that is stopped.
+async fn fill(options: &ApiOptions, directory: &Path) -> Result<(PathBuf, usize), Failure> {
     let count = options.effort.of(OBJECTS) as usize;
-    let server = Recipe::alone(options)?.start(folder).await?;
+    let server = ServerOptions::alone(options)?.start(directory).await?;
     let session = session(&server, options);
     make_namespace(&session, "full").await?;
     let make = |index: usize| {
@@ -154,7 +155,7 @@ async fn fill(options: &ApiOptions, folder: &Path) -> Result<(PathBuf, usize), F
     };
     session.prepare(count, &[201], make).await?;
     server.stop().await?;
-    Ok((folder.join("data").canonicalize()?, count))
+    Ok((directory.join("data").canonicalize()?, count))
 }
 
 /// Moves all objects into a fresh database.
@@ -165,10 +166,10 @@ fn migrate(
     backend: Backend,
     dir: &Path,
 ) -> Result<MigrateRow, Failure> {
-    let folder = dir.join(backend.name());
-    let service = tokio::task::block_in_place(|| Service::start(backend, &folder))?;
+    let directory = dir.join(backend.name());
+    let service = tokio::task::block_in_place(|| Service::start(backend, &directory))?;
     let from = format!("file:{}", source.display());
-    let to = service.address(&folder)?.ok_or("this store has no address")?;
+    let to = service.address(&directory)?.ok_or("this store has no address")?;
     let took = again(binary, &["migrate", "--from", &from, "--to", &to], dir)?;
     Ok(MigrateRow {
         to: backend.name(),

@@ -5,8 +5,8 @@ use serde::Serialize;
 use crate::{
     latency::Percentiles,
     machine::Machine,
+    requirement::{self, Bound, Requirement, figure},
     table::{Table, mebibytes},
-    verdict::{self, Bound, Verdict, figure},
 };
 
 /// What was measured.
@@ -16,10 +16,10 @@ pub(super) struct CommandReport {
     binary_bytes: u64,
     pub(super) commands: Vec<CommandRow>,
     pub(super) migrations: Vec<MigrateRow>,
-    verdicts: Vec<Verdict>,
+    requirements: Vec<Requirement>,
 }
 
-/// A command, run again and again.
+/// A command, run repeatedly.
 #[derive(Debug, Serialize)]
 pub(super) struct CommandRow {
     pub(super) name: &'static str,
@@ -48,12 +48,12 @@ impl CommandReport {
             binary_bytes,
             commands: Vec::new(),
             migrations: Vec::new(),
-            verdicts: Vec::new(),
+            requirements: Vec::new(),
         }
     }
 
-    pub(super) fn judge(&mut self) {
-        let size = Verdict::new(
+    pub(super) fn check_requirements(&mut self) {
+        let size = Requirement::new(
             "the program, MiB",
             Bound::AtMost(40.0),
             Some(mebibytes(self.binary_bytes)),
@@ -61,13 +61,13 @@ impl CommandReport {
         let commands = ASKED.into_iter().map(|(name, asked)| {
             let row = self.commands.iter().find(|row| row.name == name);
             let measured = row.map(|row| row.took.p50_us / 1000.0);
-            Verdict::new(format!("{name}, ms"), Bound::AtMost(asked), measured)
+            Requirement::new(format!("{name}, ms"), Bound::AtMost(asked), measured)
         });
         let migrations = self.migrations.iter().map(|row| {
             let what = format!("migrate from file to {}, objects/s", row.to);
-            Verdict::new(what, Bound::AtLeast(5_000.0), Some(row.rate()))
+            Requirement::new(what, Bound::AtLeast(5_000.0), Some(row.rate()))
         });
-        self.verdicts = std::iter::once(size).chain(commands).chain(migrations).collect();
+        self.requirements = std::iter::once(size).chain(commands).chain(migrations).collect();
     }
 
     pub(super) fn print(&self) {
@@ -91,7 +91,7 @@ impl CommandReport {
             ]);
         }
         table.print("Objects are moved, and checked");
-        verdict::print(&self.verdicts);
+        requirement::print(&self.requirements);
     }
 }
 

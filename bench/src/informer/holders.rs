@@ -60,7 +60,7 @@ pub(crate) async fn sync(options: &SyncOptions) -> Result<(), Failure> {
     let config =
         Config::from_custom_kubeconfig(Kubeconfig::read_from(&options.kubeconfig)?, &<_>::default()).await?;
     let client = Client::try_from(config)?;
-    // The first request makes the connection, which is nobody's achievement.
+    // The first request makes the connection, which no informer should be credited with.
     client.apiserver_version().await?;
     let before_bytes = memory::resident("self")?;
     let mut measure = Measure {
@@ -154,27 +154,28 @@ async fn hold_informer<T: Object>(
 
 /// Many handlers of one kind, and a change that all of them hear of.
 async fn share(client: &Client, informers: &SharedInformerFactory) -> Result<Sharing, Failure> {
-    let told = Arc::new(AtomicUsize::new(0));
+    let notified = Arc::new(AtomicUsize::new(0));
     let mut subscriptions = Vec::new();
     for _ in 0..HANDLERS {
-        let told = Arc::clone(&told);
+        let notified = Arc::clone(&notified);
         let informer = informers.typed::<Pod>(InformerScope::default());
-        subscriptions.push(informer.add_event_handler(move |_| _ = told.fetch_add(1, Ordering::Relaxed)));
+        subscriptions.push(informer.add_event_handler(move |_| _ = notified.fetch_add(1, Ordering::Relaxed)));
     }
     for subscription in &subscriptions {
         subscription.wait_for_sync().await;
     }
     let informer = informers.typed::<Pod>(InformerScope::default());
-    let before = (informer.stats(), told.load(Ordering::Relaxed));
+    let before = (informer.stats(), notified.load(Ordering::Relaxed));
     let pod = informer.store().all().pop().ok_or("there are no pods")?;
     let api: Api<Pod> = Api::namespaced(client.clone(), pod.namespace());
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {"k3-bench/told": before.1.to_string()}}}));
+    let patch =
+        Patch::Merge(json!({"metadata": {"annotations": {"k3-bench/notified": before.1.to_string()}}}));
     let changed = api.patch(pod.name(), &PatchParams::default(), &patch).await?;
     informer
         .wait_for_version(changed.revision().ok_or("a pod has no version")?)
         .await;
     let expected = before.1 + HANDLERS;
-    while told.load(Ordering::Relaxed) < expected {
+    while notified.load(Ordering::Relaxed) < expected {
         sleep(Duration::from_millis(1)).await;
     }
     let after = informer.stats();
@@ -182,7 +183,7 @@ async fn share(client: &Client, informers: &SharedInformerFactory) -> Result<Sha
         handlers: subscriptions.len(),
         informers: informers.stats().len(),
         watches: after.watches,
-        told: told.load(Ordering::Relaxed) - before.1,
+        notified: notified.load(Ordering::Relaxed) - before.1,
         decoded: after.decoded - before.0.decoded,
     })
 }

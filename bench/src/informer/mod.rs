@@ -17,13 +17,13 @@ use crate::{
         load::Session,
         objects,
         operations::{make_namespace, pod_name, pods},
-        server::Recipe,
+        server::ServerOptions,
     },
     choices::{Effort, Holder},
     cpu::CpuMeter,
+    directories::{data_directory, results, write},
     flags::ApiOptions,
     machine::Machine,
-    place::{data_folder, results, write},
 };
 
 /// How many pods are held.
@@ -36,23 +36,27 @@ const PER_NAMESPACE: usize = 10_000;
 
 /// Measures everything, prints it, and writes it down.
 pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
-    let recipe = Recipe::alone(options)?;
-    let dir = data_folder(options.dir.as_deref())?;
-    let measured = measure(&recipe, options, &dir).await;
+    let server_options = ServerOptions::alone(options)?;
+    let dir = data_directory(options.dir.as_deref())?;
+    let measured = measure(&server_options, options, &dir).await;
     std::fs::remove_dir_all(&dir)?;
     let mut report = measured?;
-    report.judge();
+    report.check_requirements();
     report.print();
     write(&report, &results(options.json.as_deref(), "informer.json"))
 }
 
-async fn measure(recipe: &Recipe, options: &ApiOptions, dir: &Path) -> Result<InformerReport, Failure> {
+async fn measure(
+    server_options: &ServerOptions,
+    options: &ApiOptions,
+    dir: &Path,
+) -> Result<InformerReport, Failure> {
     let count = match options.effort {
         Effort::Quick => QUICK_PODS,
         Effort::Full => PODS,
     };
-    let folder = dir.join("server");
-    let server = recipe.start(&folder).await?;
+    let directory = dir.join("server");
+    let server = server_options.start(&directory).await?;
     let session = Session {
         endpoint: &server.endpoint,
         meter: CpuMeter::new(Some(server.pid())),
@@ -67,7 +71,7 @@ async fn measure(recipe: &Recipe, options: &ApiOptions, dir: &Path) -> Result<In
         Call::post(pods(&namespace), &objects::pod(&pod_name(index), index))
     };
     session.prepare(count, &[201], make).await?;
-    let kubeconfig = folder.join("data/admin.kubeconfig");
+    let kubeconfig = directory.join("data/admin.kubeconfig");
     let mut report = InformerReport::new(Machine::find(dir)?, options, count);
     for round in 0..ROUNDS {
         for holder in Holder::ALL {

@@ -6,8 +6,8 @@ use crate::{
     choices::{Effort, Holder},
     flags::ApiOptions,
     machine::Machine,
+    requirement::{self, Bound, Requirement},
     table::{Table, grouped},
-    verdict::{self, Bound, Verdict},
 };
 
 const MEBIBYTE: f64 = 1_048_576.0;
@@ -21,7 +21,7 @@ pub(crate) struct InformerReport {
     pub(crate) storage: &'static str,
     pub(crate) pods: usize,
     pub(crate) rows: Vec<Row>,
-    pub(crate) asked: Vec<Verdict>,
+    pub(crate) asked: Vec<Requirement>,
 }
 
 /// One client.
@@ -44,7 +44,7 @@ pub(crate) struct Sharing {
     pub(crate) informers: usize,
     pub(crate) watches: u64,
     /// How many handlers heard of it.
-    pub(crate) told: usize,
+    pub(crate) notified: usize,
     /// How often it was decoded.
     pub(crate) decoded: u64,
 }
@@ -64,8 +64,8 @@ impl InformerReport {
         }
     }
 
-    /// Sets the figures beside what is asked.
-    pub(crate) fn judge(&mut self) {
+    /// Compares the results with what is asked.
+    pub(crate) fn check_requirements(&mut self) {
         let seconds = |holder| self.median(holder, |row| row.seconds);
         let quicker = |holder| Some(seconds(Holder::Reflector)? / seconds(holder)?);
         let weight = |holder| self.median(holder, Row::weight);
@@ -73,36 +73,36 @@ impl InformerReport {
         let mut shared = self.rows.iter().filter_map(|row| row.sharing.as_ref());
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let shared = shared.next().map(|sharing| {
-            let heard = sharing.told as f64 / sharing.handlers as f64;
+            let heard = sharing.notified as f64 / sharing.handlers as f64;
             (sharing.watches as f64, sharing.decoded as f64, heard)
         });
         self.asked = vec![
-            Verdict::new(
+            Requirement::new(
                 "times kube's reflector, typed",
                 Bound::AtLeast(1.5),
                 quicker(Holder::Typed),
             ),
-            Verdict::new(
+            Requirement::new(
                 "times kube's reflector, slim",
                 Bound::AtLeast(2.5),
                 quicker(Holder::Slim),
             ),
-            Verdict::new(
+            Requirement::new(
                 "times the memory of the objects, typed",
                 Bound::AtMost(1.3),
                 heavier(Holder::Typed),
             ),
-            Verdict::new(
+            Requirement::new(
                 "watches of 50 handlers",
                 Bound::AtMost(1.0),
                 shared.map(|shared| shared.0),
             ),
-            Verdict::new(
+            Requirement::new(
                 "decodings of an event for 50 handlers",
                 Bound::AtMost(1.0),
                 shared.map(|shared| shared.1),
             ),
-            Verdict::new(
+            Requirement::new(
                 "times each handler hears of it",
                 Bound::AtLeast(1.0),
                 shared.map(|shared| shared.2),
@@ -112,14 +112,15 @@ impl InformerReport {
 
     pub(crate) fn print(&self) {
         if !self.release_build {
-            println!("\nThis is a debug build: its figures mean nothing.");
+            println!("\nThis is a debug build: its results mean nothing.");
         }
         let mut table = Table::new(["", "seconds", "pods/s", "MiB", "bytes/pod", "peak MiB"]);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let pods = self.pods as f64;
         for holder in Holder::ALL {
             let figure = |of: fn(&Row) -> f64| self.median(holder, of).unwrap_or_default();
-            let (seconds, weight) = (figure(|row| row.seconds), figure(Row::weight));
+            let seconds = figure(|row| row.seconds);
+            let weight = figure(Row::weight);
             table.row([
                 holder.name().to_owned(),
                 format!("{seconds:.2}"),
@@ -130,14 +131,14 @@ impl InformerReport {
             ]);
         }
         table.print(&format!("{} pods, the median of each", grouped(pods)));
-        verdict::print(&self.asked);
+        requirement::print(&self.asked);
     }
 
     fn median(&self, holder: Holder, of: impl Fn(&Row) -> f64) -> Option<f64> {
         let rows = self.rows.iter().filter(|row| row.holder == holder.name());
-        let mut figures: Vec<f64> = rows.map(of).collect();
-        figures.sort_by(f64::total_cmp);
-        figures.get(figures.len() / 2).copied()
+        let mut values: Vec<f64> = rows.map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The runtime without k3: what the same sandbox and the same container cost when nobody but us asks for them.
+//! The runtime without k3: what the same sandbox and the same container cost when only the benchmark asks for them.
 //!
 //! Promise: it is asked for the same as by the agent, with as many mounts, in the same calls, and for nothing else.
 
@@ -35,21 +35,21 @@ pub(super) struct Bare {
     runtime: Arc<dyn Runtime>,
     image: Image,
     facts: Facts,
-    folder: PathBuf,
+    directory: PathBuf,
     made: AtomicUsize,
 }
 
 // --- Bare ---
 
 impl Bare {
-    pub(super) async fn new(daemon: &super::Daemon, folder: &Path) -> Result<Self, Failure> {
+    pub(super) async fn new(daemon: &super::Daemon, directory: &Path) -> Result<Self, Failure> {
         let runtime = daemon.connect(OWNER).await?;
         let image = runtime.image(TEST_IMAGE).await?;
         Ok(Self {
             image: image.ok_or("the image of tests is not there")?,
             runtime,
             facts: Facts::default(),
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             made: AtomicUsize::new(0),
         })
     }
@@ -61,7 +61,7 @@ impl Bare {
         object["metadata"]["namespace"] = "bare".into();
         object["metadata"]["uid"] = format!("00000000-0000-4000-8000-{number:012}").into();
         let object: Pod = serde_json::from_value(object)?;
-        let logs = self.folder.join("logs");
+        let logs = self.directory.join("logs");
         let sandbox = spec::sandbox(&object, &self.facts, 0, &logs)?;
         let container = object.spec.as_ref().and_then(|spec| spec.containers.first());
         let mounts = self.mounts(number)?;
@@ -85,10 +85,11 @@ impl Bare {
 
     /// What the agent mounts in every container: the hosts file, the file of the last message, and the token.
     fn mounts(&self, number: usize) -> Result<Vec<Mount>, Failure> {
-        let folder = self.folder.join(number.to_string());
-        let token = folder.join("token");
+        let directory = self.directory.join(number.to_string());
+        let token = directory.join("token");
         fs::create_dir_all(&token)?;
-        let (hosts, message) = (folder.join("hosts"), folder.join("message"));
+        let hosts = directory.join("hosts");
+        let message = directory.join("message");
         fs::write(&hosts, "127.0.0.1 localhost\n")?;
         fs::write(&message, "")?;
         let mount = |source: PathBuf, target: &str, read_only| Mount {
@@ -115,7 +116,8 @@ impl Bare {
         let start = Instant::now();
         let mut starters = JoinSet::new();
         for _ in 0..at_once {
-            let (this, left) = (Arc::clone(self), Arc::clone(&left));
+            let this = Arc::clone(self);
+            let left = Arc::clone(&left);
             starters.spawn(async move {
                 let take =
                     || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));

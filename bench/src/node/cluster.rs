@@ -15,7 +15,7 @@ use crate::{
     api::{
         client::{Call, Connection},
         operations::pods,
-        server::{Recipe, Server},
+        server::{Server, ServerOptions},
         watches::Watcher,
     },
     choices::RuntimeName,
@@ -38,9 +38,9 @@ pub(super) struct Cluster<'a> {
     running: BTreeSet<String>,
 }
 
-/// What is told of the one container of a pod.
+/// The status of the one container of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct ContainerState {
     pub(super) id: String,
     pub(super) restarts: u32,
     pub(super) is_ready: bool,
@@ -87,7 +87,11 @@ struct ContainerStatus {
 }
 
 /// A server whose node uses a runtime. However full the disk is, nothing is thrown off the node, and no image away.
-pub(super) fn recipe(options: &ApiOptions, name: RuntimeName, daemon: &Daemon) -> Result<Recipe, Failure> {
+pub(super) fn server_options(
+    options: &ApiOptions,
+    name: RuntimeName,
+    daemon: &Daemon,
+) -> Result<ServerOptions, Failure> {
     let flags = [
         "--node-port=0".to_owned(),
         format!("--node-name={NODE}"),
@@ -96,7 +100,7 @@ pub(super) fn recipe(options: &ApiOptions, name: RuntimeName, daemon: &Daemon) -
         "--eviction-hard=memory.available<1Mi".to_owned(),
         "--image-gc-high-threshold=100".to_owned(),
     ];
-    Recipe::with_node(options, flags)
+    ServerOptions::with_node(options, flags)
 }
 
 // --- Cluster ---
@@ -104,11 +108,11 @@ pub(super) fn recipe(options: &ApiOptions, name: RuntimeName, daemon: &Daemon) -
 impl<'a> Cluster<'a> {
     /// Starts a server, and waits until its node can have pods.
     pub(super) async fn start(
-        recipe: &Recipe,
+        server_options: &ServerOptions,
         options: &'a ApiOptions,
-        folder: &Path,
+        directory: &Path,
     ) -> Result<Self, Failure> {
-        let server = recipe.start(folder).await?;
+        let server = server_options.start(directory).await?;
         let session = session(&server, options);
         until(async || nodes_are_ready(&session, 1).await).await?;
         until(async || {
@@ -137,7 +141,7 @@ impl<'a> Cluster<'a> {
         Ok(answer.expect(&[201])?)
     }
 
-    /// Makes a pod; how long it took from there until a watch told that it runs.
+    /// Makes a pod; how long it took from there until a watch reported that it runs.
     pub(super) async fn run(&mut self, name: &str) -> Result<Duration, Failure> {
         let start = Instant::now();
         self.make(name).await?;
@@ -165,14 +169,14 @@ impl<'a> Cluster<'a> {
         Ok(start.elapsed())
     }
 
-    /// Reads what the watch tells until it is enough.
+    /// Reads events of the watch until they are enough.
     pub(super) async fn until_running(
         &mut self,
         is_enough: impl Fn(&BTreeSet<String>) -> bool,
     ) -> Result<(), Failure> {
         let running = &mut self.running;
         while !is_enough(running) {
-            let goes_on = self
+            let is_open = self
                 .watch
                 .events(|line| {
                     let Object { metadata, status } = serde_json::from_slice::<Event>(line)?.object;
@@ -186,26 +190,26 @@ impl<'a> Cluster<'a> {
                     Ok(())
                 })
                 .await?;
-            if !goes_on {
+            if !is_open {
                 return Err("the watch of pods ended".into());
             }
         }
         Ok(())
     }
 
-    /// What is told of the containers of pods that run.
-    pub(super) async fn told(&self) -> Result<BTreeMap<String, Told>, Failure> {
+    /// The states of the containers of pods that run.
+    pub(super) async fn container_states(&self) -> Result<BTreeMap<String, ContainerState>, Failure> {
         let list: List = get(&session(&self.server, self.options), &pods(NAMESPACE)).await?;
-        let told = list.items.into_iter().filter_map(|pod| {
+        let states = list.items.into_iter().filter_map(|pod| {
             let status = pod.status.container_statuses.first()?.clone();
-            let told = Told {
+            let state = ContainerState {
                 id: status.container_id,
                 restarts: status.restart_count,
                 is_ready: status.ready && pod.status.phase == "Running",
             };
-            Some((pod.metadata.name, told))
+            Some((pod.metadata.name, state))
         });
-        Ok(told.collect())
+        Ok(states.collect())
     }
 
     /// Deletes a pod, or all of them, at once.

@@ -1,6 +1,6 @@
-//! The agent is killed, again and again, while pods run and one more is being started.
+//! The agent is killed, repeatedly, while pods run and one more is being started.
 //!
-//! Promise: what is counted is what the runtime has and what the API tells, compared with both before the first crash.
+//! Promise: what is counted is what the runtime has and what the API reports, compared with both before the first crash.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Daemon,
-    cluster::{Cluster, NODE, recipe},
+    cluster::{Cluster, NODE, server_options},
 };
 use crate::{
     Failure,
@@ -31,7 +31,7 @@ pub(super) struct CrashRow {
     pub(super) kills: u32,
     /// Containers that began again, or are others than before.
     pub(super) restarted: usize,
-    /// Sandboxes and containers that nobody asked for.
+    /// Sandboxes and containers that no pod asked for.
     pub(super) leaked: usize,
     /// Statuses that were not what they should be.
     pub(super) wrong: usize,
@@ -42,7 +42,7 @@ pub(super) async fn kill(
     options: &ApiOptions,
     name: RuntimeName,
     daemon: &Daemon,
-    folder: &Path,
+    directory: &Path,
 ) -> Result<CrashRow, Failure> {
     let (pods, kills) = match options.effort {
         Effort::Full => (PODS, KILLS),
@@ -53,7 +53,7 @@ pub(super) async fn kill(
         storage: Backend::File,
         ..options.clone()
     };
-    let recipe = recipe(options, name, daemon)?;
+    let server_options = server_options(options, name, daemon)?;
     let runtime = daemon.connect(NODE).await?;
     let there = async || -> Result<BTreeSet<String>, Failure> {
         let sandboxes = runtime.sandboxes().await?.into_iter().map(|sandbox| sandbox.id.0);
@@ -64,10 +64,18 @@ pub(super) async fn kill(
             .map(|container| container.id.0);
         Ok(sandboxes.chain(containers).collect())
     };
-    let mut cluster = Cluster::start(&recipe, options, folder).await?;
+    let mut cluster = Cluster::start(&server_options, options, directory).await?;
     cluster.run_many("steady-", pods).await?;
-    until(async || Ok(cluster.told().await?.values().all(|told| told.is_ready))).await?;
-    let (told, running) = (cluster.told().await?, there().await?);
+    until(async || {
+        Ok(cluster
+            .container_states()
+            .await?
+            .values()
+            .all(|state| state.is_ready))
+    })
+    .await?;
+    let reported = cluster.container_states().await?;
+    let running = there().await?;
     let mut row = CrashRow {
         runtime: name.name(),
         pods,
@@ -81,25 +89,28 @@ pub(super) async fn kill(
         cluster.make(&new).await?;
         sleep(Duration::from_millis(u64::from(kill) * 37 % 400)).await;
         drop(cluster);
-        cluster = Cluster::start(&recipe, options, folder).await?;
+        cluster = Cluster::start(&server_options, options, directory).await?;
         cluster.until_running(|running| running.contains(&new)).await?;
         cluster.delete(Some(&new)).await?;
-        // What has to go goes, and what has to be told is told; what then is not so is counted.
+        // Removals and reports get time to finish; what is wrong after that is counted.
         let start = Instant::now();
-        let (now_told, now_there) = loop {
-            let now = (cluster.told().await?, there().await?);
-            if now == (told.clone(), running.clone()) || start.elapsed() > PATIENCE {
+        let (now_reported, now_there) = loop {
+            let now = (cluster.container_states().await?, there().await?);
+            if now == (reported.clone(), running.clone()) || start.elapsed() > PATIENCE {
                 break now;
             }
             sleep(Duration::from_millis(50)).await;
         };
         row.restarted += running.difference(&now_there).count();
         row.leaked += now_there.difference(&running).count();
-        row.wrong += told
+        row.wrong += reported
             .iter()
-            .filter(|(pod, told)| now_told.get(*pod) != Some(told))
+            .filter(|(pod, reported)| now_reported.get(*pod) != Some(reported))
             .count();
-        row.wrong += now_told.keys().filter(|pod| !told.contains_key(*pod)).count();
+        row.wrong += now_reported
+            .keys()
+            .filter(|pod| !reported.contains_key(*pod))
+            .count();
     }
     cluster.delete(None).await?;
     until(async || Ok(there().await?.is_empty())).await?;

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::{
     Daemon,
-    cluster::{Cluster, recipe},
+    cluster::{Cluster, server_options},
     pod,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     api::{
         client::Call,
         operations::{make_namespace, pods},
-        server::{Recipe, Server},
+        server::{Server, ServerOptions},
     },
     choices::{Effort, RuntimeName},
     cpu::CpuMeter,
@@ -51,13 +51,15 @@ pub(super) async fn measure(
     options: &ApiOptions,
     name: RuntimeName,
     daemon: &Daemon,
-    folder: &Path,
+    directory: &Path,
 ) -> Result<IdleRow, Failure> {
     let (count, quiet) = match options.effort {
         Effort::Full => (PODS, QUIET),
         Effort::Quick => (PODS / 5, QUIET / 6),
     };
-    let server = Recipe::with(options, [])?.start(&folder.join("alone")).await?;
+    let server = ServerOptions::with(options, [])?
+        .start(&directory.join("alone"))
+        .await?;
     make_namespace(&session(&server, options), "waiting").await?;
     let make = |index: usize| {
         let mut pod = pod(&format!("waiting-{index}"));
@@ -68,8 +70,8 @@ pub(super) async fn measure(
     let alone = at_rest(&server, quiet).await?;
     server.stop().await?;
 
-    let recipe = recipe(options, name, daemon)?;
-    let mut cluster = Cluster::start(&recipe, options, &folder.join("with-node")).await?;
+    let server_options = server_options(options, name, daemon)?;
+    let mut cluster = Cluster::start(&server_options, options, &directory.join("with-node")).await?;
     cluster.run_many("idle-", count).await?;
     let with_node = at_rest(&cluster.server, quiet).await?;
     super::clear(&cluster, daemon).await?;

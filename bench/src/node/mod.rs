@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use self::{
     bare::Bare,
-    cluster::{Cluster, NODE, recipe},
+    cluster::{Cluster, NODE, server_options},
     daemon::Daemon,
     report::{NodeReport, RateRow, StartRow},
 };
@@ -27,10 +27,10 @@ use crate::{
     Failure,
     choices::{Effort, NodePart, RuntimeName},
     cpu::CpuMeter,
+    directories::{data_directory, results, write},
     flags::{ApiOptions, NodeOptions},
     latency::Latencies,
     machine::Machine,
-    place::{data_folder, results, write},
     workload::until,
 };
 
@@ -44,23 +44,23 @@ const PARALLEL: [usize; 3] = [4, 8, 16];
 
 /// Measures everything, prints it, and writes it down.
 pub(crate) async fn run(options: &NodeOptions) -> Result<(), Failure> {
-    let dir = data_folder(options.api.dir.as_deref())?;
+    let dir = data_directory(options.api.dir.as_deref())?;
     let measured = measure(options, &dir).await;
     let removed = remove(&dir);
     let mut report = measured?;
     removed?;
-    report.judge();
+    report.check_requirements();
     report.print();
     write(&report, &results(options.api.json.as_deref(), "node.json"))
 }
 
-/// Removes a folder. An agent that was killed has left volumes of memory mounted in it.
+/// Removes a directory. An agent that was killed has left volumes of memory mounted in it.
 fn remove(dir: &Path) -> Result<(), Failure> {
     let dir = dir.canonicalize()?;
     let table = std::fs::read_to_string("/proc/self/mountinfo")?;
-    let places = table.lines().filter_map(|line| line.split(' ').nth(4));
-    for place in places.filter(|place| Path::new(place).starts_with(&dir)) {
-        unmount(place, UnmountFlags::DETACH)?;
+    let mount_points = table.lines().filter_map(|line| line.split(' ').nth(4));
+    for mount_point in mount_points.filter(|mount_point| Path::new(mount_point).starts_with(&dir)) {
+        unmount(mount_point, UnmountFlags::DETACH)?;
     }
     Ok(std::fs::remove_dir_all(&dir)?)
 }
@@ -73,23 +73,27 @@ async fn measure(options: &NodeOptions, dir: &Path) -> Result<NodeReport, Failur
         let dir = dir.join(name.name());
         for &part in &options.parts {
             say(name, part)?;
-            let folder = dir.join(part.name());
+            let directory = dir.join(part.name());
             match part {
-                NodePart::Start => report.starts.push(one_by_one(api, name, &daemon, &folder).await?),
-                NodePart::Rate => report.rates.push(all_at_once(api, name, &daemon, &folder).await?),
+                NodePart::Start => report
+                    .starts
+                    .push(one_by_one(api, name, &daemon, &directory).await?),
+                NodePart::Rate => report
+                    .rates
+                    .push(all_at_once(api, name, &daemon, &directory).await?),
                 NodePart::Idle => report
                     .idle
-                    .push(idle::measure(api, name, &daemon, &folder).await?),
+                    .push(idle::measure(api, name, &daemon, &directory).await?),
                 NodePart::Crash => report
                     .crashes
-                    .push(crash::kill(api, name, &daemon, &folder).await?),
+                    .push(crash::kill(api, name, &daemon, &directory).await?),
             }
         }
     }
     Ok(report)
 }
 
-/// Tells what is going on, and what else the machine does.
+/// Reports progress, and what else the machine does.
 fn say(name: RuntimeName, part: NodePart) -> Result<(), Failure> {
     let load = std::fs::read_to_string("/proc/loadavg")?;
     let load = load.split(' ').next().unwrap_or_default();
@@ -102,12 +106,18 @@ async fn one_by_one(
     options: &ApiOptions,
     name: RuntimeName,
     daemon: &Daemon,
-    folder: &Path,
+    directory: &Path,
 ) -> Result<StartRow, Failure> {
-    let bare = Bare::new(daemon, &folder.join("bare")).await?;
-    let mut cluster = Cluster::start(&recipe(options, name, daemon)?, options, &folder.join("k3")).await?;
+    let bare = Bare::new(daemon, &directory.join("bare")).await?;
+    let mut cluster = Cluster::start(
+        &server_options(options, name, daemon)?,
+        options,
+        &directory.join("k3"),
+    )
+    .await?;
     let pods = options.effort.of(ONE_BY_ONE);
-    let (mut without, mut with) = (Latencies::default(), Latencies::default());
+    let mut without = Latencies::default();
+    let mut with = Latencies::default();
     // The first ones bring what all later ones use.
     bare.start().await?;
     cluster.run("first").await?;
@@ -131,14 +141,19 @@ async fn all_at_once(
     options: &ApiOptions,
     name: RuntimeName,
     daemon: &Daemon,
-    folder: &Path,
+    directory: &Path,
 ) -> Result<RateRow, Failure> {
     let (pods, rounds) = match options.effort {
         Effort::Full => (AT_ONCE, ROUNDS),
         Effort::Quick => (AT_ONCE / 5, 1),
     };
-    let bare = Arc::new(Bare::new(daemon, &folder.join("bare")).await?);
-    let mut cluster = Cluster::start(&recipe(options, name, daemon)?, options, &folder.join("k3")).await?;
+    let bare = Arc::new(Bare::new(daemon, &directory.join("bare")).await?);
+    let mut cluster = Cluster::start(
+        &server_options(options, name, daemon)?,
+        options,
+        &directory.join("k3"),
+    )
+    .await?;
     let mut row = RateRow {
         runtime: name.name(),
         pods,
@@ -149,10 +164,8 @@ async fn all_at_once(
         k3_daemon_cpu: 0.0,
         k3_cpu: 0.0,
     };
-    let (daemon_cpu, own_cpu) = (
-        CpuMeter::new(daemon.pid()),
-        CpuMeter::new(Some(cluster.server.pid())),
-    );
+    let daemon_cpu = CpuMeter::new(daemon.pid());
+    let own_cpu = CpuMeter::new(Some(cluster.server.pid()));
     let count = u32::try_from(pods)?;
     let each = |meter: CpuMeter, before| -> Result<f64, Failure> {
         Ok((meter.read()?.since(before).server / count).as_secs_f64())
@@ -174,7 +187,8 @@ async fn all_at_once(
             }
             bare.clear().await?;
         }
-        let (before, own_before) = (daemon_cpu.read()?, own_cpu.read()?);
+        let before = daemon_cpu.read()?;
+        let own_before = own_cpu.read()?;
         let took = cluster.run_many(&format!("round-{round}-"), pods).await?;
         let found = f64::from(count) / took.as_secs_f64();
         eprintln!("{found:.2} pods/s by k3");

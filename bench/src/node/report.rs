@@ -6,8 +6,8 @@ use super::{crash::CrashRow, idle::IdleRow};
 use crate::{
     latency::Percentiles,
     machine::Machine,
+    requirement::{self, Bound, Requirement, figure},
     table::{Table, mebibytes},
-    verdict::{self, Bound, Verdict, figure},
 };
 
 /// What was measured.
@@ -18,7 +18,7 @@ pub(super) struct NodeReport {
     pub(super) rates: Vec<RateRow>,
     pub(super) idle: Vec<IdleRow>,
     pub(super) crashes: Vec<CrashRow>,
-    verdicts: Vec<Verdict>,
+    requirements: Vec<Requirement>,
 }
 
 /// Pods started one after the other, by turns without k3 and with it.
@@ -39,7 +39,7 @@ pub(super) struct RateRow {
     pub(super) bare_per_second: f64,
     pub(super) bare_at_once: usize,
     pub(super) k3_per_second: f64,
-    /// CPU seconds of the runtime's daemon for a pod, alone and for k3, and of k3: where the time goes.
+    /// CPU seconds of the runtime's daemon for a pod, alone and for k3, and of k3: where the time is spent.
     pub(super) bare_daemon_cpu: f64,
     pub(super) k3_daemon_cpu: f64,
     pub(super) k3_cpu: f64,
@@ -55,42 +55,42 @@ impl NodeReport {
             rates: Vec::new(),
             idle: Vec::new(),
             crashes: Vec::new(),
-            verdicts: Vec::new(),
+            requirements: Vec::new(),
         }
     }
 
-    pub(super) fn judge(&mut self) {
+    pub(super) fn check_requirements(&mut self) {
         let starts = self.starts.iter().map(|row| {
             let what = format!("{}: a pod runs, beyond the runtime's time, ms", row.runtime);
-            Verdict::new(what, Bound::AtMost(150.0), Some(row.beyond_ms()))
+            Requirement::new(what, Bound::AtMost(150.0), Some(row.beyond_ms()))
         });
         let rates = self.rates.iter().map(|row| {
             let what = format!("{}: pods at once, % of the runtime's rate", row.runtime);
-            Verdict::new(what, Bound::AtLeast(90.0), Some(row.percent()))
+            Requirement::new(what, Bound::AtLeast(90.0), Some(row.percent()))
         });
         let idle = self.idle.iter().flat_map(|row| {
             let what = |what: &str| format!("{}: agent idle with {} pods, {what}", row.runtime, row.pods);
             [
-                Verdict::new(what("MiB"), Bound::AtMost(25.0), Some(row.beyond_mebibytes())),
-                Verdict::new(what("% of a core"), Bound::AtMost(1.0), Some(row.beyond_cpu())),
+                Requirement::new(what("MiB"), Bound::AtMost(25.0), Some(row.beyond_mebibytes())),
+                Requirement::new(what("% of a core"), Bound::AtMost(1.0), Some(row.beyond_cpu())),
             ]
         });
         let crashes = self.crashes.iter().flat_map(|row| {
-            let verdict = |what: &str, counted: usize| {
+            let requirement = |what: &str, counted: usize| {
                 let what = format!(
                     "{}: {} kills with {} pods, {what}",
                     row.runtime, row.kills, row.pods
                 );
                 let counted = u32::try_from(counted).map_or(f64::INFINITY, f64::from);
-                Verdict::new(what, Bound::AtMost(0.0), Some(counted))
+                Requirement::new(what, Bound::AtMost(0.0), Some(counted))
             };
             [
-                verdict("containers restarted", row.restarted),
-                verdict("containers leaked", row.leaked),
-                verdict("statuses wrong", row.wrong),
+                requirement("containers restarted", row.restarted),
+                requirement("containers leaked", row.leaked),
+                requirement("statuses wrong", row.wrong),
             ]
         });
-        self.verdicts = starts.chain(rates).chain(idle).chain(crashes).collect();
+        self.requirements = starts.chain(rates).chain(idle).chain(crashes).collect();
     }
 
     pub(super) fn print(&self) {
@@ -164,7 +164,7 @@ impl NodeReport {
             ]);
         }
         table.print("The agent is killed");
-        verdict::print(&self.verdicts);
+        requirement::print(&self.requirements);
     }
 }
 

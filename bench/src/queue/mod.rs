@@ -17,9 +17,9 @@ use self::report::{QueueReport, Row};
 use crate::{
     Failure,
     cpu::CpuMeter,
+    directories::{own_directory, results, write},
     flags::QueueOptions,
     machine::Machine,
-    place::{own_folder, results, write},
 };
 
 /// How many keys go through in a round.
@@ -34,7 +34,7 @@ const ROUNDS: usize = 5;
 pub(crate) async fn run(options: &QueueOptions) -> Result<(), Failure> {
     let dir = match &options.dir {
         Some(dir) => dir.clone(),
-        None => own_folder()?,
+        None => own_directory()?,
     };
     let mut report = QueueReport::new(Machine::find(&dir)?, options.effort);
     let keys = options.effort.of(KEYS);
@@ -46,7 +46,7 @@ pub(crate) async fn run(options: &QueueOptions) -> Result<(), Failure> {
             report.pending.push(work_off(pending)?);
         }
     }
-    report.judge();
+    report.check_requirements();
     report.print();
     write(&report, &results(options.json.as_deref(), "queue.json"))
 }
@@ -72,12 +72,14 @@ async fn through_queue(count: u32) -> Result<Row, Failure> {
     let keys: Vec<_> = (0..count).map(key).collect();
     let queue = WorkQueue::new(by_namespace());
     let mut tasks = JoinSet::new();
-    let (meter, begin) = (CpuMeter::new(None), Instant::now());
+    let meter = CpuMeter::new(None);
+    let begin = Instant::now();
     let before = meter.read()?;
     for _ in 0..WORKERS {
         let queue = queue.clone();
         tasks.spawn(async move {
-            let (mut done, mut next) = (0_u32, queue.next());
+            let mut done = 0_u32;
+            let mut next = queue.next();
             while let Some(job) = next.await {
                 done += 1;
                 next = job.done_and_next().1;
@@ -97,22 +99,25 @@ async fn through_queue(count: u32) -> Result<Row, Failure> {
         done += ended?;
     }
     if done != count {
-        return Err(format!("{done} of {count} keys came through").into());
+        return Err(format!("{done} of {count} keys were processed").into());
     }
     Ok(Row::new(count, begin.elapsed(), meter.read()?.since(before).own))
 }
 
-/// The same with a controller whose reconciler does nothing, and with its figures.
+/// The same with a controller whose reconciler does nothing, and with its metrics.
 async fn through_controller(count: u32) -> Result<Row, Failure> {
     let keys: Vec<_> = (0..count).map(key).collect();
     let metrics = Metrics::default();
     let controller = Controller::new("empty").workers(WORKERS).metrics(&metrics);
     let runner = controller.reconciler(reconcile_fn(|_| async { Ok(Outcome::Done) }));
-    let (handle, stop, mut tasks) = (runner.handle(), Stop::new(), JoinSet::new());
-    let told = stop.clone();
-    let (meter, begin) = (CpuMeter::new(None), Instant::now());
+    let handle = runner.handle();
+    let stop = Stop::new();
+    let mut tasks = JoinSet::new();
+    let stop_of_runner = stop.clone();
+    let meter = CpuMeter::new(None);
+    let begin = Instant::now();
     let before = meter.read()?;
-    tasks.spawn(async move { runner.run(told).await });
+    tasks.spawn(async move { runner.run(stop_of_runner).await });
     let queue = handle.queue();
     let producer = async move {
         for key in keys {
@@ -139,7 +144,8 @@ async fn through_controller(count: u32) -> Result<Row, Failure> {
 fn work_off(count: u32) -> Result<Row, Failure> {
     let keys: Vec<_> = (0..count).map(key).collect();
     let queue = WorkQueue::new(by_namespace());
-    let (meter, begin) = (CpuMeter::new(None), Instant::now());
+    let meter = CpuMeter::new(None);
+    let begin = Instant::now();
     let before = meter.read()?;
     for key in keys {
         queue.add(key);
@@ -150,7 +156,7 @@ fn work_off(count: u32) -> Result<Row, Failure> {
         done += 1;
     }
     if done != count {
-        return Err(format!("{done} of {count} keys came through").into());
+        return Err(format!("{done} of {count} keys were processed").into());
     }
     Ok(Row::new(count, begin.elapsed(), meter.read()?.since(before).own))
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::{
     choices::Effort,
     machine::Machine,
+    requirement::{self, Bound, Requirement},
     table::{Table, grouped},
-    verdict::{self, Bound, Verdict},
 };
 
 /// Everything.
@@ -20,7 +20,7 @@ pub(crate) struct QueueReport {
     pub(crate) queue: Vec<Row>,
     pub(crate) reconciles: Vec<Row>,
     pub(crate) pending: Vec<Row>,
-    pub(crate) asked: Vec<Verdict>,
+    pub(crate) asked: Vec<Requirement>,
 }
 
 /// A round.
@@ -28,7 +28,7 @@ pub(crate) struct QueueReport {
 pub(crate) struct Row {
     pub(crate) keys: u32,
     pub(crate) per_second: f64,
-    /// The CPU time of one key: what is left of a figure on a machine that does other things too.
+    /// The CPU time of one key: the result that counts on a machine that is busy.
     pub(crate) cpu_ns: f64,
 }
 
@@ -59,15 +59,15 @@ impl QueueReport {
         }
     }
 
-    pub(crate) fn judge(&mut self) {
+    pub(crate) fn check_requirements(&mut self) {
         let rate = |rows: &[Row]| median(rows.iter().map(|row| row.per_second));
         self.asked = vec![
-            Verdict::new(
+            Requirement::new(
                 "keys added, got and done per second: one adds, four work",
                 Bound::AtLeast(2e6),
                 rate(&self.queue),
             ),
-            Verdict::new(
+            Requirement::new(
                 "empty reconciles per second: four workers",
                 Bound::AtLeast(2e5),
                 rate(&self.reconciles),
@@ -102,12 +102,12 @@ impl QueueReport {
             row("added, then worked off", &of_size.copied().collect::<Vec<_>>());
         }
         table.print("Queues (medians)");
-        verdict::print(&self.asked);
+        requirement::print(&self.asked);
     }
 }
 
-fn median(figures: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut figures: Vec<_> = figures.collect();
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied()
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }

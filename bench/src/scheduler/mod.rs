@@ -2,7 +2,7 @@
 //!
 //! Promises: the clusters and the pods are those of upstream's own measurements (`scheduler_perf`); every pod has its node
 //! before the clock stops; what the cluster would answer is answered at once, so that nothing but deciding is measured, with
-//! the queue and with what the scheduler is told of its own decisions.
+//! the queue and with the events of its own decisions.
 
 mod report;
 mod scene;
@@ -19,10 +19,10 @@ use self::{
 use crate::{
     Failure,
     choices::Effort,
+    directories::{results, write},
     flags::ApiOptions,
     machine::Machine,
     memory::resident,
-    place::{results, write},
 };
 
 /// Upstream's size.
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &ApiOptions) -> Result<(), Failure> {
         });
     }
     report.bytes_per_pod = Some(weigh(nodes)?);
-    report.judge();
+    report.check_requirements();
     report.print();
     write(&report, &results(options.json.as_deref(), "scheduler.json"))
 }
@@ -72,14 +72,14 @@ fn measure(scene: &Scene, nodes: usize) -> Result<f64, Failure> {
         core.service(&service);
     }
     let before = builder.pods(scene.before, "before", scene.pods_before(nodes));
-    place_all(&mut core, &before, now)?;
+    schedule_all(&mut core, &before, now)?;
     let pods = builder.pods(scene.measured, "measured", scene.pods(nodes));
     let start = Instant::now();
-    place_all(&mut core, &pods, now)?;
+    schedule_all(&mut core, &pods, now)?;
     Ok(real(pods.len()) / start.elapsed().as_secs_f64())
 }
 
-fn place_all(
+fn schedule_all(
     core: &mut Core,
     pods: &[std::sync::Arc<k3_scheduler::object::Pod>],
     now: Duration,

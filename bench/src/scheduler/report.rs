@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::{
     machine::Machine,
+    requirement::{self, Bound, Requirement},
     table::{Table, grouped},
-    verdict::{self, Bound, Verdict},
 };
 
 /// What was measured.
@@ -15,7 +15,7 @@ pub(super) struct SchedulerReport {
     nodes: usize,
     pub(super) rows: Vec<Row>,
     pub(super) bytes_per_pod: Option<f64>,
-    verdicts: Vec<Verdict>,
+    requirements: Vec<Requirement>,
 }
 
 /// One scene.
@@ -41,11 +41,11 @@ impl SchedulerReport {
             nodes,
             rows: Vec::new(),
             bytes_per_pod: None,
-            verdicts: Vec::new(),
+            requirements: Vec::new(),
         }
     }
 
-    pub(super) fn judge(&mut self) {
+    pub(super) fn check_requirements(&mut self) {
         let rate = |scene: &str| {
             self.rows
                 .iter()
@@ -54,14 +54,14 @@ impl SchedulerReport {
         };
         let rates = ASKED
             .iter()
-            .map(|(scene, what, asked)| Verdict::new(*what, Bound::AtLeast(*asked), rate(scene)));
-        let mut verdicts: Vec<_> = rates.collect();
-        verdicts.push(Verdict::new(
+            .map(|(scene, what, asked)| Requirement::new(*what, Bound::AtLeast(*asked), rate(scene)));
+        let mut requirements: Vec<_> = rates.collect();
+        requirements.push(Requirement::new(
             "a placed pod, bytes",
             Bound::AtMost(1024.0),
             self.bytes_per_pod,
         ));
-        self.verdicts = verdicts;
+        self.requirements = requirements;
     }
 
     pub(super) fn print(&self) {
@@ -70,6 +70,6 @@ impl SchedulerReport {
             table.row([row.scene.to_owned(), row.pods.to_string(), grouped(row.rate)]);
         }
         table.print(&format!("Scheduling on {} nodes", self.nodes));
-        verdict::print(&self.verdicts);
+        requirement::print(&self.requirements);
     }
 }

@@ -95,7 +95,7 @@ pub(super) const SCENES: &[Scene] = &[
 ];
 
 const FULL: usize = 5000;
-/// How many services there are; pods of one come one after the other.
+/// How many services there are; pods of one are created one after the other.
 const SERVICES: usize = 50;
 
 impl Scene {

@@ -22,13 +22,13 @@ enum Server {
 // --- Service ---
 
 impl Service {
-    /// Makes ready for a fresh store, with its data in this folder.
-    pub(crate) fn start(backend: Backend, folder: &Path) -> Result<Self, Failure> {
-        std::fs::create_dir_all(folder)?;
-        let parent = Some(folder.to_owned());
+    /// Makes ready for a fresh store, with its data in this directory.
+    pub(crate) fn start(backend: Backend, directory: &Path) -> Result<Self, Failure> {
+        std::fs::create_dir_all(directory)?;
+        let parent = Some(directory.to_owned());
         let (config, server) = match backend {
             Backend::Memory => (StorageConfig::Memory, Server::None),
-            Backend::File => (StorageConfig::File(FileOptions::new(folder)), Server::None),
+            Backend::File => (StorageConfig::File(FileOptions::new(directory)), Server::None),
             Backend::Etcd => {
                 let etcd = Etcd::start_with(&services::EtcdOptions {
                     parent,
@@ -63,11 +63,11 @@ impl Service {
         }
     }
 
-    /// What `k3 migrate` is told of a database; a password goes into a file in the folder.
-    pub(crate) fn address(&self, folder: &Path) -> Result<Option<String>, Failure> {
+    /// The URL of a database for `k3 migrate`; its password is written into a file in the directory.
+    pub(crate) fn address(&self, directory: &Path) -> Result<Option<String>, Failure> {
         Ok(match &self.config {
             StorageConfig::Mysql(options) => {
-                let file = folder.canonicalize()?.join("password");
+                let file = directory.canonicalize()?.join("password");
                 std::fs::write(&file, &options.password)?;
                 let MysqlOptions { host, port, user, .. } = options;
                 let file = file.display();

@@ -33,7 +33,7 @@ struct Put {
     value: Bytes,
 }
 
-/// `PutResponse`, of which nothing matters but that it came.
+/// `PutResponse`, of which only the arrival matters.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Done {}
 

@@ -35,7 +35,7 @@ pub(crate) struct SizeRow {
     pub(crate) updates: usize,
     /// Bytes of keys and values.
     pub(crate) live_bytes: u64,
-    /// Bytes the folder takes on disk, with all history.
+    /// Bytes the directory takes on disk, with all history.
     pub(crate) before_bytes: u64,
     /// The same after compaction, which ran while the store was open.
     pub(crate) after_bytes: u64,
@@ -54,14 +54,14 @@ pub(crate) struct MemoryRow {
 }
 
 /// Measures a file store after many updates.
-pub(crate) async fn size(folder: &Path, effort: Effort) -> Result<SizeRow, Failure> {
-    let store: Arc<dyn Store> = FileStore::open(FileOptions::new(folder)).await?;
+pub(crate) async fn size(directory: &Path, effort: Effort) -> Result<SizeRow, Failure> {
+    let store: Arc<dyn Store> = FileStore::open(FileOptions::new(directory)).await?;
     let keys = effort.of(KEYS) as usize;
     let slots = prefill(&store, slots_under("/registry/pods/default", keys)).await?;
     let slots = update_all(&store, slots, UPDATES).await?;
-    let before_bytes = folder_bytes(folder)?;
+    let before_bytes = directory_bytes(directory)?;
     store.compact(store.current_revision().await?).await?;
-    let after_bytes = settled(folder).await?;
+    let after_bytes = settled(directory).await?;
     let key_bytes: usize = slots.iter().map(|slot| slot.key.len()).sum();
     store.close().await;
     Ok(SizeRow {
@@ -73,13 +73,14 @@ pub(crate) async fn size(folder: &Path, effort: Effort) -> Result<SizeRow, Failu
     })
 }
 
-/// The size of the folder once it has not changed for a while: space is given back in the background.
-async fn settled(folder: &Path) -> Result<u64, Failure> {
+/// The size of the directory once it has not changed for a while: space is given back in the background.
+async fn settled(directory: &Path) -> Result<u64, Failure> {
     let start = Instant::now();
-    let (mut size, mut since) = (folder_bytes(folder)?, start);
+    let mut size = directory_bytes(directory)?;
+    let mut since = start;
     while since.elapsed() < Duration::from_secs(3) && start.elapsed() < SETTLE {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let now = folder_bytes(folder)?;
+        let now = directory_bytes(directory)?;
         if now != size {
             (size, since) = (now, Instant::now());
         }
@@ -87,10 +88,10 @@ async fn settled(folder: &Path) -> Result<u64, Failure> {
     Ok(size)
 }
 
-/// The bytes the files of a folder take on disk.
-fn folder_bytes(folder: &Path) -> Result<u64, Failure> {
+/// The bytes the files of a directory take on disk.
+fn directory_bytes(directory: &Path) -> Result<u64, Failure> {
     let mut bytes = 0;
-    for file in std::fs::read_dir(folder)? {
+    for file in std::fs::read_dir(directory)? {
         // A copy that took the place of the file is not an error.
         if let Ok(found) = file?.metadata() {
             bytes += found.blocks() * 512;
@@ -100,11 +101,11 @@ fn folder_bytes(folder: &Path) -> Result<u64, Failure> {
 }
 
 /// Measures a store in a process of its own: this one has held others before.
-pub(crate) fn memory(backend: Backend, folder: &Path, effort: Effort) -> Result<MemoryRow, Failure> {
+pub(crate) fn memory(backend: Backend, directory: &Path, effort: Effort) -> Result<MemoryRow, Failure> {
     let output = Command::new(std::env::current_exe()?)
         .arg("weigh")
         .arg(backend.name())
-        .arg(folder)
+        .arg(directory)
         .arg(effort.of(OBJECTS).to_string())
         .stderr(std::process::Stdio::inherit())
         .output()?;

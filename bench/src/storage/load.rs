@@ -99,11 +99,13 @@ async fn level(
         ));
     }
     tokio::time::sleep(effort.of(WARM_UP)).await;
-    let (start, before) = (Instant::now(), meter.read()?);
+    let start = Instant::now();
+    let before = meter.read()?;
     phase.store(MEASURING, Ordering::Relaxed);
     tokio::time::sleep(effort.of(TIME)).await;
     phase.store(DONE, Ordering::Relaxed);
-    let (took, spent) = (start.elapsed(), meter.read()?.since(before));
+    let took = start.elapsed();
+    let spent = meter.read()?.since(before);
 
     let mut latencies = Latencies::default();
     let mut slots = Vec::new();
@@ -125,7 +127,7 @@ async fn level(
     Ok((row, slots))
 }
 
-/// One writer, which goes round through its slots.
+/// One writer, which writes its slots in turn.
 async fn write(
     target: Arc<impl Target>,
     mut slots: Vec<Slot>,
@@ -175,7 +177,8 @@ pub(crate) async fn fill(store: &Arc<dyn Store>, slots: Vec<Slot>) -> Result<(),
     let mut tasks: JoinSet<Result<(), Failure>> = JoinSet::new();
     let values = values();
     for share in shares(slots, 128) {
-        let (target, values) = (StoreTarget::new(Arc::clone(store)), values.clone());
+        let target = StoreTarget::new(Arc::clone(store));
+        let values = values.clone();
         tasks.spawn(async move {
             for (turn, mut slot) in share.into_iter().enumerate() {
                 let value = Bytes::copy_from_slice(&values[turn % values.len()]);
@@ -199,7 +202,8 @@ pub(crate) async fn update_all(
 ) -> Result<Vec<Slot>, Failure> {
     let mut tasks: JoinSet<Result<Vec<Slot>, Failure>> = JoinSet::new();
     for mut share in shares(slots, 128) {
-        let (target, values) = (StoreTarget::new(Arc::clone(store)), values());
+        let target = StoreTarget::new(Arc::clone(store));
+        let values = values();
         tasks.spawn(async move {
             for turn in 0..times {
                 for slot in &mut share {

@@ -33,7 +33,8 @@ pub(crate) async fn measure(
         .commit(Write::create(key.clone(), vec![0; VALUE_BYTES]))
         .await?;
     let turn = effort.of(TIME) / (2 * TURNS);
-    let (mut syncs, mut commits) = (Pace::default(), Pace::default());
+    let mut syncs = Pace::default();
+    let mut commits = Pace::default();
     for _ in 0..TURNS {
         let start = Instant::now();
         while start.elapsed() < turn {

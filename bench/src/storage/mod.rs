@@ -3,12 +3,12 @@
 pub(crate) mod backend;
 mod bare_etcd;
 mod disk;
-mod figures;
 mod footprint;
 mod load;
 mod lone;
 mod opening;
 mod report;
+mod requirements;
 mod watches;
 
 use std::path::Path;
@@ -25,18 +25,18 @@ use crate::{
     Failure,
     choices::Backend,
     cpu::CpuMeter,
+    directories::{data_directory, results, write},
     flags::StorageOptions,
     machine::Machine,
-    place::{data_folder, results, write},
 };
 
 /// Measures everything, prints it, and writes it down.
 pub(crate) async fn run(options: &StorageOptions) -> Result<(), Failure> {
-    let dir = data_folder(options.dir.as_deref())?;
+    let dir = data_directory(options.dir.as_deref())?;
     let measured = measure(options, &dir).await;
     std::fs::remove_dir_all(&dir)?;
     let mut report = measured?;
-    report.asked = figures::compare(&report);
+    report.asked = requirements::compare(&report);
     report.print();
     write(&report, &results(options.json.as_deref(), "storage.json"))
 }
@@ -54,8 +54,8 @@ async fn measure(options: &StorageOptions, dir: &Path) -> Result<StorageReport, 
     for &backend in &options.backends {
         let name = backend.name();
         say(&format!("{name}: commits"));
-        let folder = dir.join(name);
-        let service = match Service::start(backend, &folder) {
+        let directory = dir.join(name);
+        let service = match Service::start(backend, &directory) {
             Ok(service) => service,
             Err(failure) => {
                 say(&format!("{name} is left out: {failure}"));
@@ -110,7 +110,7 @@ async fn measure(options: &StorageOptions, dir: &Path) -> Result<StorageReport, 
     Ok(report)
 }
 
-/// Tells what is going on, apart from the results.
+/// Reports progress on standard error.
 fn say(what: &str) {
     eprintln!("measuring {what}");
 }

@@ -26,24 +26,25 @@ pub(crate) struct OpenRow {
     pub(crate) ms: f64,
 }
 
-/// Opens stores that were closed, and stores whose process was gone from one instant to the next.
+/// Opens stores that were closed, and stores whose process was killed.
 pub(crate) async fn measure(dir: &Path, effort: Effort) -> Result<Vec<OpenRow>, Failure> {
     let mut rows = Vec::new();
     for (repair, name) in [(Repair::Scan, "scan"), (Repair::Record, "record")] {
-        let (folder, copy) = (dir.join(name), dir.join(format!("{name}-copy")));
-        let options = |folder: &Path| FileOptions {
+        let directory = dir.join(name);
+        let copy = dir.join(format!("{name}-copy"));
+        let options = |directory: &Path| FileOptions {
             repair,
-            ..FileOptions::new(folder)
+            ..FileOptions::new(directory)
         };
         let objects = effort.of(OBJECTS) as usize;
-        let store: Arc<dyn Store> = FileStore::open(options(&folder)).await?;
+        let store: Arc<dyn Store> = FileStore::open(options(&directory)).await?;
         prefill(&store, slots_under("/registry/pods/default", objects)).await?;
-        // What `kill -9` leaves is what is in the folder now.
-        copy_folder(&folder, &copy)?;
+        // What `kill -9` leaves is what is in the directory now.
+        copy_directory(&directory, &copy)?;
         store.close().await;
         drop(store);
-        for (folder, after) in [(&copy, "crash"), (&folder, "close")] {
-            let took = open(options(folder), objects).await?;
+        for (directory, after) in [(&copy, "crash"), (&directory, "close")] {
+            let took = open(options(directory), objects).await?;
             rows.push(OpenRow {
                 objects,
                 repair: name,
@@ -68,7 +69,7 @@ async fn open(options: FileOptions, objects: usize) -> Result<Duration, Failure>
     Ok(took)
 }
 
-fn copy_folder(from: &Path, to: &Path) -> Result<(), Failure> {
+fn copy_directory(from: &Path, to: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(to)?;
     for file in std::fs::read_dir(from)? {
         let file = file?;

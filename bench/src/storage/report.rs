@@ -13,8 +13,8 @@ use super::{
 use crate::{
     choices::Effort,
     machine::Machine,
+    requirement::{self, Requirement},
     table::{Table, grouped},
-    verdict::{self, Verdict},
 };
 
 /// Everything, in the order in which it was measured.
@@ -32,7 +32,7 @@ pub(crate) struct StorageReport {
     pub(crate) opening: Vec<OpenRow>,
     pub(crate) size: Option<SizeRow>,
     pub(crate) memory: Vec<MemoryRow>,
-    pub(crate) asked: Vec<Verdict>,
+    pub(crate) asked: Vec<Requirement>,
 }
 
 // --- StorageReport ---
@@ -63,15 +63,15 @@ impl StorageReport {
 
     pub(crate) fn print(&self) {
         if !self.release_build {
-            println!("\nThis is a debug build: its figures mean nothing.");
+            println!("\nThis is a debug build: its results mean nothing.");
         }
         if !self.machine.on_disk {
-            println!("\nThe data is in memory (tmpfs), not on a disk: choose another folder with --dir.");
+            println!("\nThe data is in memory (tmpfs), not on a disk: choose another directory with --dir.");
         }
         self.print_commits();
         self.print_watches();
         self.print_footprint();
-        verdict::print(&self.asked);
+        requirement::print(&self.asked);
     }
 
     fn print_commits(&self) {

@@ -112,7 +112,8 @@ async fn summarise(
         }
         by_revision[index] = Some(commit);
     }
-    let (mut from_call, mut from_answer) = (Latencies::default(), Latencies::default());
+    let mut from_call = Latencies::default();
+    let mut from_answer = Latencies::default();
     while let Some(done) = watchers.join_next().await {
         for (revision, arrived) in done?? {
             let index = usize::try_from(revision.get() - began.get())?;
@@ -122,7 +123,8 @@ async fn summarise(
             }
         }
     }
-    let (delivered, expected) = (from_call.count(), commits.len() * WATCHERS / SUBTREES);
+    let delivered = from_call.count();
+    let expected = commits.len() * WATCHERS / SUBTREES;
     if delivered != expected {
         return Err(format!("{delivered} events arrived of {expected}").into());
     }
@@ -200,13 +202,15 @@ pub(crate) async fn fan_out(
         listening.spawn(count(store.watch(&prefix, began).await?, commits));
     }
     let meter = CpuMeter::new(None);
-    let (start, before) = (Instant::now(), meter.read()?);
+    let start = Instant::now();
+    let before = meter.read()?;
     super::load::update_all(store, slots_under(&tree, FAN_OUT_KEYS), updates).await?;
     let written = start.elapsed();
     while let Some(done) = listening.join_next().await {
         done??;
     }
-    let (took, spent) = (start.elapsed(), meter.read()?.since(before));
+    let took = start.elapsed();
+    let spent = meter.read()?.since(before);
     let events = commits * watchers;
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let each = spent.own.as_secs_f64() * 1e6 / events as f64;
@@ -221,11 +225,12 @@ pub(crate) async fn fan_out(
 
 /// Waits for so many events, each newer than the one before.
 async fn count(mut events: Events, expected: usize) -> Result<(), Failure> {
-    let (mut seen, mut last) = (0, Revision::ZERO);
+    let mut seen = 0;
+    let mut last = Revision::ZERO;
     while seen < expected {
         for event in &*events.next().await?.events {
             if event.revision <= last {
-                return Err(format!("revision {} came after {last}", event.revision).into());
+                return Err(format!("revision {} arrived after {last}", event.revision).into());
             }
             last = event.revision;
             seen += 1;

@@ -1,6 +1,6 @@
 //! What controllers and scheduler weigh, beyond the API server.
 //!
-//! Promises: two servers are started on the same objects, one with controllers and scheduler and one without, and nobody
+//! Promises: two servers are started on the same objects, one with controllers and scheduler and one without, and no client
 //! simulates nodes meanwhile; both have read all objects, and rest, when their memory is looked at.
 
 use std::{path::Path, time::Duration};
@@ -14,7 +14,7 @@ use crate::{
     api::{
         client::Call,
         load::Session,
-        server::{Recipe, Server},
+        server::{Server, ServerOptions},
     },
     choices::Backend,
     flags::ApiOptions,
@@ -27,7 +27,7 @@ const EACH: usize = 100;
 /// How long it is looked whether a server rests, and how much CPU time it may spend meanwhile.
 const LOOK: Duration = Duration::from_secs(2);
 const RESTING: Duration = Duration::from_millis(40);
-/// How long it may take until it does. Nodes that nobody simulates are missed after 40 s, and that is work.
+/// How long it may take until it does. Nodes without an agent are missed after 40 s, and that is work.
 const PATIENCE: Duration = Duration::from_secs(35);
 
 /// Resident memory with so many pods.
@@ -41,25 +41,25 @@ pub(super) struct MemoryRow {
 }
 
 /// Makes pods, and starts servers on them.
-pub(super) async fn weigh(options: &ApiOptions, folder: &Path) -> Result<MemoryRow, Failure> {
+pub(super) async fn weigh(options: &ApiOptions, directory: &Path) -> Result<MemoryRow, Failure> {
     // What is started again has to remember.
     let options = &ApiOptions {
         storage: Backend::File,
         ..options.clone()
     };
     let pods = options.effort.of(PODS) as usize;
-    fill(options, folder, pods).await?;
+    fill(options, directory, pods).await?;
     Ok(MemoryRow {
         pods,
-        alone_bytes: at_rest(&Recipe::alone(options)?, options, folder).await?,
-        together_bytes: at_rest(&Recipe::with(options, [])?, options, folder).await?,
+        alone_bytes: at_rest(&ServerOptions::alone(options)?, options, directory).await?,
+        together_bytes: at_rest(&ServerOptions::with(options, [])?, options, directory).await?,
     })
 }
 
-async fn fill(options: &ApiOptions, folder: &Path, pods: usize) -> Result<(), Failure> {
+async fn fill(options: &ApiOptions, directory: &Path, pods: usize) -> Result<(), Failure> {
     let nodes = pods.div_ceil(EACH);
-    let server = Recipe::with(options, [format!("--simulated-nodes={nodes}")])?
-        .start(folder)
+    let server = ServerOptions::with(options, [format!("--simulated-nodes={nodes}")])?
+        .start(directory)
         .await?;
     let session = session(&server, options);
     until(async || nodes_are_ready(&session, nodes).await).await?;
@@ -68,8 +68,12 @@ async fn fill(options: &ApiOptions, folder: &Path, pods: usize) -> Result<(), Fa
     server.stop().await
 }
 
-async fn at_rest(recipe: &Recipe, options: &ApiOptions, folder: &Path) -> Result<u64, Failure> {
-    let server = recipe.start(folder).await?;
+async fn at_rest(
+    server_options: &ServerOptions,
+    options: &ApiOptions,
+    directory: &Path,
+) -> Result<u64, Failure> {
+    let server = server_options.start(directory).await?;
     let session = session(&server, options);
     for resource in [
         "api/v1/pods",
@@ -77,7 +81,7 @@ async fn at_rest(recipe: &Recipe, options: &ApiOptions, folder: &Path) -> Result
         "api/v1/events",
         "apis/apps/v1/replicasets",
     ] {
-        // The server reads a kind when somebody asks for it: here as there.
+        // The server reads a kind when a client asks for it: with and without controllers.
         session
             .ask(Call::get(format!("/{resource}?limit=1")), &[200])
             .await?;

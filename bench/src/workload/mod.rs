@@ -1,7 +1,7 @@
 //! Controllers and scheduler under load: how fast and at what cost what is wanted becomes what is.
 //!
 //! Promises: the server is a process of its own, started as a user starts it; only its CPU time is counted, which is that of
-//! API server, controllers and scheduler together; the clock stops when every pod is where it should be, or gone.
+//! API server, controllers and scheduler together; the clock stops when every pod is bound, or deleted.
 
 mod memory;
 mod report;
@@ -22,14 +22,14 @@ use crate::{
         load::Session,
         objects,
         operations::{config_map_name, config_maps, make_namespace, pods},
-        server::{Recipe, Server},
+        server::{Server, ServerOptions},
         watches::Watcher,
     },
     choices::Effort,
     cpu::CpuMeter,
+    directories::{data_directory, results, write},
     flags::ApiOptions,
     machine::Machine,
-    place::{data_folder, results, write},
 };
 
 /// How long anything may take.
@@ -46,7 +46,7 @@ const PER_NAMESPACE: usize = 50;
 /// Deployments, and the nodes for their pods.
 struct Scene {
     name: &'static str,
-    gone: &'static str,
+    deleted: &'static str,
     deployments: usize,
     replicas: usize,
     nodes: usize,
@@ -55,14 +55,14 @@ struct Scene {
 const SCENES: [Scene; 2] = [
     Scene {
         name: "10 x 100 pods on 50 nodes, bound",
-        gone: "10 x 100 pods, gone",
+        deleted: "10 x 100 pods, deleted",
         deployments: 10,
         replicas: 100,
         nodes: 50,
     },
     Scene {
         name: "50 x 100 pods on 500 nodes, bound",
-        gone: "50 x 100 pods, gone",
+        deleted: "50 x 100 pods, deleted",
         deployments: 50,
         replicas: 100,
         nodes: 500,
@@ -71,11 +71,11 @@ const SCENES: [Scene; 2] = [
 
 /// Measures everything, prints it, and writes it down.
 pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
-    let dir = data_folder(options.dir.as_deref())?;
+    let dir = data_directory(options.dir.as_deref())?;
     let measured = measure(options, &dir).await;
     std::fs::remove_dir_all(&dir)?;
     let mut report = measured?;
-    report.judge();
+    report.check_requirements();
     report.print();
     write(&report, &results(options.json.as_deref(), "workload.json"))
 }
@@ -88,7 +88,7 @@ async fn measure(options: &ApiOptions, dir: &Path) -> Result<WorkloadReport, Fai
     };
     for scene in scenes {
         eprintln!("{}", scene.name);
-        let server = Recipe::with(options, [])?
+        let server = ServerOptions::with(options, [])?
             .start(&dir.join(scene.nodes.to_string()))
             .await?;
         let session = session(&server, options);
@@ -96,7 +96,9 @@ async fn measure(options: &ApiOptions, dir: &Path) -> Result<WorkloadReport, Fai
         server.stop().await?;
     }
     eprintln!("a namespace is deleted");
-    let server = Recipe::with(options, [])?.start(&dir.join("namespace")).await?;
+    let server = ServerOptions::with(options, [])?
+        .start(&dir.join("namespace"))
+        .await?;
     let objects = options.effort.of(OBJECTS) as usize;
     report
         .rows
@@ -105,7 +107,7 @@ async fn measure(options: &ApiOptions, dir: &Path) -> Result<WorkloadReport, Fai
     eprintln!("pods are rolled over");
     let replicas = options.effort.of(ROLLED) as usize;
     let nodes = format!("--simulated-nodes={}", replicas.div_ceil(50));
-    let server = Recipe::with(options, [nodes])?
+    let server = ServerOptions::with(options, [nodes])?
         .start(&dir.join("rolling"))
         .await?;
     report
@@ -159,20 +161,20 @@ async fn deploy(session: &Session<'_>, scene: &Scene) -> Result<[Row; 2], Failur
     };
     session.prepare(scene.deployments, &[200], make).await?;
     wait_for(&mut watch, count, br#"{"type":"DELETED""#).await?;
-    Ok([made, begun.row(scene.gone, count)?])
+    Ok([made, begun.row(scene.deleted, count)?])
 }
 
 /// Waits until there were so many events of a type.
 async fn wait_for(watch: &mut Watcher, count: usize, kind: &[u8]) -> Result<(), Failure> {
     let mut seen = 0;
     while seen < count {
-        let goes_on = watch
+        let is_open = watch
             .events(|line| {
                 seen += usize::from(line.starts_with(kind));
                 Ok(())
             })
             .await?;
-        if !goes_on {
+        if !is_open {
             return Err(format!("the watch ended after {seen} of {count} pods").into());
         }
     }
@@ -326,7 +328,7 @@ pub(crate) async fn until(is_done: impl AsyncFnMut() -> Result<bool, Failure>) -
     asked_every(PAUSE, PATIENCE, is_done).await
 }
 
-/// Asks again and again, for so long at most, whether something is done.
+/// Asks repeatedly, for so long at most, whether something is done.
 async fn asked_every(
     pause: Duration,
     patience: Duration,
@@ -335,7 +337,7 @@ async fn asked_every(
     let start = Instant::now();
     while !is_done().await? {
         if start.elapsed() > patience {
-            return Err("what was waited for has not come".into());
+            return Err("the condition was not reached in time".into());
         }
         sleep(pause).await;
     }

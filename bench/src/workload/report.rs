@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 use super::memory::MemoryRow;
 use crate::{
     machine::Machine,
+    requirement::{self, Bound, Requirement, figure},
     table::{Table, grouped, mebibytes},
-    verdict::{self, Bound, Verdict, figure},
 };
 
 pub(super) const NAMESPACE: &str = "a namespace is deleted";
@@ -20,7 +20,7 @@ pub(super) struct WorkloadReport {
     machine: Machine,
     pub(super) rows: Vec<Row>,
     pub(super) memory: Option<MemoryRow>,
-    verdicts: Vec<Verdict>,
+    requirements: Vec<Requirement>,
 }
 
 /// One scene.
@@ -58,7 +58,11 @@ const COSTS: &[(&str, &str, f64)] = &[
         "50 x 100 pods bound, CPU s per 1,000",
         3.0,
     ),
-    ("50 x 100 pods, gone", "50 x 100 pods gone, CPU s per 1,000", 2.1),
+    (
+        "50 x 100 pods, deleted",
+        "50 x 100 pods deleted, CPU s per 1,000",
+        2.1,
+    ),
 ];
 
 impl WorkloadReport {
@@ -67,36 +71,36 @@ impl WorkloadReport {
             machine,
             rows: Vec::new(),
             memory: None,
-            verdicts: Vec::new(),
+            requirements: Vec::new(),
         }
     }
 
-    pub(super) fn judge(&mut self) {
+    pub(super) fn check_requirements(&mut self) {
         let of = |name: &str| self.rows.iter().find(|row| row.name == name);
-        let rates = RATES
-            .iter()
-            .map(|(name, what, asked)| Verdict::new(*what, Bound::AtLeast(*asked), of(name).map(Row::rate)));
-        let costs = COSTS
-            .iter()
-            .map(|(name, what, asked)| Verdict::new(*what, Bound::AtMost(*asked), of(name).map(Row::cost)));
+        let rates = RATES.iter().map(|(name, what, asked)| {
+            Requirement::new(*what, Bound::AtLeast(*asked), of(name).map(Row::rate))
+        });
+        let costs = COSTS.iter().map(|(name, what, asked)| {
+            Requirement::new(*what, Bound::AtMost(*asked), of(name).map(Row::cost))
+        });
         let times = [
             (NAMESPACE, "a namespace with 5,000 objects deleted, s", 5.0),
             (ROLLING, "a rolling update of 1,000 pods, s", 20.0),
         ];
         let times = times.map(|(name, what, asked)| {
-            Verdict::new(
+            Requirement::new(
                 what,
                 Bound::AtMost(asked),
                 of(name).map(|row| row.took.as_secs_f64()),
             )
         });
         let memory = self.memory.as_ref().filter(|row| row.pods >= 10_000);
-        let memory = Verdict::new(
+        let memory = Requirement::new(
             "controllers and scheduler with 10,000 pods, MiB",
             Bound::AtMost(60.0),
             memory.map(MemoryRow::beyond),
         );
-        self.verdicts = rates.chain(costs).chain(times).chain([memory]).collect();
+        self.requirements = rates.chain(costs).chain(times).chain([memory]).collect();
     }
 
     pub(super) fn print(&self) {
@@ -111,7 +115,7 @@ impl WorkloadReport {
             ]);
         }
         table.print("Memory");
-        verdict::print(&self.verdicts);
+        requirement::print(&self.requirements);
     }
 }
 

@@ -25,9 +25,9 @@ pub(super) async fn roll_over(session: &Session<'_>, replicas: usize) -> Result<
     let name = deployment_name(0);
     let deployment = objects::running_deployment(&name, replicas);
     session.ask(Call::post(path, &deployment), &[201]).await?;
-    let place = format!("{path}/{name}");
+    let path_of_object = format!("{path}/{name}");
     until(async || {
-        let deployment: Deployment = get(session, &place).await?;
+        let deployment: Deployment = get(session, &path_of_object).await?;
         Ok(deployment.status.available_replicas == replicas)
     })
     .await?;
@@ -38,7 +38,7 @@ pub(super) async fn roll_over(session: &Session<'_>, replicas: usize) -> Result<
     let container = json!({"name": "main", "image": "example.com/app:2"});
     let patch = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
     session
-        .ask(Call::patch(&*place, MERGE_PATCH, &patch), &[200])
+        .ask(Call::patch(&*path_of_object, MERGE_PATCH, &patch), &[200])
         .await?;
     while !bounds.is_over() {
         if !watch.events(|line| bounds.see(line)).await? {
@@ -51,7 +51,7 @@ pub(super) async fn roll_over(session: &Session<'_>, replicas: usize) -> Result<
 /// The pods of a deployment while a new version takes the place of the old one.
 struct Bounds {
     replicas: usize,
-    /// All that are not going.
+    /// All pods that are not terminating.
     here: HashSet<String>,
     available: HashSet<String>,
     /// Those of the new version that are ready.

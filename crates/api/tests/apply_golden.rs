@@ -205,16 +205,16 @@ impl Case {
                         .collect(),
                     _ => Vec::new(),
                 };
-                let told = (error.to_string(), u64::from(error.code()), json!(causes));
+                let messages = (error.to_string(), u64::from(error.code()), json!(causes));
                 let causes = answer["details"].get("causes").cloned().unwrap_or(json!([]));
                 let recorded = (
                     answer["message"].as_str().unwrap_or_default().to_owned(),
                     answer["code"].as_u64().unwrap_or(0),
                     causes,
                 );
-                if told != recorded {
+                if messages != recorded {
                     self.wrong
-                        .push(format!("{}: told {told:?}, recorded {recorded:?}", self.name));
+                        .push(format!("{}: got {messages:?}, recorded {recorded:?}", self.name));
                 }
             }
             // Refused later, by validation or admission.
@@ -240,7 +240,8 @@ impl Case {
 
     fn compare(&mut self, object: &Value, answer: &Value) {
         self.checked += 1;
-        let (found, recorded) = (record(object), record(answer));
+        let found = record(object);
+        let recorded = record(answer);
         if found != recorded {
             self.wrong
                 .push(format!("{}: {}", self.name, difference(&found, &recorded)));
@@ -281,7 +282,8 @@ fn record_sets(answer: &Value) -> Vec<FieldSet<'_>> {
 
 /// The lines of one record that are not in the other.
 fn difference(found: &[Value], recorded: &[Value]) -> String {
-    let (found, recorded) = (lines(found), lines(recorded));
+    let found = lines(found);
+    let recorded = lines(recorded);
     let only = |these: &[String], those: &[String]| -> String {
         let lines: Vec<_> = these
             .iter()
@@ -341,7 +343,8 @@ fn with_times(answer: &Value) -> Value {
 }
 
 fn play(folder: &Path, categories: &[&str], strictness: Strictness) -> (usize, Vec<String>) {
-    let (mut checked, mut wrong) = (0, Vec::new());
+    let mut checked = 0;
+    let mut wrong = Vec::new();
     for category in categories {
         let files = std::fs::read_dir(folder.join(category)).expect("a category is a folder");
         let mut files: Vec<_> = files

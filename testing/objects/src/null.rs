@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Deeper than any type of the API that does not contain itself.
 const DEEPEST: usize = 24;
 
-/// For each field of a kind, at any depth, an object in which it is `null`. Fields by which objects are told apart are kept.
+/// For each field of a kind, at any depth, an object in which it is `null`. Fields that identify the object are kept.
 pub fn null_objects(kind: &Kind) -> Vec<Value> {
     let Some(of) = kind.ty.table() else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Nobody sleeps while there is a key, in whatever order threads run. A call that gets lost ends in a deadlock, which the
+//! No worker sleeps while there is a key, in whatever order threads run. A call that gets lost ends in a deadlock, which the
 //! model checker reports with the order that led to it.
 
 use std::{
@@ -33,7 +33,7 @@ fn queue() -> WorkQueue<u8> {
 }
 
 #[test]
-fn each_key_wakes_somebody() {
+fn each_key_wakes_a_worker() {
     check(|| {
         let queue = queue();
         let workers: Vec<_> = (0..2)
@@ -60,19 +60,20 @@ fn each_key_wakes_somebody() {
 #[test]
 fn a_key_has_one_worker_and_runs_again_for_what_happened_meanwhile() {
     check(|| {
-        let (queue, running, added) = (
-            queue(),
-            Arc::new(AtomicUsize::new(0)),
-            Arc::new(AtomicUsize::new(0)),
-        );
+        let queue = queue();
+        let running = Arc::new(AtomicUsize::new(0));
+        let added = Arc::new(AtomicUsize::new(0));
         let workers: Vec<_> = (0..2)
             .map(|_| {
-                let (queue, running, added) = (queue.clone(), Arc::clone(&running), Arc::clone(&added));
+                let queue = queue.clone();
+                let running = Arc::clone(&running);
+                let added = Arc::clone(&added);
                 thread::spawn(move || {
                     block_on(async {
-                        let (mut seen, mut next) = (0, queue.next());
+                        let mut seen = 0;
+                        let mut next = queue.next();
                         while let Some(job) = next.await {
-                            assert_eq!(running.fetch_add(1, SeqCst), 0, "nobody else has it");
+                            assert_eq!(running.fetch_add(1, SeqCst), 0, "no other worker has it");
                             seen = added.load(SeqCst);
                             thread::yield_now();
                             running.fetch_sub(1, SeqCst);
@@ -99,7 +100,7 @@ fn a_key_has_one_worker_and_runs_again_for_what_happened_meanwhile() {
 }
 
 #[test]
-fn whoever_gives_up_waiting_passes_the_call_on() {
+fn a_worker_that_stops_waiting_passes_the_wakeup_on() {
     check(|| {
         let queue = queue();
         let impatient = {
@@ -139,7 +140,7 @@ fn whoever_gives_up_waiting_passes_the_call_on() {
         adder.join().unwrap();
         block_on(async {
             let first: usize = impatient.await.unwrap();
-            // Nobody is called any more: what is there must have been heard of.
+            // No worker is woken any more: the keys that are there must have been announced.
             queue.wait_until_drained().await;
             queue.close();
             assert_eq!(first + patient.await.unwrap(), 2);

@@ -7,19 +7,19 @@ use std::{
 
 use crate::{
     ServiceError,
-    supervisor::{Folder, Supervisor},
+    supervisor::{ServiceDirectory, Supervisor},
 };
 
-/// A program that runs in a folder of its own. Dropping it ends it and removes the folder.
+/// A program that runs in a directory of its own. Dropping it ends it and removes the directory.
 pub struct Daemon {
     supervisor: Supervisor,
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 // --- Daemon ---
 
 impl Daemon {
-    /// Starts `program` with arguments that may name files in its folder, and waits until `is_ready` says
+    /// Starts `program` with arguments that may name files in its directory, and waits until `is_ready` returns
     /// so of what it has written to standard output and standard error.
     pub fn start(
         name: &'static str,
@@ -27,17 +27,22 @@ impl Daemon {
         args: impl FnOnce(&Path) -> Vec<OsString>,
         is_ready: impl Fn(&str) -> bool,
     ) -> Result<Self, ServiceError> {
-        let own = Folder::make(name, None)?;
-        let folder = own.path().to_path_buf();
-        let command = [program.as_os_str().to_owned()].into_iter().chain(args(&folder));
+        let own = ServiceDirectory::make(name, None)?;
+        let directory = own.path().to_path_buf();
+        let command = [program.as_os_str().to_owned()]
+            .into_iter()
+            .chain(args(&directory));
         let supervisor = Supervisor::new(name, own, command)?;
         supervisor.start(is_ready)?;
-        Ok(Self { supervisor, folder })
+        Ok(Self {
+            supervisor,
+            directory,
+        })
     }
 
-    /// Its folder, also with the file `log`: what it has written.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Its directory, also with the file `log`: what it has written.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The process id.

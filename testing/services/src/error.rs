@@ -48,7 +48,7 @@ pub enum ServiceError {
     /// No free port was found.
     #[error("no free port on 127.0.0.1")]
     NoPort,
-    /// The folder or the supervising shell could not be used.
+    /// The directory or the supervising shell could not be used.
     #[error("cannot {doing}: {source}")]
     Io {
         /// What was tried.

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     Program, ServiceError,
     port::free_port,
-    supervisor::{Folder, Supervisor},
+    supervisor::{ServiceDirectory, Supervisor},
 };
 
 pub(crate) const PROGRAM: Program = Program {
@@ -19,7 +19,7 @@ pub(crate) const PROGRAM: Program = Program {
     variable: "K3_TEST_ETCD",
 };
 
-/// How often a start is tried again with other ports when somebody took ours.
+/// How often a start is tried again with other ports when another process took ours.
 const ATTEMPTS: usize = 5;
 
 /// How to start an etcd.
@@ -28,14 +28,14 @@ pub struct EtcdOptions {
     /// More arguments, after ours: `--quota-backend-bytes=...`, `--cert-file=...`. Default: none.
     /// A quieter log level hides the line by which we see that the member is ready.
     pub args: Vec<String>,
-    /// Whether clients speak TLS; the files come with `args`. Default: false.
+    /// Whether clients speak TLS; the files are named in `args`. Default: false.
     pub tls: bool,
-    /// The folder under which the member's own folder is made. Default: the system's temporary folder,
-    /// which on some machines is in memory: a benchmark names a folder on the disk it measures.
+    /// The directory under which the member's own directory is made. Default: the system's temporary directory,
+    /// which on some machines is in memory: a benchmark names a directory on the disk it measures.
     pub parent: Option<PathBuf>,
 }
 
-/// An etcd member of its own, on free ports, under a folder of its own. Dropping it ends it.
+/// An etcd member of its own, on free ports, under a directory of its own. Dropping it ends it.
 pub struct Etcd {
     supervisor: Supervisor,
     ports: Ports,
@@ -98,9 +98,9 @@ impl Etcd {
         self.supervisor.pid()
     }
 
-    /// The line in the member's own log comes once it is published to a cluster with a leader. Asking
+    /// The line in the member's own log appears once it is published to a cluster with a leader. Asking
     /// `/health` instead would be refused with TLS, answer "false" for as long as an alarm is raised,
-    /// and be answered by whoever holds the port.
+    /// and be answered by another process that holds the port.
     fn is_ready(&self, log: &str) -> bool {
         log.contains("ready to serve client requests")
             && TcpStream::connect((Ipv4Addr::LOCALHOST, self.ports.client)).is_ok()
@@ -169,11 +169,11 @@ impl EtcdCluster {
 
 fn prepare(index: usize, ports: Ports, initial: &str, options: &EtcdOptions) -> Result<Etcd, ServiceError> {
     let program = PROGRAM.find()?;
-    let folder = Folder::make("etcd", options.parent.as_deref())?;
+    let directory = ServiceDirectory::make("etcd", options.parent.as_deref())?;
     let client = endpoint(ports.client, options.tls);
     let peer = endpoint(ports.peer, false);
     let mut data = OsString::from("--data-dir=");
-    data.push(folder.path().join("data"));
+    data.push(directory.path().join("data"));
     let mut command = vec![program.into_os_string(), data];
     command.extend(
         [
@@ -187,7 +187,7 @@ fn prepare(index: usize, ports: Ports, initial: &str, options: &EtcdOptions) -> 
         .map(OsString::from),
     );
     command.extend(options.args.iter().map(OsString::from));
-    let supervisor = Supervisor::new("etcd", folder, command)?;
+    let supervisor = Supervisor::new("etcd", directory, command)?;
     Ok(Etcd {
         supervisor,
         ports,

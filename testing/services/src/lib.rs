@@ -1,7 +1,7 @@
 //! Starts the real services that tests and benchmarks run against.
 //!
-//! Promises: a service is ready when its `start` returns; two services never share a port or a folder;
-//! nothing is left behind, neither process nor folder, however the owner ends (drop, panic, `kill -9`,
+//! Promises: a service is ready when its `start` returns; two services never share a port or a directory;
+//! nothing is left behind, neither process nor directory, however the owner ends (drop, panic, `kill -9`,
 //! a test runner's time-out).
 //!
 //! All calls block. They are short, but in an async test with one thread the other tasks wait meanwhile.

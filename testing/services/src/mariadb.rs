@@ -14,7 +14,7 @@ use std::{
 use crate::{
     Program, ServiceError,
     port::{free_port, random},
-    supervisor::{Folder, Supervisor},
+    supervisor::{ServiceDirectory, Supervisor},
 };
 
 pub(crate) const PROGRAM: Program = Program {
@@ -34,12 +34,12 @@ const CLIENT: Program = Program {
 
 const USER: &str = "k3";
 
-/// How often a start is tried again with another port when somebody took ours.
+/// How often a start is tried again with another port when another process took ours.
 const ATTEMPTS: usize = 5;
 
-/// Makes the data folder at the first start, then becomes the server. `$1` data, `$2` installer,
+/// Makes the data directory at the first start, then becomes the server. `$1` data, `$2` installer,
 /// `$3` user; the rest is the server's command. A server that starts deletes the temporary tables it finds
-/// in its folder for those, which by default is everybody's: each gets a folder of its own.
+/// in its directory for those, which by default is everybody's: each gets a directory of its own.
 const START: &str = r#"
 data=$1 installer=$2 user=$3
 shift 3
@@ -59,12 +59,12 @@ exec "$@"
 pub struct MariaDbOptions {
     /// More arguments, after ours: `--max-connections=20`. Default: none.
     pub args: Vec<String>,
-    /// The folder under which the server's own folder is made. Default: the system's temporary folder,
-    /// which on some machines is in memory: a benchmark names a folder on the disk it measures.
+    /// The directory under which the server's own directory is made. Default: the system's temporary directory,
+    /// which on some machines is in memory: a benchmark names a directory on the disk it measures.
     pub parent: Option<PathBuf>,
 }
 
-/// A MariaDB server of its own, on a free port, under a folder of its own. Dropping it ends it.
+/// A MariaDB server of its own, on a free port, under a directory of its own. Dropping it ends it.
 pub struct MariaDb {
     supervisor: Supervisor,
     port: u16,
@@ -125,11 +125,11 @@ impl MariaDb {
 
     fn try_start(options: &MariaDbOptions) -> Result<Self, ServiceError> {
         let client = CLIENT.find()?;
-        let folder = Folder::make("mariadb", options.parent.as_deref())?;
+        let directory = ServiceDirectory::make("mariadb", options.parent.as_deref())?;
         let port = free_port()?;
         let password = format!("{:016x}", random());
-        let command = command(folder.path(), port, &password, options)?;
-        let supervisor = Supervisor::new("mariadb", folder, command)?;
+        let command = command(directory.path(), port, &password, options)?;
+        let supervisor = Supervisor::new("mariadb", directory, command)?;
         let server = Self {
             supervisor,
             port,
@@ -165,13 +165,13 @@ impl MariaDb {
 }
 
 fn command(
-    folder: &Path,
+    directory: &Path,
     port: u16,
     password: &str,
     options: &MariaDbOptions,
 ) -> Result<Vec<OsString>, ServiceError> {
-    let data = folder.join("data");
-    let init = folder.join("init.sql");
+    let data = directory.join("data");
+    let init = directory.join("init.sql");
     fs::write(&init, init_sql(password)).map_err(ServiceError::io("write the users of the server"))?;
     let user = if is_root()? {
         "root".into()
@@ -200,7 +200,7 @@ fn command(
             format!("--user={user}"),
             format!("--port={port}"),
             "--bind-address=127.0.0.1".into(),
-            // Relative to the data folder: an absolute path may exceed the 107 bytes a socket may have.
+            // Relative to the data directory: an absolute path may exceed the 107 bytes a socket may have.
             "--socket=mariadb.sock".into(),
             "--pid-file=mariadb.pid".into(),
             "--skip-name-resolve".into(),

@@ -1,4 +1,4 @@
-//! Waiting for a condition of another process, of which no event tells.
+//! Waiting for a condition of another process that sends no event.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Asks `look` until it answers, at most for `limit`; `None` when the time is over.
 #[expect(
     clippy::disallowed_methods,
-    reason = "another process becomes ready in real time, and tells nobody when"
+    reason = "another process becomes ready in real time and sends no event"
 )]
 pub(crate) fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();

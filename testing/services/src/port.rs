@@ -11,10 +11,10 @@ use crate::ServiceError;
 /// Where the search begins: above the ports that usual services have.
 const LOWEST: u16 = 15_000;
 
-/// A port of 127.0.0.1 on which nobody listens now.
+/// A port of 127.0.0.1 on which no process listens now.
 ///
 /// It lies below the range from which the kernel serves outgoing connections: a service that is killed
-/// and restarted on its port must not find it taken by somebody's client in between.
+/// and restarted on its port must not find it taken by the client of another process in between.
 pub fn free_port() -> Result<u16, ServiceError> {
     let highest = ephemeral_range_start().clamp(LOWEST + 1_000, u16::MAX);
     let span = u64::from(highest - LOWEST);

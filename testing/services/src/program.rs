@@ -20,14 +20,14 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
         .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
-        .map(|folder| folder.join(name))
+        .map(|directory| directory.join(name))
         .find(|file| file.is_file())
 }
 
 // --- Program ---
 
 impl Program {
-    /// Where the program is, or an error that says how to get it.
+    /// Where the program is, or an error that describes how to get it.
     pub(crate) fn find(&self) -> Result<PathBuf, ServiceError> {
         find_program(self.name).ok_or(ServiceError::Missing {
             program: self.name,

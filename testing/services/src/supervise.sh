@@ -1,8 +1,8 @@
 # Runs one service, and outlives its owner by the moment it takes to end it.
 #
-# Orders come as lines on standard input. When the input ends, the owner is gone, whatever ended it:
-# the service is killed and its folder removed.
-folder=$1
+# Orders are lines on standard input. When the input ends, the owner has ended, whatever the reason:
+# the service is killed and its directory removed.
+directory=$1
 shift
 pid=
 
@@ -15,11 +15,11 @@ end() {
     pid=
 }
 
-# A runtime of containers leaves more behind than its own process: its folder then holds what undoes that.
+# A runtime of containers leaves more behind than its own process: its directory then holds what undoes that.
 leave() {
     end
-    [ ! -e "$folder/clean.sh" ] || sh "$folder/clean.sh" >/dev/null 2>&1 </dev/null
-    rm -rf "$folder"
+    [ ! -e "$directory/clean.sh" ] || sh "$directory/clean.sh" >/dev/null 2>&1 </dev/null
+    rm -rf "$directory"
 }
 
 trap 'leave; exit' HUP INT TERM
@@ -28,7 +28,7 @@ while read -r order; do
     case $order in
     start)
         end
-        setsid "$@" </dev/null >"$folder/log" 2>&1 &
+        setsid "$@" </dev/null >"$directory/log" 2>&1 &
         pid=$!
         ;;
     kill) end ;;

@@ -1,6 +1,6 @@
 //! One service process, ended with its owner.
 //!
-//! Promise: when the owner is gone, so are the process and its folder, also when the owner was killed
+//! Promise: when the owner ends, the process ends and its directory is removed, also when the owner was killed
 //! with SIGKILL and could not clean up. A small shell holds the other end of a pipe for that: its input
 //! ends when the owner does, and then it kills and removes.
 
@@ -26,8 +26,8 @@ const SCRIPT: &str = include_str!("supervise.sh");
 /// How many lines of a failed service's log an error shows.
 const LOG_LINES: usize = 40;
 
-/// A folder that belongs to one service. Removed by the supervisor that takes it, or on drop before that.
-pub(crate) struct Folder {
+/// A directory that belongs to one service. Removed by the supervisor that takes it, or on drop before that.
+pub(crate) struct ServiceDirectory {
     path: PathBuf,
     owned: bool,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Folder {
 /// A command under supervision.
 pub(crate) struct Supervisor {
     service: &'static str,
-    folder: PathBuf,
+    directory: PathBuf,
     shell: Child,
     orders: Mutex<Orders>,
 }
@@ -49,14 +49,14 @@ struct Orders {
     pid: Option<u32>,
 }
 
-// --- Folder ---
+// --- Directory ---
 
-impl Folder {
-    /// Makes a new folder under `parent`, or under the system's temporary folder.
+impl ServiceDirectory {
+    /// Makes a new directory under `parent`, or under the system's temporary directory.
     pub(crate) fn make(service: &str, parent: Option<&Path>) -> Result<Self, ServiceError> {
         let parent = parent.map_or_else(env::temp_dir, Path::to_path_buf);
         let path = parent.join(format!("k3-{service}-{}-{:016x}", std::process::id(), random()));
-        fs::create_dir_all(&path).map_err(ServiceError::io("make the service's folder"))?;
+        fs::create_dir_all(&path).map_err(ServiceError::io("make the service's directory"))?;
         Ok(Self { path, owned: true })
     }
 
@@ -65,10 +65,10 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for ServiceDirectory {
     fn drop(&mut self) {
         if self.owned {
-            // Best effort: the folder is a temporary one.
+            // Best effort: the directory is a temporary one.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -77,17 +77,17 @@ impl Drop for Folder {
 // --- Supervisor ---
 
 impl Supervisor {
-    /// Prepares to run `command` in `folder`; nothing is started yet.
+    /// Prepares to run `command` in `directory`; nothing is started yet.
     pub(crate) fn new(
         service: &'static str,
-        mut folder: Folder,
+        mut directory: ServiceDirectory,
         command: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, ServiceError> {
         let mut shell = Command::new("sh")
             .arg("-c")
             .arg(SCRIPT)
             .arg("k3-supervise")
-            .arg(&folder.path)
+            .arg(&directory.path)
             .args(command)
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -100,10 +100,10 @@ impl Supervisor {
             .map_err(ServiceError::io("start the supervising shell"))?;
         let to = shell.stdin.take();
         let from = shell.stdout.take().expect("standard output is piped");
-        folder.owned = false;
+        directory.owned = false;
         Ok(Self {
             service,
-            folder: folder.path.clone(),
+            directory: directory.path.clone(),
             shell,
             orders: Mutex::new(Orders {
                 to,
@@ -148,7 +148,7 @@ impl Supervisor {
         outcome.unwrap_or_else(|| Err(last.expect("the loop ends early unless the port was taken")))
     }
 
-    /// Ends the service at once (SIGKILL). The folder stays.
+    /// Ends the service at once (SIGKILL). The directory stays.
     pub(crate) fn kill(&self) -> Result<(), ServiceError> {
         self.order("kill").map(drop)
     }
@@ -172,7 +172,7 @@ impl Supervisor {
 
     /// What the service wrote since its last start.
     fn log(&self) -> String {
-        let bytes = fs::read(self.folder.join("log")).unwrap_or_default();
+        let bytes = fs::read(self.directory.join("log")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 

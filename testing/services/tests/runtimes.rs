@@ -68,29 +68,29 @@ fn a_containerd_has_the_images_and_leaves_nothing_behind() {
     ends_clean(containerd, Containerd::socket);
 }
 
-/// Neither processes, nor mounts, nor folders that name the service are there after its end; they are before.
+/// Neither processes, nor mounts, nor directories that name the service are there after its end; they are before.
 fn ends_clean<S>(service: S, socket: fn(&S) -> &Path) {
-    let folder = socket(&service).parent().unwrap().to_owned();
+    let directory = socket(&service).parent().unwrap().to_owned();
     assert!(
-        !processes_of(&folder).is_empty(),
+        !processes_of(&directory).is_empty(),
         "nothing runs under {}",
-        folder.display()
+        directory.display()
     );
     drop(service);
-    until_nobody_names(&folder);
-    assert!(!mounts().contains(folder.to_str().unwrap()));
-    assert!(!folder.exists());
+    wait_until_no_process_names(&directory);
+    assert!(!mounts().contains(directory.to_str().unwrap()));
+    assert!(!directory.exists());
 }
 
-/// Others' containers copy all mounts for a moment when they begin, and then name the folder, too.
+/// Others' containers copy all mounts for a moment when they begin, and then name the directory, too.
 #[expect(
     clippy::disallowed_methods,
     reason = "the end of another process is seen only by looking"
 )]
-fn until_nobody_names(folder: &Path) {
+fn wait_until_no_process_names(directory: &Path) {
     let start = std::time::Instant::now();
     loop {
-        let left = processes_of(folder);
+        let left = processes_of(directory);
         if left.is_empty() {
             return;
         }
@@ -99,9 +99,9 @@ fn until_nobody_names(folder: &Path) {
     }
 }
 
-/// Processes whose command or root folder names the folder.
-fn processes_of(folder: &Path) -> Vec<String> {
-    let folder = folder.to_str().unwrap();
+/// Processes whose command or root directory names the directory.
+fn processes_of(directory: &Path) -> Vec<String> {
+    let directory = directory.to_str().unwrap();
     let own = fs::read_link("/proc/self/ns/mnt").unwrap();
     fs::read_dir("/proc")
         .unwrap()
@@ -110,8 +110,9 @@ fn processes_of(folder: &Path) -> Vec<String> {
             let command = fs::read(process.join("cmdline")).ok()?;
             let command = String::from_utf8_lossy(&command).replace('\0', " ");
             let is_contained = fs::read_link(process.join("ns/mnt")).is_ok_and(|namespace| namespace != own)
-                && fs::read_to_string(process.join("mountinfo")).is_ok_and(|mounts| mounts.contains(folder));
-            (command.contains(folder) || is_contained).then_some(command)
+                && fs::read_to_string(process.join("mountinfo"))
+                    .is_ok_and(|mounts| mounts.contains(directory));
+            (command.contains(directory) || is_contained).then_some(command)
         })
         .collect()
 }

@@ -12,8 +12,8 @@ use std::{
 
 use k3_test_services::{Etcd, EtcdCluster, EtcdOptions, MariaDb, MariaDbOptions, find_program};
 
-/// Tells a process that it is the owner to be killed.
-const OWNER_FOLDER: &str = "K3_TEST_OWNER_FOLDER";
+/// Marks the process that is the owner to be killed.
+const OWNER_DIRECTORY: &str = "K3_TEST_OWNER_DIRECTORY";
 
 #[test]
 fn an_etcd_is_ready_when_started_and_keeps_its_data_over_a_kill() {
@@ -102,7 +102,7 @@ fn extra_arguments_reach_mariadb() {
 }
 
 #[test]
-fn a_dropped_service_leaves_neither_process_nor_folder() {
+fn a_dropped_service_leaves_neither_process_nor_directory() {
     let parent = env::temp_dir().join(format!("k3-test-drop-{}", std::process::id()));
     let options = EtcdOptions {
         parent: Some(parent.clone()),
@@ -120,18 +120,18 @@ fn a_dropped_service_leaves_neither_process_nor_folder() {
 /// The story: a test is killed with SIGKILL by its runner's time-out, and cannot clean up. The owner that
 /// is killed here is this test once more, in a process of its own.
 #[test]
-fn a_killed_owner_leaves_neither_process_nor_folder() {
-    if let Some(parent) = env::var_os(OWNER_FOLDER) {
+fn a_killed_owner_leaves_neither_process_nor_directory() {
+    if let Some(parent) = env::var_os(OWNER_DIRECTORY) {
         own_until_killed(parent.into());
     }
     let parent = env::temp_dir().join(format!("k3-test-killed-{}", std::process::id()));
     let mut owner = Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
-            "a_killed_owner_leaves_neither_process_nor_folder",
+            "a_killed_owner_leaves_neither_process_nor_directory",
             "--nocapture",
         ])
-        .env(OWNER_FOLDER, &parent)
+        .env(OWNER_DIRECTORY, &parent)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -139,7 +139,7 @@ fn a_killed_owner_leaves_neither_process_nor_folder() {
     let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines();
     let pid: u32 = lines
         .find_map(|line| line.unwrap().split_once("service=")?.1.parse().ok())
-        .expect("the owner tells its service's process");
+        .expect("the owner prints its service's process id");
     assert!(is_running(pid));
     owner.kill().unwrap();
     owner.wait().unwrap();
@@ -172,7 +172,7 @@ fn eventually(condition: impl Fn() -> bool) {
     while !condition() {
         assert!(
             start.elapsed() < Duration::from_mins(1),
-            "the condition did not come"
+            "the condition was not reached"
         );
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{Outcome, counts::Counts, step, workspace::Workspace};
 
-/// What to play, and how much to tell.
+/// What to play, and how much to print.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct GoldenOptions {
     /// A pattern over `category/name`; all when empty.
@@ -29,9 +29,9 @@ pub(crate) struct GoldenOptions {
 
 /// Recordings of one kind, and the server they are played against.
 struct Set {
-    /// Their folder.
-    folder: &'static str,
-    /// What the server is told beside what all are told.
+    /// Their directory.
+    directory: &'static str,
+    /// Flags of the server for this set, beside those of every set.
     setup: &'static [&'static str],
     /// How many are played side by side.
     jobs: &'static str,
@@ -40,12 +40,12 @@ struct Set {
 /// Requests and answers of an API server on its own, and what controllers do.
 const SETS: [Set; 2] = [
     Set {
-        folder: "cases",
+        directory: "cases",
         setup: &["--controllers="],
         jobs: "12",
     },
     Set {
-        folder: "scenarios",
+        directory: "scenarios",
         setup: &[],
         // They wait for what controllers do, most of the time.
         jobs: "8",
@@ -61,7 +61,7 @@ const TIMED_OUT: i32 = 124;
 #[derive(Debug, PartialEq, Eq)]
 enum Recordings {
     Here,
-    /// Not here, and nobody minds.
+    /// Not here, and not required.
     LeftOut,
     /// Not here, and they are asked for.
     Missing,
@@ -77,13 +77,13 @@ pub(crate) fn run(workspace: &Workspace, options: &GoldenOptions) -> Outcome {
 
 /// One that passed or failed if there was something to play, else none.
 pub(crate) fn count(workspace: &Workspace, options: &GoldenOptions) -> Counts {
-    let folder =
+    let directory =
         env::var_os("K3_GOLDEN").map_or_else(|| workspace.root().join("../shared/golden"), PathBuf::from);
     let is_required = env::var_os("K3_REQUIRE_GOLDEN").is_some_and(|value| value == "1");
-    match recordings(&folder, is_required) {
-        Recordings::Here => Counts::of(play(workspace, &folder, options)),
+    match recordings(&directory, is_required) {
+        Recordings::Here => Counts::of(play(workspace, &directory, options)),
         Recordings::LeftOut => {
-            println!("golden: left out, no recordings here (K3_GOLDEN names their folder)");
+            println!("golden: left out, no recordings here (K3_GOLDEN names their directory)");
             Counts::default()
         }
         Recordings::Missing => {
@@ -93,8 +93,8 @@ pub(crate) fn count(workspace: &Workspace, options: &GoldenOptions) -> Counts {
     }
 }
 
-fn recordings(folder: &Path, is_required: bool) -> Recordings {
-    let is_there = SETS.iter().all(|set| folder.join(set.folder).is_dir());
+fn recordings(directory: &Path, is_required: bool) -> Recordings {
+    let is_there = SETS.iter().all(|set| directory.join(set.directory).is_dir());
     match (is_there, is_required) {
         (true, _) => Recordings::Here,
         (false, false) => Recordings::LeftOut,
@@ -102,18 +102,18 @@ fn recordings(folder: &Path, is_required: bool) -> Recordings {
     }
 }
 
-fn play(workspace: &Workspace, folder: &Path, options: &GoldenOptions) -> Outcome {
+fn play(workspace: &Workspace, directory: &Path, options: &GoldenOptions) -> Outcome {
     let played = server::build(workspace, options.with_tests).and_then(|program| {
         let python = find_program("python3").ok_or("`python3` is not installed, and the player needs it")?;
         let mut scores = Vec::new();
         for set in &SETS {
-            let server = server::start(&program, &python, &folder.join("tokens.csv"), set.setup)?;
-            let output = player(&python, folder, set, &server, options)?;
+            let server = server::start(&program, &python, &directory.join("tokens.csv"), set.setup)?;
+            let output = player(&python, directory, set, &server, options)?;
             let score = Score::read(&output)?;
             // A filter may be for one of the sets alone.
             if options.filter.is_empty() || !score.is_empty() {
                 score.show_differences(options.show);
-                println!("{}\n{score}", set.folder);
+                println!("{}\n{score}", set.directory);
                 scores.push(score);
             }
         }
@@ -124,7 +124,7 @@ fn play(workspace: &Workspace, folder: &Path, options: &GoldenOptions) -> Outcom
             eprintln!("xtask: golden: no recording is called {}", options.filter);
             Outcome::Failed
         }
-        Ok(scores) if scores.iter().all(|score| score.verdict() == Outcome::Done) => Outcome::Done,
+        Ok(scores) if scores.iter().all(|score| score.outcome() == Outcome::Done) => Outcome::Done,
         Ok(_) => Outcome::Failed,
         Err(problem) => {
             eprintln!("xtask: golden: {problem}");
@@ -133,25 +133,25 @@ fn play(workspace: &Workspace, folder: &Path, options: &GoldenOptions) -> Outcom
     }
 }
 
-/// What the player found, as it says it.
+/// The output of the player.
 fn player(
     python: &Path,
-    folder: &Path,
+    directory: &Path,
     set: &Set,
     server: &GoldenServer,
     options: &GoldenOptions,
 ) -> Result<Vec<u8>, String> {
-    step::headline(&format!("playing the recorded {}", set.folder));
+    step::headline(&format!("playing the recorded {}", set.directory));
     // A server that does not answer makes the player wait a minute for each request.
     let mut command = Command::new("timeout");
     command
         // In our own group of processes, so that Ctrl-C reaches it too.
         .args(["--foreground", LIMIT_SECONDS])
         .arg(python)
-        // The recordings are somebody else's folder: leave no compiled files in it.
+        // The recordings are not part of this project: leave no compiled files in it.
         .arg("-B")
-        .arg(folder.join("play.py"))
-        .arg(folder.join(set.folder))
+        .arg(directory.join("play.py"))
+        .arg(directory.join(set.directory))
         .args(["--jobs", set.jobs])
         .args(["--json", "--server", &server.url, "--ca"])
         .arg(&server.authority);
@@ -180,18 +180,18 @@ mod tests {
 
     #[test]
     fn absent_recordings_fail_only_where_they_are_required() {
-        let absent = Path::new("no-such-folder");
+        let absent = Path::new("no-such-directory");
         assert_eq!(recordings(absent, false), Recordings::LeftOut);
         assert_eq!(recordings(absent, true), Recordings::Missing);
     }
 
     #[test]
-    fn recordings_are_a_folder_with_all_sets() {
-        let folder = env::temp_dir().join(format!("k3-golden-{}", std::process::id()));
-        fs::create_dir_all(folder.join("cases")).unwrap();
-        assert_eq!(recordings(&folder, true), Recordings::Missing);
-        fs::create_dir_all(folder.join("scenarios")).unwrap();
-        assert_eq!(recordings(&folder, true), Recordings::Here);
-        fs::remove_dir_all(&folder).unwrap();
+    fn recordings_are_a_directory_with_all_sets() {
+        let directory = env::temp_dir().join(format!("k3-golden-{}", std::process::id()));
+        fs::create_dir_all(directory.join("cases")).unwrap();
+        assert_eq!(recordings(&directory, true), Recordings::Missing);
+        fs::create_dir_all(directory.join("scenarios")).unwrap();
+        assert_eq!(recordings(&directory, true), Recordings::Here);
+        fs::remove_dir_all(&directory).unwrap();
     }
 }

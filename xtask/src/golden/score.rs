@@ -14,7 +14,7 @@ const ASKED_STATUS: u64 = 995;
 /// The outcome of a play.
 pub(super) struct Score {
     categories: Vec<(String, Numbers)>,
-    /// The cases, as the player tells them.
+    /// The cases, as the player reports them.
     cases: Vec<Value>,
 }
 
@@ -34,7 +34,7 @@ impl Score {
     /// Reads what the player prints with `--json`.
     pub(super) fn read(output: &[u8]) -> Result<Self, String> {
         let report: Value =
-            serde_json::from_slice(output).map_err(|error| format!("the player says no JSON: {error}"))?;
+            serde_json::from_slice(output).map_err(|error| format!("the player printed no JSON: {error}"))?;
         let summary = report
             .get("summary")
             .and_then(Value::as_object)
@@ -69,7 +69,7 @@ impl Score {
     }
 
     /// Whether enough was right. A play without a single case is a mistake, not a success.
-    pub(super) fn verdict(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> Outcome {
         let sum = self.sum();
         let enough = |right: u64, asked: u64| right * 1_000 >= asked * sum.steps;
         if !self.is_empty() && enough(sum.body, ASKED_BODIES) && enough(sum.status, ASKED_STATUS) {
@@ -107,8 +107,8 @@ fn differences(step: &Value) -> impl Iterator<Item = String> + '_ {
     let differences = step["diffs"].as_array().into_iter().flatten();
     differences.map(move |difference| {
         let [step, method, path] = ["step", "method", "path"].map(|key| text(&step[key]));
-        let [place, want, got] = [0, 1, 2].map(|index| shortened(&text(&difference[index])));
-        format!("   [{step}] {method} {path}\n      at {place}\n      want {want}\n      got  {got}")
+        let [field, want, got] = [0, 1, 2].map(|index| shortened(&text(&difference[index])));
+        format!("   [{step}] {method} {path}\n      at {field}\n      want {want}\n      got  {got}")
     })
 }
 
@@ -199,15 +199,15 @@ mod tests {
 
     #[test]
     fn enough_is_what_was_asked_and_no_less() {
-        assert_eq!(score(&[("apply", 1_000, 995, 970)]).verdict(), Outcome::Done);
-        assert_eq!(score(&[("apply", 1_000, 994, 970)]).verdict(), Outcome::Failed);
-        assert_eq!(score(&[("apply", 1_000, 995, 969)]).verdict(), Outcome::Failed);
+        assert_eq!(score(&[("apply", 1_000, 995, 970)]).outcome(), Outcome::Done);
+        assert_eq!(score(&[("apply", 1_000, 994, 970)]).outcome(), Outcome::Failed);
+        assert_eq!(score(&[("apply", 1_000, 995, 969)]).outcome(), Outcome::Failed);
     }
 
     #[test]
     fn all_categories_count() {
         let score = score(&[("apply", 1_000, 1_000, 1_000), ("crd", 1_000, 0, 0)]);
-        assert_eq!(score.verdict(), Outcome::Failed);
+        assert_eq!(score.outcome(), Outcome::Failed);
         let shown = score.to_string();
         assert!(shown.contains("1000/2000   50.0 %"), "{shown}");
     }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn nothing_played_is_no_success() {
         let nothing = Score::read(br#"{"summary": {}, "cases": []}"#).unwrap();
-        assert_eq!(nothing.verdict(), Outcome::Failed);
+        assert_eq!(nothing.outcome(), Outcome::Failed);
         assert!(Score::read(b"Traceback").is_err());
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct GoldenServer {
     _daemon: Daemon,
 }
 
-/// What the recorded server was told, beside its tokens.
+/// Flags of the recorded server, beside its tokens.
 const SETUP: &[&str] = &[
     "start",
     "--storage=memory",
@@ -32,7 +32,7 @@ const SETUP: &[&str] = &[
     "--no-node",
 ];
 
-/// Waits until the server says that it is ready; the arguments are its URL and the authority's certificate.
+/// Waits until the server reports that it is ready; the arguments are its URL and the authority's certificate.
 const WAIT: &str = "
 import ssl, sys, time, urllib.request
 context = ssl.create_default_context(cafile=sys.argv[2])
@@ -48,7 +48,7 @@ while True:
         time.sleep(0.05)
 ";
 
-/// Builds the program and tells where it is. `with_tests` takes the one that was built together with all tests: it is there
+/// Builds the program and returns its path. `with_tests` takes the one that was built together with all tests: it is there
 /// already, while built alone its dependencies have other features, and are built once more.
 pub(super) fn build(workspace: &Workspace, with_tests: bool) -> Result<PathBuf, String> {
     let what = if with_tests {
@@ -87,8 +87,8 @@ pub(super) fn start(
     tokens: &Path,
     setup: &[&str],
 ) -> Result<GoldenServer, String> {
-    let args = |folder: &Path| {
-        let data = folder.join("data");
+    let args = |directory: &Path| {
+        let data = directory.join("data");
         let mut args: Vec<_> = SETUP.iter().chain(setup).map(Into::into).collect();
         args.extend(["--data-dir".into(), data.into_os_string()]);
         args.extend(["--token-auth-file".into(), tokens.as_os_str().to_owned()]);
@@ -96,7 +96,7 @@ pub(super) fn start(
     };
     let is_serving = |log: &str| log.contains("export KUBECONFIG=");
     let daemon = Daemon::start("golden", program, args, is_serving).map_err(|error| error.to_string())?;
-    let data = daemon.folder().join("data");
+    let data = daemon.directory().join("data");
     let kubeconfig = fs::read_to_string(data.join("admin.kubeconfig"))
         .map_err(|error| format!("k3 wrote no kubeconfig: {error}"))?;
     let url = kubeconfig

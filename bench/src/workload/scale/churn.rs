@@ -99,18 +99,18 @@ pub(super) async fn measure(session: &Session<'_>, time: Duration) -> Result<(us
     Ok((paths.len(), rows))
 }
 
-/// One client, which makes an object, asks for another, changes the first and deletes it, again and again.
+/// One client, which makes an object, asks for another, changes the first and deletes it, repeatedly.
 async fn ask(mut connection: Connection, client: usize, pod: String, end: Instant) -> [Tally; VERBS.len()] {
     let mut tallies: [Tally; VERBS.len()] = Default::default();
     let name = config_map_name(client);
     let path = config_maps(NAMESPACE);
-    let place = format!("{path}/{name}");
+    let path_of_object = format!("{path}/{name}");
     while Instant::now() < end {
         let calls = [
             Call::post(&*path, &objects::config_map(&name, client, 0)),
             Call::get(&*pod),
-            Call::patch(&*place, MERGE_PATCH, &json!({"data": {"round": "1"}})),
-            Call::delete(&*place),
+            Call::patch(&*path_of_object, MERGE_PATCH, &json!({"data": {"round": "1"}})),
+            Call::delete(&*path_of_object),
         ];
         for (tally, call) in tallies.iter_mut().zip(calls) {
             let check = |answer: &Answer| answer.expect(&[200, 201]);

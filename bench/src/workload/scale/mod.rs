@@ -1,6 +1,6 @@
 //! A cluster of the size that upstream promises: 5,000 nodes and 150,000 pods, all of them simulated, in one process.
 //!
-//! Promises: pods come from deployments, are placed by the scheduler, and count when their deployment says that they are
+//! Promises: pods are created by deployments, bound by the scheduler, and count when their deployment reports that they are
 //! available; then pods die all the time and others take their place, while clients ask for single objects, and what those
 //! wait is what is measured.
 
@@ -15,11 +15,11 @@ use self::report::ScaleReport;
 use super::{Begun, asked_every, available, make_deployments, nodes_are_ready, session};
 use crate::{
     Failure,
-    api::{load::Session, server::Recipe},
+    api::{load::Session, server::ServerOptions},
     choices::Effort,
+    directories::{data_directory, results, write},
     flags::ApiOptions,
     machine::Machine,
-    place::{data_folder, results, write},
 };
 
 /// How long each part may take.
@@ -53,11 +53,11 @@ pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
             churn: Duration::from_mins(2),
         },
     };
-    let dir = data_folder(options.dir.as_deref())?;
+    let dir = data_directory(options.dir.as_deref())?;
     let measured = measure(options, &size, &dir).await;
     std::fs::remove_dir_all(&dir)?;
     let mut report = measured?;
-    report.judge();
+    report.check_requirements();
     report.print();
     write(&report, &results(options.json.as_deref(), "scale.json"))
 }
@@ -65,7 +65,7 @@ pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
 async fn measure(options: &ApiOptions, size: &Size, dir: &Path) -> Result<ScaleReport, Failure> {
     let mut report = ScaleReport::new(Machine::find(dir)?);
     let pods = size.deployments * REPLICAS;
-    let server = Recipe::with(options, [format!("--simulated-nodes={}", size.nodes)])?
+    let server = ServerOptions::with(options, [format!("--simulated-nodes={}", size.nodes)])?
         .start(&dir.join("server"))
         .await?;
     let session = session(&server, options);
@@ -78,7 +78,7 @@ async fn measure(options: &ApiOptions, size: &Size, dir: &Path) -> Result<ScaleR
     report.rows.push(begun.row(report::NODES, size.nodes)?);
     report.weigh("with all nodes", server.pid())?;
 
-    eprintln!("{pods} pods come");
+    eprintln!("creating {pods} pods");
     let begun = Begun::now(&session)?;
     make_deployments(&session, size.deployments, REPLICAS).await?;
     all_run(&session, pods).await?;
@@ -87,7 +87,7 @@ async fn measure(options: &ApiOptions, size: &Size, dir: &Path) -> Result<ScaleR
     rest(&session).await?;
     report.weigh("at rest", server.pid())?;
 
-    eprintln!("pods die and come");
+    eprintln!("pods are deleted and created");
     let begun = Begun::now(&session)?;
     let (deaths, waits) = churn::measure(&session, size.churn).await?;
     report.rows.push(begun.row(report::CHURN, deaths)?);
@@ -99,11 +99,11 @@ async fn measure(options: &ApiOptions, size: &Size, dir: &Path) -> Result<ScaleR
 }
 
 async fn all_run(session: &Session<'_>, pods: usize) -> Result<(), Failure> {
-    let mut told = 0;
+    let mut reported = 0;
     asked_every(PAUSE, PATIENCE, async || {
         let found = available(session).await?;
-        if found / 10_000 > told {
-            told = found / 10_000;
+        if found / 10_000 > reported {
+            reported = found / 10_000;
             eprintln!("{found} pods run");
         }
         Ok(found >= pods)

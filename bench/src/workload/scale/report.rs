@@ -8,8 +8,8 @@ use crate::{
     latency::Percentiles,
     machine::Machine,
     memory,
+    requirement::{self, Bound, Requirement, figure},
     table::{Table, mebibytes},
-    verdict::{self, Bound, Verdict, figure},
 };
 
 pub(super) const NODES: &str = "nodes ready";
@@ -23,7 +23,7 @@ pub(super) struct ScaleReport {
     pub(super) rows: Vec<Row>,
     pub(super) waits: Vec<WaitRow>,
     memory: Vec<MemoryRow>,
-    verdicts: Vec<Verdict>,
+    requirements: Vec<Requirement>,
 }
 
 /// What clients waited for single objects while pods died.
@@ -51,7 +51,7 @@ impl ScaleReport {
             rows: Vec::new(),
             waits: Vec::new(),
             memory: Vec::new(),
-            verdicts: Vec::new(),
+            requirements: Vec::new(),
         }
     }
 
@@ -68,13 +68,13 @@ impl ScaleReport {
         Ok(())
     }
 
-    pub(super) fn judge(&mut self) {
+    pub(super) fn check_requirements(&mut self) {
         let worst = self.waits.iter().map(|row| row.latency.p99_us / 1e6);
         let worst = worst.fold(None, |worst: Option<f64>, p99| {
             Some(worst.map_or(p99, |worst| worst.max(p99)))
         });
         let what = "single objects while 20 pods die in a second, worst p99, s";
-        self.verdicts = vec![Verdict::new(what, Bound::AtMost(1.0), worst)];
+        self.requirements = vec![Requirement::new(what, Bound::AtMost(1.0), worst)];
     }
 
     pub(super) fn print(&self) {
@@ -98,6 +98,6 @@ impl ScaleReport {
             ]);
         }
         table.print("Memory of the process");
-        verdict::print(&self.verdicts);
+        requirement::print(&self.requirements);
     }
 }

@@ -1,4 +1,4 @@
-//! Conditions of the common form: type, status, reason, message, time.
+//! Validation of `metav1.Condition` lists: type, status, reason, message, lastTransitionTime.
 
 use std::collections::HashSet;
 
@@ -17,27 +17,29 @@ const REASON: &str = "a condition reason must start with alphabetic character, o
     'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is \
     '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
-/// What is wrong with a list of conditions, each of a type of its own.
-pub(super) fn validate(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
+/// Validates a list of conditions; each type may occur once.
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go ValidateConditions
+pub(super) fn validate_conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         let kind = condition.text("type");
         if !seen.insert(kind) {
-            errors.push(Error::duplicate(&place, kind));
+            errors.push(Error::duplicate(&field_path, kind));
         }
-        one(condition, &place, errors);
+        validate_condition(condition, &field_path, errors);
     }
 }
 
-fn one(condition: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("type");
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go ValidateCondition
+fn validate_condition(condition: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let field_path = at.child("type");
     match condition.text("type") {
-        "" => errors.push(Error::required(&place, "is required")),
+        "" => errors.push(Error::required(&field_path, "is required")),
         kind => errors.extend(
             name::label_key(kind)
                 .into_iter()
-                .map(|fault| Error::invalid(&place, kind, fault)),
+                .map(|msg| Error::invalid(&field_path, kind, msg)),
         ),
     }
     match condition.text("status") {
@@ -60,15 +62,15 @@ fn one(condition: &Value, at: &Path<'_>, errors: &mut Errors) {
     if !condition.has("lastTransitionTime") {
         errors.push(Error::required(&at.child("lastTransitionTime"), ""));
     }
-    let place = at.child("reason");
+    let field_path = at.child("reason");
     match condition.text("reason") {
-        "" => errors.push(Error::required(&place, "")),
+        "" => errors.push(Error::required(&field_path, "")),
         reason => {
             if !is_reason(reason.as_bytes()) {
-                errors.push(Error::invalid(&place, reason, REASON));
+                errors.push(Error::invalid(&field_path, reason, REASON));
             }
             if reason.len() > MAX_REASON {
-                errors.push(Error::too_long(&place, MAX_REASON));
+                errors.push(Error::too_long(&field_path, MAX_REASON));
             }
         }
     }
@@ -77,6 +79,7 @@ fn one(condition: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go IsValidConditionReason
 fn is_reason(text: &[u8]) -> bool {
     let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
     text.first().is_some_and(u8::is_ascii_alphabetic)
@@ -91,19 +94,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_says_what_since_when_and_why() {
+    fn rejects_incomplete_and_duplicate_conditions() {
         let good = json!({"type": "a.b/C", "status": "True", "reason": "A_b", "lastTransitionTime": "t"});
         let bad = json!({"type": "a.b/C", "status": "yes", "reason": "1", "observedGeneration": -1});
         let mut errors = Errors::new();
-        validate(std::slice::from_ref(&good), &Path::new("c"), &mut errors);
+        validate_conditions(std::slice::from_ref(&good), &Path::new("c"), &mut errors);
         assert_eq!(errors, Errors::new());
-        validate(&[good, bad, json!({})], &Path::new("c"), &mut errors);
-        let told: Vec<_> = errors
+        validate_conditions(&[good, bad, json!({})], &Path::new("c"), &mut errors);
+        let messages: Vec<_> = errors
             .iter()
             .map(|e| e.to_string().chars().take(60).collect::<String>())
             .collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "c[1]: Duplicate value: \"a.b/C\"",
                 "c[1].status: Unsupported value: \"yes\": supported values: \"Fa",

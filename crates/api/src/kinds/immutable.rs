@@ -8,11 +8,17 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-/// How a change of such a field is told.
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go ValidateImmutableField
 pub(super) const IMMUTABLE: &str = "field is immutable";
 
-/// Fields that must be as they were, in this order.
-pub(super) fn unchanged(new: &Value, old: &Value, names: &[&str], at: &Path<'_>, errors: &mut Errors) {
+/// Rejects a change of any of these fields, in this order.
+pub(super) fn validate_immutable_fields(
+    new: &Value,
+    old: &Value,
+    names: &[&str],
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     for name in names {
         if new.at(name) != old.at(name) {
             errors.push(Error::invalid(&at.child(name), new.at(name), IMMUTABLE));
@@ -20,13 +26,14 @@ pub(super) fn unchanged(new: &Value, old: &Value, names: &[&str], at: &Path<'_>,
     }
 }
 
-/// A label selector, which must be as it was.
-pub(super) fn selector(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Rejects a change of the label selector.
+// upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentUpdate, ValidateReplicaSetUpdate
+pub(super) fn validate_immutable_selector(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let name = "selector";
     if new.at(name) != old.at(name) {
         errors.push(Error::invalid(
             &at.child(name),
-            label_selector::shown(new.at(name)),
+            label_selector::error_value(new.at(name)),
             IMMUTABLE,
         ));
     }

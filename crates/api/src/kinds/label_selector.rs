@@ -1,4 +1,4 @@
-//! Label selectors as fields of objects: judged, shown in errors, shown in tables.
+//! `LabelSelector` fields of objects: validation, and their text in errors and tables.
 
 use serde_json::Value;
 
@@ -9,37 +9,44 @@ use crate::{
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
 };
 
-/// What is wrong with a selector. Nothing is wrong with none.
-pub(super) fn validate(selector: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
+/// Validates a selector. An absent one is valid.
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go ValidateLabelSelector
+pub(super) fn validate_label_selector(
+    selector: &Value,
+    values: InvalidValues,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     errors.extend(label::validate(at, selector, values, UnknownOperators::Refused));
 }
 
-/// Values that can be no label are taken where the old selector has some.
-pub(super) fn as_before(old: &Value) -> InvalidValues {
+/// Tolerates values that are no valid label where the old selector already has some.
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go LabelSelectorHasInvalidLabelValue
+pub(super) fn tolerate_invalid_values_of(old: &Value) -> InvalidValues {
     let bad = |text: &str| !crate::name::label_value(text).is_empty();
-    let known = old
+    let already_invalid = old
         .items("matchExpressions")
         .iter()
         .any(|one| one.texts("values").any(bad));
-    if known {
+    if already_invalid {
         InvalidValues::Taken
     } else {
         InvalidValues::Refused
     }
 }
 
-/// Whether a selector asks for nothing, and so would take every pod there is.
+/// Whether a selector has no requirement, and so would match every pod.
 pub(super) fn is_empty(selector: &Value) -> bool {
     selector.entries("matchLabels").is_empty() && selector.items("matchExpressions").is_empty()
 }
 
-/// A selector in an error: labels come first.
-pub(super) fn shown(selector: &Value) -> Shown {
-    Shown::Printed(printed(selector))
+/// A selector as the value of a field error.
+pub(super) fn error_value(selector: &Value) -> Shown {
+    Shown::Printed(to_go_json(selector))
 }
 
-/// A selector as JSON, labels first.
-pub(super) fn printed(selector: &Value) -> String {
+/// A selector as JSON in the order of the Go struct: matchLabels first.
+pub(super) fn to_go_json(selector: &Value) -> String {
     if selector.is_null() {
         return "null".to_owned();
     }
@@ -52,7 +59,8 @@ pub(super) fn printed(selector: &Value) -> String {
 }
 
 /// A selector in a table.
-pub(super) fn cell(selector: &Value) -> Value {
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go FormatLabelSelector
+pub(super) fn format_label_selector(selector: &Value) -> Value {
     let text = match Selector::from_object(Some(selector)) {
         Ok(selector) => selector.to_string(),
         Err(_) => "<error>".to_owned(),
@@ -64,8 +72,8 @@ pub(super) fn cell(selector: &Value) -> Value {
     })
 }
 
-/// Plain labels in a table.
-pub(super) fn labels_cell(labels: &Value) -> Value {
+/// A plain map of labels in a table.
+pub(super) fn format_labels(labels: &Value) -> Value {
     let text = Selector::from_labels(Some(labels)).to_string();
     Value::String(if text.is_empty() {
         "<none>".to_owned()
@@ -81,30 +89,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_stand_before_expressions() {
+    fn prints_match_labels_first() {
         let selector = json!({
             "matchExpressions": [{"key": "b", "operator": "In", "values": ["<x>"]}],
             "matchLabels": {"a": "1"},
         });
         assert_eq!(
-            printed(&selector),
+            to_go_json(&selector),
             r#"{"matchLabels":{"a":"1"},"matchExpressions":[{"key":"b","operator":"In","values":["\u003cx\u003e"]}]}"#
         );
-        assert_eq!(printed(&Value::Null), "null");
+        assert_eq!(to_go_json(&Value::Null), "null");
     }
 
     #[test]
-    fn cells_name_what_is_selected() {
+    fn formats_selectors_for_tables() {
         assert_eq!(
-            cell(&json!({"matchLabels": {"b": "2", "a": "1"}})),
+            format_label_selector(&json!({"matchLabels": {"b": "2", "a": "1"}})),
             json!("a=1,b=2")
         );
-        assert_eq!(cell(&Value::Null), json!("<none>"));
+        assert_eq!(format_label_selector(&Value::Null), json!("<none>"));
         assert_eq!(
-            cell(&json!({"matchExpressions": [{"key": "a", "operator": "Like"}]})),
+            format_label_selector(&json!({"matchExpressions": [{"key": "a", "operator": "Like"}]})),
             json!("<error>")
         );
-        assert_eq!(labels_cell(&json!({"b": "2", "a": ""})), json!("a=,b=2"));
-        assert_eq!(labels_cell(&Value::Null), json!("<none>"));
+        assert_eq!(format_labels(&json!({"b": "2", "a": ""})), json!("a=,b=2"));
+        assert_eq!(format_labels(&Value::Null), json!("<none>"));
     }
 }

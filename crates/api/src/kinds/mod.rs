@@ -1,4 +1,5 @@
-//! The built-in kinds: names, scope, verbs and subresources as data, and a file with the rules of each.
+//! The built-in kinds: names, scope, verbs and subresources as data, and one file per kind with its defaulting, validation,
+//! strategy and table columns.
 //!
 //! Promises: every resource of the stable API is here, in the order discovery lists them; a kind is found by
 //! group, version and kind, or by group, version and resource.
@@ -13,26 +14,26 @@ pub mod autoscaling;
 mod batch;
 mod certificates;
 mod condition;
+mod condition_status;
 mod coordination;
 pub(crate) mod core;
-mod count;
-mod demand;
-mod difference;
+mod counts;
 mod discovery;
 mod events;
+mod field_checks;
 mod flowcontrol;
+mod go_values;
 mod immutable;
-mod int_or_percent;
+mod int_or_string;
+mod kinds_table;
 mod label_selector;
-mod met;
 mod networking;
 mod node;
 mod pod_template;
 mod policy;
-mod printed;
 mod rbac;
 mod registry;
-mod reset;
+mod reset_fields;
 mod resource;
 mod scheduling;
 mod status_meta;
@@ -40,7 +41,7 @@ mod storage;
 mod storagemigration;
 #[cfg(test)]
 mod tests;
-mod text;
+mod unified_diff;
 pub(crate) mod url;
 mod webhook_client;
 
@@ -51,7 +52,9 @@ pub(crate) use self::apiextensions::{go_regexp_fault, resolve_field_path};
 pub use self::{
     apiextensions::{approval as approval_of_definition, is_bad_bundle},
     authentication::token_review,
-    certificates::{Requested, RequestedName, certificate_end, read_request},
+    certificates::{
+        CertificateRequestInfo, SubjectAltNameKind, certificate_not_after, parse_certificate_request,
+    },
     core::{
         event,
         persistent_volume_claim::class_of as storage_class_of,
@@ -63,12 +66,12 @@ pub use self::{
     registry::{Kind, KindRef, Persistence, Registry, Scope, Subresource, builtin},
 };
 
-/// The rules of what a subresource takes, if that is a kind of its own, as with `scale`, `token` and `eviction`.
-pub fn rules_of_part(part: &Subresource) -> Option<&'static dyn Rules> {
+/// The strategy of the kind that a subresource takes, if it is a kind of its own, as with `scale`, `token` and `eviction`.
+pub fn rules_of_subresource(part: &Subresource) -> Option<&'static dyn Rules> {
     rules(&part.group, &part.kind)
 }
 
-/// The rules of a kind, by group and name.
+/// The strategy of a built-in kind, by group and name.
 pub(crate) fn rules(group: &str, kind: &str) -> Option<&'static dyn Rules> {
     match group {
         "admissionregistration.k8s.io" => admissionregistration::rules(kind),

@@ -1,11 +1,10 @@
-//! What kinds that make pods from a template share: the selector that must find those pods, pods that run for ever,
-//! the columns that show their containers.
+//! What the kinds with a pod template share: selector and template validation, warnings, the container columns.
 
 use serde_json::{Value, json};
 
 use super::{
     core::pod::{self, Options},
-    count, label_selector,
+    counts, label_selector,
 };
 use crate::{
     field::{Error, Path, Shown},
@@ -15,14 +14,14 @@ use crate::{
     time::Time,
 };
 
-/// The columns with names and images of the containers.
+// upstream: pkg/printers/internalversion/printers.go AddHandlers, layoutContainerCells
 pub(super) const CONTAINERS: Column =
     Column::text("Containers", "Names of each container in the template.").wide();
 pub(super) const IMAGES: Column =
     Column::text("Images", "Images referenced by each container in the template.").wide();
 
-/// The metadata of a template, in the order it is shown.
-const METADATA: [&str; 12] = [
+/// Fields of `ObjectMeta` of a template in the order of the Go struct.
+const METADATA_FIELDS: [&str; 12] = [
     "name",
     "generateName",
     "namespace",
@@ -37,8 +36,8 @@ const METADATA: [&str; 12] = [
     "finalizers",
 ];
 
-/// The columns of kinds that keep so many pods of a template.
-pub(super) const REPLICAS: &[Column] = &[
+/// The columns of ReplicaSets and ReplicationControllers.
+pub(super) const REPLICAS_COLUMNS: &[Column] = &[
     Column::name(),
     Column::new("Desired", "integer", Description::Field("spec.replicas")),
     Column::new("Current", "integer", Description::Field("status.replicas")),
@@ -49,11 +48,11 @@ pub(super) const REPLICAS: &[Column] = &[
     Column::field("Selector", "spec.selector").wide(),
 ];
 
-/// How labels are told that the selector does not find.
-pub(super) const NOT_SELECTED: &str = "`selector` does not match template `labels`";
+pub(super) const SELECTOR_MISMATCH: &str = "`selector` does not match template `labels`";
 
 /// The cells with names and images of the containers of a template.
-pub(super) fn cells(template: &Value) -> [Value; 2] {
+// upstream: pkg/printers/internalversion/printers.go layoutContainerCells
+pub(super) fn layout_container_cells(template: &Value) -> [Value; 2] {
     let containers = template.at("spec").items("containers");
     ["name", "image"].map(|field| {
         let texts: Vec<_> = containers.iter().map(|container| container.text(field)).collect();
@@ -61,41 +60,46 @@ pub(super) fn cells(template: &Value) -> [Value; 2] {
     })
 }
 
-/// A row under [`REPLICAS`], with the selector as its kind shows it.
+// upstream: pkg/printers/internalversion/printers.go printReplicaSet, printReplicationController
+/// A row for [`REPLICAS_COLUMNS`]; `selector` formats the selector of the kind.
 pub(super) fn replicas_row(object: &Value, now: Time, selector: fn(&Value) -> Value) -> Row {
-    let (spec, status) = (object.at("spec"), object.at("status"));
+    let spec = object.at("spec");
+    let status = object.at("status");
     let counts = [
         spec.int("replicas"),
         status.int("replicas"),
         status.int("readyReplicas"),
     ];
     let mut row = named_row(object, now, counts.map(|count| json!(count.unwrap_or_default())));
-    row.cells.extend(cells(spec.at("template")));
+    row.cells.extend(layout_container_cells(spec.at("template")));
     row.cells.push(selector(spec.at("selector")));
     row
 }
 
-/// Names of such objects begin the names of their pods, which should be host names.
-pub(super) fn name_warning(object: &Value) -> Option<String> {
-    let faults = name::dns1123_label(object.at("metadata").text("name"));
-    let faults: Vec<_> = faults.into_iter().map(Value::String).collect();
-    (!faults.is_empty()).then(|| {
+/// Warns of a name that is no DNS label: it becomes the prefix of pod names, which are host names.
+// upstream: pkg/registry/apps/deployment/strategy.go WarningsOnCreate
+pub(super) fn warn_about_pod_name_prefix(object: &Value) -> Option<String> {
+    let msgs = name::dns1123_label(object.at("metadata").text("name"));
+    let msgs: Vec<_> = msgs.into_iter().map(Value::String).collect();
+    (!msgs.is_empty()).then(|| {
         format!(
             "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS \
              label is recommended: {}",
-            go::plain_list(&faults)
+            go::plain_list(&msgs)
         )
     })
 }
 
-/// Takes out of the template of an object what is not offered; `old` is `null` if it is new.
-pub(super) fn drop_disabled(object: &mut Value, old: &Value) {
+/// Clears fields of disabled feature gates in the template; `old` is `null` on create.
+// upstream: pkg/api/pod/util.go DropDisabledTemplateFields
+pub(super) fn drop_disabled_template_fields(object: &mut Value, old: &Value) {
     if let Some(template) = object.make("spec").at_mut("template") {
         pod::drop_from_template(template, old.at("spec").at("template"));
     }
 }
 
-/// What to tell about the template of an object: always if it is new, else if it is of another generation.
+/// Warnings about the template: always on create, on update only when the generation changed.
+// upstream: pkg/registry/apps/deployment/strategy.go WarningsOnCreate, WarningsOnUpdate
 pub(super) fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let generation = |object: &Value| object.at("metadata").int("generation");
     if old.is_some_and(|old| generation(old) == generation(new)) {
@@ -106,75 +110,98 @@ pub(super) fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     pod::template_warnings(new.at("spec").at("template"), &spec.child("template"), before)
 }
 
-/// Which rules are relaxed for the template of a spec, by the old spec if there is one.
-pub(super) fn options(old: Option<&Value>) -> Options {
+/// Validation options of the template of a spec, relaxed by what the old spec already has.
+// upstream: pkg/api/pod/util.go GetValidationOptionsFromPodTemplate
+pub(super) fn template_validation_options(old: Option<&Value>) -> Options {
     old.map_or_else(Options::default, |old| {
         Options::template_update(old.at("template"))
     })
 }
 
-/// What is wrong with a selector that must be there and must select something, strictly.
-pub(super) fn required_selector(spec: &Value, empty: &str, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("selector");
+/// Validates a selector that must be set and must not be empty.
+// upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSetSpec, ValidateDeploymentSpec
+pub(super) fn validate_required_selector(spec: &Value, empty: &str, at: &Path<'_>, errors: &mut Errors) {
+    let field_path = at.child("selector");
     let selector = spec.at("selector");
     if selector.is_null() {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
         return;
     }
-    label_selector::validate(selector, InvalidValues::Refused, &place, errors);
+    label_selector::validate_label_selector(selector, InvalidValues::Refused, &field_path, errors);
     if label_selector::is_empty(selector) {
-        errors.push(Error::invalid(&place, label_selector::shown(selector), empty));
-    }
-}
-
-/// The labels of the template must be those that the selector finds. The selector, if it is one.
-pub(super) fn selected(spec: &Value, at: &Path<'_>, errors: &mut Errors) -> Option<Selector> {
-    let selector = Selector::from_object(spec.get("selector")).ok()?;
-    if !selector.is_everything() {
-        found(&selector, spec.at("template"), &at.child("template"), errors);
-    }
-    Some(selector)
-}
-
-/// The labels of a template must be those that a selector finds.
-pub(super) fn found(selector: &Selector, template: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let metadata = template.at("metadata");
-    if !selector.matches(metadata.entries("labels")) {
-        let place = at.child("metadata");
         errors.push(Error::invalid(
-            &place.child("labels"),
-            metadata.at("labels"),
-            NOT_SELECTED,
+            &field_path,
+            label_selector::error_value(selector),
+            empty,
         ));
     }
 }
 
-/// Pods of a kind that keeps them running must always be restarted, and have no deadline.
-pub(super) fn restarted_for_ever(template: &Value, kind: &str, at: &Path<'_>, errors: &mut Errors) {
+/// The labels of the template must match the selector. Returns the selector if it is valid.
+pub(super) fn validate_template_labels(spec: &Value, at: &Path<'_>, errors: &mut Errors) -> Option<Selector> {
+    let selector = Selector::from_object(spec.get("selector")).ok()?;
+    if !selector.is_everything() {
+        validate_labels_match(&selector, spec.at("template"), &at.child("template"), errors);
+    }
+    Some(selector)
+}
+
+/// The labels of a template must match a selector.
+// upstream: pkg/apis/apps/validation/validation.go ValidatePodTemplateSpecForReplicaSet
+pub(super) fn validate_labels_match(
+    selector: &Selector,
+    template: &Value,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let metadata = template.at("metadata");
+    if !selector.matches(metadata.entries("labels")) {
+        let field_path = at.child("metadata");
+        errors.push(Error::invalid(
+            &field_path.child("labels"),
+            metadata.at("labels"),
+            SELECTOR_MISMATCH,
+        ));
+    }
+}
+
+/// Pods of a controller that keeps them running must have restartPolicy Always and no deadline.
+// upstream: pkg/apis/apps/validation/validation.go ValidatePodTemplateSpecForReplicaSet, ValidateDaemonSetSpec
+pub(super) fn validate_restarted_always(template: &Value, kind: &str, at: &Path<'_>, errors: &mut Errors) {
     let spec = template.at("spec");
-    let place = at.child("spec");
+    let field_path = at.child("spec");
     if spec.text("restartPolicy") != "Always" {
         errors.push(Error::not_supported(
-            &place.child("restartPolicy"),
+            &field_path.child("restartPolicy"),
             spec.text("restartPolicy"),
             ["Always"],
         ));
     }
     if spec.has("activeDeadlineSeconds") {
         let detail = format!("activeDeadlineSeconds in {kind} is not Supported");
-        errors.push(Error::forbidden(&place.child("activeDeadlineSeconds"), detail));
+        errors.push(Error::forbidden(
+            &field_path.child("activeDeadlineSeconds"),
+            detail,
+        ));
     }
 }
 
-/// What is wrong with selector and template of a replica set or a deployment, which differ in nothing here.
-pub(super) fn replicated(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
-    required_selector(spec, "empty selector is invalid for deployment", at, errors);
-    let (template, place) = (spec.at("template"), at.child("template"));
-    if selected(spec, at, errors).is_some() {
-        pod::validate_template_with(template, &options(old), &place, errors);
-        restarted_for_ever(template, "ReplicaSet", &place, errors);
+/// Validates selector and template of a ReplicaSet or a Deployment.
+// upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSetSpec, ValidateDeploymentSpec; "for deployment" and "in ReplicaSet" are upstream's words for both kinds
+pub(super) fn validate_selector_and_template(
+    spec: &Value,
+    old: Option<&Value>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    validate_required_selector(spec, "empty selector is invalid for deployment", at, errors);
+    let template = spec.at("template");
+    let field_path = at.child("template");
+    if validate_template_labels(spec, at, errors).is_some() {
+        pod::validate_template_with(template, &template_validation_options(old), &field_path, errors);
+        validate_restarted_always(template, "ReplicaSet", &field_path, errors);
     } else {
-        let shown = label_selector::shown(spec.at("selector"));
+        let shown = label_selector::error_value(spec.at("selector"));
         errors.push(Error::invalid(
             &at.child("selector"),
             shown,
@@ -183,10 +210,10 @@ pub(super) fn replicated(spec: &Value, old: Option<&Value>, at: &Path<'_>, error
     }
 }
 
-/// A template as errors show it: what its metadata has, and everything of the pods.
-pub(super) fn shown(template: &Value) -> Shown {
+/// A template as the value of a field error: the metadata that is set, and every field of the pod spec.
+pub(super) fn error_value(template: &Value) -> Shown {
     let metadata = template.at("metadata");
-    let fields = METADATA.iter().filter(|name| metadata.has(name));
+    let fields = METADATA_FIELDS.iter().filter(|name| metadata.has(name));
     let mut fields: Vec<_> = fields
         .map(|name| format!("\"{name}\":{}", go::json(metadata.at(name))))
         .collect();
@@ -196,8 +223,9 @@ pub(super) fn shown(template: &Value) -> Shown {
     Shown::Printed(format!("{{{}}}", fields.join(",")))
 }
 
-/// What is wrong with the counts of pods in the status of a replica set or a replication controller.
-pub(super) fn replica_counts(status: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates the counts in the status of a ReplicaSet or ReplicationController.
+// upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSetStatus
+pub(super) fn validate_replica_counts(status: &Value, at: &Path<'_>, errors: &mut Errors) {
     let counts = [
         "replicas",
         "fullyLabeledReplicas",
@@ -206,10 +234,10 @@ pub(super) fn replica_counts(status: &Value, at: &Path<'_>, errors: &mut Errors)
         "observedGeneration",
         "terminatingReplicas",
     ];
-    count::nonnegative(status, &counts, at, errors);
+    counts::validate_nonnegative_fields(status, &counts, at, errors);
     let all = "cannot be greater than status.replicas";
     let parts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-    count::at_most(status, &parts, "replicas", all, at, errors);
+    counts::validate_not_greater_than(status, &parts, "replicas", all, at, errors);
     let ready = "cannot be greater than readyReplicas";
-    count::at_most(status, &["availableReplicas"], "readyReplicas", ready, at, errors);
+    counts::validate_not_greater_than(status, &["availableReplicas"], "readyReplicas", ready, at, errors);
 }

@@ -1,4 +1,4 @@
-//! What is known of a kind, and how it is found.
+//! Resource metadata of a kind, and lookup of the built-in kinds.
 
 use crate::{rules::Rules, schema::ObjectType, text::Text};
 use std::collections::HashMap;
@@ -10,78 +10,79 @@ use std::sync::{Arc, OnceLock};
 pub struct Kind {
     /// The API group; empty for the core group.
     pub group: Text,
-    /// The version.
+    /// The API version, such as `v1`.
     pub version: Text,
     /// The kind, such as `Deployment`.
     pub kind: Text,
     /// The resource in paths, such as `deployments`.
     pub plural: Text,
-    /// The resource in words, such as `deployment`.
+    /// The singular name, such as `deployment`.
     pub singular: Text,
-    /// What users may type instead.
+    /// Short names, such as `deploy`.
     pub short_names: Vec<Text>,
-    /// The sets of resources it belongs to, such as `all`.
+    /// Categories, such as `all`.
     pub categories: Vec<Text>,
-    /// Whether objects live in a namespace.
+    /// Cluster-scoped or namespaced.
     pub scope: Scope,
     /// Whether objects are stored.
     pub persistence: Persistence,
-    /// What can be done, sorted.
+    /// Verbs of the resource, sorted.
     pub verbs: Vec<&'static str>,
-    /// What can be done with a part of an object.
+    /// Subresources.
     pub subresources: Vec<Subresource>,
-    /// The type of its objects.
+    /// The schema of its objects.
     pub ty: ObjectType,
-    /// Its rules, if they come with it; those of a built-in kind are found by its name.
+    /// The strategy of a custom kind; that of a built-in kind is found by its name.
     pub rules: Option<Arc<dyn Rules>>,
 }
 
-/// A kind that is built in, or one that comes and goes with its definition.
+/// A built-in kind, or one that is added and removed with its CustomResourceDefinition.
 #[derive(Clone, Debug)]
 pub enum KindRef {
-    /// Built in.
+    /// A kind of the table of built-in kinds.
     Builtin(&'static Kind),
-    /// From a definition.
+    /// A kind of a CustomResourceDefinition.
     Custom(Arc<Kind>),
 }
 
-/// Whether objects live in a namespace.
+/// Cluster-scoped or namespaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// They belong to the cluster.
+    /// Objects have no namespace.
     Cluster,
-    /// They live in a namespace.
+    /// Objects have a namespace.
     Namespaced,
 }
 
 /// Whether objects are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
-    /// They are.
+    /// Objects are written to storage.
     Stored,
-    /// They are questions, answered and forgotten, or views of something else.
+    /// Objects are reviews or views of other objects, and are never written.
     Virtual,
 }
 
-/// A part of an object with a path of its own.
+/// A subresource of a resource.
 #[derive(Debug)]
 pub struct Subresource {
-    /// Its name in paths, such as `scale`.
+    /// The path segment, such as `scale`.
     pub name: &'static str,
-    /// The API group of its kind; empty for the core group.
+    /// The API group of the kind it takes; empty for the core group.
     pub group: Text,
-    /// The version of its kind.
+    /// The version of the kind it takes.
     pub version: Text,
-    /// Its kind, such as `Scale`.
+    /// The kind it takes, such as `Scale`.
     pub kind: Text,
-    /// What can be done, sorted.
+    /// Verbs of the subresource, sorted.
     pub verbs: Vec<&'static str>,
-    /// The type of its objects.
+    /// The schema of its objects.
     pub ty: ObjectType,
 }
 
-/// Kinds whose objects are the answer to their deletion. All others answer with a `Status`.
-const SHOWN_WHEN_DELETED: [&str; 16] = [
+/// Kinds whose DELETE returns the object. All others return a `Status`.
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Store; the field ReturnDeletedObject
+const RETURN_DELETED_OBJECT: [&str; 16] = [
     "CSIDriver",
     "CSINode",
     "DeviceClass",
@@ -100,10 +101,10 @@ const SHOWN_WHEN_DELETED: [&str; 16] = [
     "VolumeAttributesClass",
 ];
 
-/// All built-in kinds.
+/// The built-in kinds with their indexes.
 #[derive(Debug)]
 pub struct Registry {
-    /// In the order of discovery.
+    /// In discovery order.
     pub(super) kinds: Vec<Kind>,
     /// Position in `kinds` by group, version and kind.
     pub(super) by_kind: HashMap<(&'static str, &'static str, &'static str), usize>,
@@ -111,7 +112,7 @@ pub struct Registry {
     pub(super) by_resource: HashMap<(&'static str, &'static str, &'static str), usize>,
 }
 
-/// The built-in kinds. The first call reads their table.
+/// The built-in kinds. The first call parses their table.
 pub fn builtin() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     REGISTRY.get_or_init(Registry::read)
@@ -120,19 +121,19 @@ pub fn builtin() -> &'static Registry {
 // --- Registry ---
 
 impl Registry {
-    /// All of them, in the order of discovery.
+    /// All kinds in discovery order.
     pub fn all(&self) -> &[Kind] {
         &self.kinds
     }
 
-    /// The kind with this name.
+    /// Finds a kind by group, version and kind.
     pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Kind> {
         self.by_kind
             .get(&(group, version, kind))
             .map(|&position| &self.kinds[position])
     }
 
-    /// The kind that a resource serves.
+    /// Finds a kind by group, version and resource.
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Kind> {
         self.by_resource
             .get(&(group, version, plural))
@@ -177,24 +178,23 @@ impl Kind {
         }
     }
 
-    /// The kind of a list of its objects.
+    /// The list kind, such as `DeploymentList`.
     pub fn list_kind(&self) -> String {
         format!("{}List", self.kind)
     }
 
-    /// Whether a verb can be used.
+    /// Whether the resource has a verb.
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }
 
-    /// Whether objects live in a namespace.
+    /// Whether objects have a namespace.
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
 
-    /// The kind of what a subresource takes and gives, as far as that is a kind of its own. It has the scope of the kind it
-    /// belongs to.
-    pub fn of_part(part: &Subresource, whole: &Kind) -> Kind {
+    /// The kind that a subresource takes and returns, where it is a kind of its own. Its scope is that of the parent.
+    pub fn for_subresource(part: &Subresource, whole: &Kind) -> Kind {
         Kind {
             group: part.group.clone(),
             version: part.version.clone(),
@@ -212,12 +212,12 @@ impl Kind {
         }
     }
 
-    /// Whether the answer to a deletion is the object, by the documents of the API; else it is a `Status`.
-    pub fn is_shown_when_deleted(&self) -> bool {
-        SHOWN_WHEN_DELETED.contains(&self.kind.as_str())
+    /// Whether DELETE returns the object instead of a `Status`.
+    pub fn returns_deleted_object(&self) -> bool {
+        RETURN_DELETED_OBJECT.contains(&self.kind.as_str())
     }
 
-    /// A subresource by name.
+    /// Finds a subresource by name.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|sub| sub.name == name)
     }

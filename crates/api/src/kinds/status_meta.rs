@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use crate::rules::TreeMut;
 
-/// Gives an object its old metadata back, but for who manages which fields.
-pub(crate) fn keep(new: &mut Value, old: &Value) {
+/// Restores the old metadata, except managedFields.
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go ResetObjectMetaForStatus
+pub(crate) fn reset_object_meta_for_status(new: &mut Value, old: &Value) {
     let before = old.get("metadata").unwrap_or(&Value::Null);
     let metadata = new.make("metadata");
     for name in [
@@ -27,10 +28,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_stay_and_managers_change() {
+    fn restores_labels_but_not_managed_fields() {
         let old = json!({"metadata": {"labels": {"a": "b"}, "managedFields": [1]}});
         let mut new = json!({"metadata": {"annotations": {"c": "d"}, "managedFields": [2]}});
-        keep(&mut new, &old);
+        reset_object_meta_for_status(&mut new, &old);
         assert_eq!(
             new,
             json!({"metadata": {"labels": {"a": "b"}, "managedFields": [2]}})

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_kind_is_found_by_its_name_and_by_its_resource() {
+fn finds_kinds_by_kind_and_by_resource() {
     let by_kind = builtin().kind("apps", "v1", "Deployment").unwrap();
     let by_resource = builtin().resource("apps", "v1", "deployments").unwrap();
     assert!(std::ptr::eq(by_kind, by_resource));
@@ -15,14 +15,14 @@ fn a_kind_is_found_by_its_name_and_by_its_resource() {
 }
 
 #[test]
-fn events_of_two_groups_are_two_kinds() {
+fn core_and_events_group_have_separate_event_kinds() {
     let old = builtin().kind("", "v1", "Event").unwrap();
     let new = builtin().kind("events.k8s.io", "v1", "Event").unwrap();
     assert!(old.ty.table() != new.ty.table());
 }
 
 #[test]
-fn a_subresource_may_be_of_another_group() {
+fn subresource_may_use_a_kind_of_another_group() {
     let scale = builtin()
         .resource("apps", "v1", "deployments")
         .unwrap()
@@ -36,7 +36,7 @@ fn a_subresource_may_be_of_another_group() {
 }
 
 #[test]
-fn questions_are_not_stored_and_all_that_is_watched_is() {
+fn only_stored_kinds_have_the_watch_verb() {
     let review = builtin()
         .kind("authorization.k8s.io", "v1", "SubjectAccessReview")
         .unwrap();
@@ -55,7 +55,7 @@ fn questions_are_not_stored_and_all_that_is_watched_is() {
 }
 
 #[test]
-fn kinds_that_name_their_fields_for_selectors_name_the_namespace_too_or_do_without() {
+fn some_kinds_do_not_select_by_namespace() {
     let by_namespace = |group: &str, kind: &str| {
         let kind = builtin().kind(group, "v1", kind).unwrap();
         crate::rules::of(kind).selects_by_namespace()

@@ -1,62 +1,63 @@
-//! URLs, read as strictly and told as wrong as the Go library does it: its words show on the wire.
+//! Parser of URLs that accepts what Go's `net/url` accepts and fails with its messages: they are part of error texts on the
+//! wire. It follows `url.Parse` and `url.ParseRequestURI` of the Go standard library.
+// upstream: staging/src/k8s.io/apiserver/pkg/util/webhook/validation.go ValidateWebhookURL; a caller whose errors carry these messages
 
 use crate::go;
 
-/// The parts of a URL that rules ask for.
+/// The parts of a URL that validation uses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Url<'u> {
-    /// Lower case; empty if there is none.
+    /// In lower case; empty if there is none.
     pub(crate) scheme: String,
-    /// What stands before an `@`; `None` if there is no `@`.
+    /// The userinfo before an `@`; `None` if there is no `@`.
     pub(crate) user: Option<&'u str>,
     /// Host and port.
     pub(crate) host: &'u str,
-    /// What follows the `?`.
+    /// The query after `?`.
     pub(crate) query: &'u str,
-    /// What follows the `#`.
+    /// The fragment after `#`.
     pub(crate) fragment: &'u str,
 }
 
-/// What a text may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// A URL, or a part of one, with a fragment.
+pub(crate) enum UrlForm {
+    /// As `url.Parse`: an absolute or relative URL, with a fragment.
     Reference,
-    /// A whole URL, or a path from the root.
+    /// As `url.ParseRequestURI`: an absolute URL or an absolute path.
     Request,
 }
 
-/// Where escapes may stand for what.
+/// The part of a URL, which decides the escapes that it may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum UrlPart {
     Host,
-    Elsewhere,
+    Other,
 }
 
 // --- Url ---
 
 impl<'u> Url<'u> {
-    /// Reads a text; the error is the text that tells what is wrong.
-    pub(crate) fn parse(text: &'u str, form: Form) -> Result<Self, String> {
+    /// Parses a URL; the error is Go's message.
+    pub(crate) fn parse(text: &'u str, form: UrlForm) -> Result<Self, String> {
         let (body, fragment) = match form {
-            Form::Reference => text.split_once('#').unwrap_or((text, "")),
-            Form::Request => (text, ""),
+            UrlForm::Reference => text.split_once('#').unwrap_or((text, "")),
+            UrlForm::Request => (text, ""),
         };
-        let told = |text: &str, fault: String| format!("parse {}: {fault}", go::quote(text));
-        let mut url = Self::parts(body, form).map_err(|fault| told(body, fault))?;
-        escapes(fragment, Place::Elsewhere).map_err(|fault| told(text, fault))?;
+        let wrap = |text: &str, msg: String| format!("parse {}: {msg}", go::quote(text));
+        let mut url = Self::parse_parts(body, form).map_err(|msg| wrap(body, msg))?;
+        validate_escapes(fragment, UrlPart::Other).map_err(|msg| wrap(text, msg))?;
         url.fragment = fragment;
         Ok(url)
     }
 
-    fn parts(text: &'u str, form: Form) -> Result<Self, String> {
+    fn parse_parts(text: &'u str, form: UrlForm) -> Result<Self, String> {
         if text.bytes().any(|b| b < 0x20 || b == 0x7f) {
             return Err("net/url: invalid control character in URL".to_owned());
         }
-        if text.is_empty() && form == Form::Request {
+        if text.is_empty() && form == UrlForm::Request {
             return Err("empty url".to_owned());
         }
-        let (scheme, rest) = scheme(text)?;
+        let (scheme, rest) = split_scheme(text)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut url = Url {
             scheme: scheme.to_ascii_lowercase(),
@@ -67,7 +68,7 @@ impl<'u> Url<'u> {
             if !scheme.is_empty() {
                 return Ok(url);
             }
-            if form == Form::Request {
+            if form == UrlForm::Request {
                 return Err("invalid URI for request".to_owned());
             }
             if rest
@@ -78,7 +79,7 @@ impl<'u> Url<'u> {
                 return Err("first path segment in URL cannot contain colon".to_owned());
             }
         }
-        let may_have_host = !scheme.is_empty() || form == Form::Reference && !rest.starts_with("///");
+        let may_have_host = !scheme.is_empty() || form == UrlForm::Reference && !rest.starts_with("///");
         let mut path = rest;
         if let Some(rest) = rest.strip_prefix("//").filter(|_| may_have_host) {
             let end = rest.find('/').unwrap_or(rest.len());
@@ -88,18 +89,19 @@ impl<'u> Url<'u> {
                 Some((user, host)) => (Some(user), host),
                 None => (None, authority),
             };
-            judge_host(host)?;
+            validate_host(host)?;
             if let Some(user) = user {
-                judge_user(user)?;
+                validate_userinfo(user)?;
             }
-            (url.user, url.host) = (user, host);
+            url.user = user;
+            url.host = host;
         }
-        escapes(path, Place::Elsewhere)?;
+        validate_escapes(path, UrlPart::Other)?;
         Ok(url)
     }
 }
 
-fn scheme(text: &str) -> Result<(&str, &str), String> {
+fn split_scheme(text: &str) -> Result<(&str, &str), String> {
     for (index, byte) in text.bytes().enumerate() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' => {}
@@ -112,7 +114,7 @@ fn scheme(text: &str) -> Result<(&str, &str), String> {
     Ok(("", text))
 }
 
-fn judge_host(host: &str) -> Result<(), String> {
+fn validate_host(host: &str) -> Result<(), String> {
     let port = if host.starts_with('[') {
         let end = host.rfind(']').ok_or("missing ']' in host")?;
         &host[end + 1..]
@@ -124,33 +126,33 @@ fn judge_host(host: &str) -> Result<(), String> {
     if !valid {
         return Err(format!("invalid port {} after host", go::quote(port)));
     }
-    escapes(host, Place::Host)
+    validate_escapes(host, UrlPart::Host)
 }
 
-fn judge_user(user: &str) -> Result<(), String> {
+fn validate_userinfo(user: &str) -> Result<(), String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
     if !user.chars().all(fine) {
         return Err("net/url: invalid userinfo".to_owned());
     }
-    escapes(user, Place::Elsewhere)
+    validate_escapes(user, UrlPart::Other)
 }
 
-/// What is wrong with the escapes of a part, and with the characters of a host.
-fn escapes(text: &str, place: Place) -> Result<(), String> {
+/// Validates the percent escapes of a part, and the characters of a host.
+fn validate_escapes(text: &str, part: UrlPart) -> Result<(), String> {
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let mut length = c.len_utf8();
         if c == '%' {
             let digits = rest.as_bytes().get(1..3);
             let hex = digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-            // A host escapes only what is no ASCII, and the percent sign.
+            // A host escapes only non-ASCII bytes and the percent sign.
             let plain = digits.is_some_and(|digits| digits[0].is_ascii_digit() && digits[0] < b'8');
-            if !hex || place == Place::Host && plain && !rest.starts_with("%25") {
-                let shown: String = rest.chars().take(3).collect();
-                return Err(format!("invalid URL escape {}", go::quote(&shown)));
+            if !hex || part == UrlPart::Host && plain && !rest.starts_with("%25") {
+                let escape: String = rest.chars().take(3).collect();
+                return Err(format!("invalid URL escape {}", go::quote(&escape)));
             }
             length = 3;
-        } else if place == Place::Host
+        } else if part == UrlPart::Host
             && c.is_ascii()
             && !c.is_ascii_alphanumeric()
             && !"-_.~!$&'()*+,;=:[]<>\"".contains(c)
@@ -169,59 +171,59 @@ fn escapes(text: &str, place: Place) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn fault(text: &str) -> String {
-        Url::parse(text, Form::Reference).unwrap_err()
+    fn parse_error(text: &str) -> String {
+        Url::parse(text, UrlForm::Reference).unwrap_err()
     }
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_read(text in "[a-c:/?#@%0-9\\[\\] \u{e9}]{0,16}") {
-            let _ = Url::parse(&text, Form::Reference);
-            let _ = Url::parse(&text, Form::Request);
+        fn parses_any_text_without_panic(text in "[a-c:/?#@%0-9\\[\\] \u{e9}]{0,16}") {
+            let _ = Url::parse(&text, UrlForm::Reference);
+            let _ = Url::parse(&text, UrlForm::Request);
         }
     }
 
     #[test]
-    fn the_parts_are_found() {
-        let url = Url::parse("HTTPS://me:x@host:8443/a/b?q=1#f", Form::Reference).unwrap();
+    fn splits_a_url_into_its_parts() {
+        let url = Url::parse("HTTPS://me:x@host:8443/a/b?q=1#f", UrlForm::Reference).unwrap();
         assert_eq!(
             (url.scheme.as_str(), url.host, url.user),
             ("https", "host:8443", Some("me:x"))
         );
         assert_eq!((url.query, url.fragment), ("q=1", "f"));
-        assert_eq!(Url::parse("mailto:x", Form::Reference).unwrap().host, "");
+        assert_eq!(Url::parse("mailto:x", UrlForm::Reference).unwrap().host, "");
         assert_eq!(
-            Url::parse("https://[::1]:80/", Form::Request).unwrap().host,
+            Url::parse("https://[::1]:80/", UrlForm::Request).unwrap().host,
             "[::1]:80"
         );
-        assert!(Url::parse("host/path", Form::Request).is_err());
+        assert!(Url::parse("host/path", UrlForm::Request).is_err());
     }
 
     #[test]
-    fn what_is_wrong_is_told_in_the_words_clients_know() {
-        assert_eq!(fault(":x"), "parse \":x\": missing protocol scheme");
+    fn fails_with_the_messages_of_go() {
+        assert_eq!(parse_error(":x"), "parse \":x\": missing protocol scheme");
         assert_eq!(
-            fault("a b:80/x"),
+            parse_error("a b:80/x"),
             "parse \"a b:80/x\": first path segment in URL cannot contain colon"
         );
         assert_eq!(
-            fault("https://h:x/"),
+            parse_error("https://h:x/"),
             "parse \"https://h:x/\": invalid port \":x\" after host"
         );
         assert_eq!(
-            fault("https://a b/"),
+            parse_error("https://a b/"),
             "parse \"https://a b/\": invalid character \" \" in host name"
         );
         assert_eq!(
-            fault("https://h/%zz"),
+            parse_error("https://h/%zz"),
             "parse \"https://h/%zz\": invalid URL escape \"%zz\""
         );
         assert_eq!(
-            fault("a\tb"),
+            parse_error("a\tb"),
             "parse \"a\\tb\": net/url: invalid control character in URL"
         );
         assert_eq!(
-            fault("https://[::1"),
+            parse_error("https://[::1"),
             "parse \"https://[::1\": missing ']' in host"
         );
     }

@@ -1,12 +1,12 @@
-//! How a webhook is called: by a URL, or as a service of the cluster.
+//! `WebhookClientConfig`: a webhook is called by a URL, or as a service of the cluster.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::{
-    demand,
-    url::{Form, Url},
+    field_checks,
+    url::{Url, UrlForm},
 };
 use crate::{
     field::{Error, Path},
@@ -14,30 +14,39 @@ use crate::{
     rules::{Errors, Tree, TreeMut},
 };
 
-/// The versions of reviews that this server writes.
+/// Versions of `AdmissionReview` and `ConversionReview` that this server sends.
 pub(super) const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-const FORM: &str = "; desired format: https://host[/path]";
+const DESIRED_FORMAT: &str = "; desired format: https://host[/path]";
 
-/// Fills in the port of a service.
-pub(super) fn default(config: &mut Value) {
+/// Sets the default port of the service.
+// upstream: pkg/apis/admissionregistration/v1/defaults.go SetDefaults_ServiceReference
+pub(super) fn set_defaults_service_reference(config: &mut Value) {
     if let Some(service) = config.at_mut("service") {
         service.fill("port", 443);
     }
 }
 
-/// What is wrong with a way to call a webhook.
-pub(super) fn validate(config: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates a client config: exactly one of `url` and `service`.
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingWebhook
+pub(super) fn validate_client_config(config: &Value, at: &Path<'_>, errors: &mut Errors) {
     match (config.has("url"), config.has("service")) {
-        (true, false) => url(config.text("url"), &at.child("url"), errors),
-        (false, true) => service(config.at("service"), &at.child("service"), errors),
+        (true, false) => validate_webhook_url(config.text("url"), &at.child("url"), errors),
+        (false, true) => validate_webhook_service(config.at("service"), &at.child("service"), errors),
         _ => errors.push(Error::required(at, "exactly one of url or service is required")),
     }
 }
 
-/// What is wrong with the versions of reviews a webhook takes; `none` is told if it takes none. One must be `known` if
-/// all were before.
-pub(super) fn review_versions(versions: &Value, known: bool, none: &str, at: &Path<'_>, errors: &mut Errors) {
+/// Validates the review versions that a webhook accepts; `none` is the message if it accepts none. One must be `known` to this
+/// server if all were before.
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateAdmissionReviewVersions
+pub(super) fn validate_review_versions(
+    versions: &Value,
+    known: bool,
+    none: &str,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let items = || {
         let items = versions.as_array().into_iter().flatten();
         items.filter_map(Value::as_str)
@@ -48,11 +57,11 @@ pub(super) fn review_versions(versions: &Value, known: bool, none: &str, at: &Pa
     }
     let mut seen = HashSet::new();
     for (index, version) in items().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         if seen.insert(version) {
-            demand::tell(version, name::dns1035_label(version), &place, errors);
+            field_checks::push_invalid(version, name::dns1035_label(version), &field_path, errors);
         } else {
-            errors.push(Error::invalid(&place, version, "duplicate version"));
+            errors.push(Error::invalid(&field_path, version, "duplicate version"));
         }
     }
     if known && !items().any(|version| REVIEW_VERSIONS.contains(&version)) {
@@ -61,24 +70,25 @@ pub(super) fn review_versions(versions: &Value, known: bool, none: &str, at: &Pa
     }
 }
 
-fn url(text: &str, at: &Path<'_>, errors: &mut Errors) {
-    let url = match Url::parse(text, Form::Reference) {
+// upstream: staging/src/k8s.io/apiserver/pkg/util/webhook/validation.go ValidateWebhookURL
+fn validate_webhook_url(text: &str, at: &Path<'_>, errors: &mut Errors) {
+    let url = match Url::parse(text, UrlForm::Reference) {
         Ok(url) => url,
-        Err(fault) => {
-            let detail = format!("url must be a valid URL: {fault}{FORM}");
+        Err(msg) => {
+            let detail = format!("url must be a valid URL: {msg}{DESIRED_FORMAT}");
             errors.push(Error::required(at, detail));
             return;
         }
     };
     if url.scheme != "https" {
-        let detail = format!("'https' is the only allowed URL scheme{FORM}");
+        let detail = format!("'https' is the only allowed URL scheme{DESIRED_FORMAT}");
         errors.push(Error::invalid(at, url.scheme, detail));
     }
     if url.host.is_empty() {
         errors.push(Error::invalid(
             at,
             url.host,
-            format!("host must be specified{FORM}"),
+            format!("host must be specified{DESIRED_FORMAT}"),
         ));
     }
     if let Some(user) = url.user {
@@ -101,23 +111,23 @@ fn url(text: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn service(service: &Value, at: &Path<'_>, errors: &mut Errors) {
-    // Clients know it this way round: a missing namespace is told as a missing name.
-    for (given, told) in [("namespace", "name"), ("name", "namespace")] {
-        if service.text(given).is_empty() {
-            errors.push(Error::required(&at.child(told), ""));
+// upstream: staging/src/k8s.io/apiserver/pkg/util/webhook/validation.go ValidateWebhookService; upstream reports a missing namespace at "name" and a missing name at "namespace"
+fn validate_webhook_service(service: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for (field, reported_field) in [("namespace", "name"), ("name", "namespace")] {
+        if service.text(field).is_empty() {
+            errors.push(Error::required(&at.child(reported_field), ""));
         }
     }
     let port = service.int("port").unwrap_or_default();
-    let faults = name::port_number(port);
-    if !faults.is_empty() {
-        let detail = format!("port is not valid: {}", faults.join(", "));
+    let msgs = name::port_number(port);
+    if !msgs.is_empty() {
+        let detail = format!("port is not valid: {}", msgs.join(", "));
         errors.push(Error::invalid(&at.child("port"), port, detail));
     }
-    path(service.text("path"), &at.child("path"), errors);
+    validate_service_path(service.text("path"), &at.child("path"), errors);
 }
 
-fn path(path: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_service_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
     if matches!(path, "" | "/") {
         return;
     }
@@ -139,7 +149,7 @@ fn path(path: &str, at: &Path<'_>, errors: &mut Errors) {
             errors.extend(
                 name::dns1123_subdomain(step)
                     .into_iter()
-                    .map(|fault| Error::invalid(at, path, format!("segment[{index}]: {fault}"))),
+                    .map(|msg| Error::invalid(at, path, format!("segment[{index}]: {msg}"))),
             );
         }
     }
@@ -151,17 +161,17 @@ mod tests {
 
     use super::*;
 
-    fn told(config: &Value) -> Vec<String> {
+    fn messages(config: &Value) -> Vec<String> {
         let mut errors = Errors::new();
-        validate(config, &Path::new("c"), &mut errors);
+        validate_client_config(config, &Path::new("c"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_webhook_is_called_by_https_alone() {
-        assert_eq!(told(&json!({"url": "https://host/path"})), [] as [&str; 0]);
+    fn rejects_urls_other_than_plain_https() {
+        assert_eq!(messages(&json!({"url": "https://host/path"})), [] as [&str; 0]);
         assert_eq!(
-            told(&json!({"url": "http://u@host?q#f"})),
+            messages(&json!({"url": "http://u@host?q#f"})),
             [
                 "c.url: Invalid value: \"http\": 'https' is the only allowed URL scheme; desired format: https://host[/path]",
                 "c.url: Invalid value: \"u\": user information is not permitted in the URL",
@@ -172,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn a_service_has_a_name_a_namespace_and_a_path_of_names() {
+    fn rejects_incomplete_service_references() {
         let mut config = json!({"service": {"namespace": "n", "name": "s", "path": "/a/b"}});
-        default(&mut config);
-        assert_eq!(told(&config), [] as [&str; 0]);
+        set_defaults_service_reference(&mut config);
+        assert_eq!(messages(&config), [] as [&str; 0]);
         config["service"]["path"] = json!("a//");
         config["service"]["namespace"] = json!("");
         assert_eq!(
-            told(&config),
+            messages(&config),
             [
                 "c.service.name: Required value",
                 "c.service.path: Invalid value: \"a//\": must start with a '/'",
@@ -188,7 +198,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            told(&json!({})),
+            messages(&json!({})),
             ["c: Required value: exactly one of url or service is required"]
         );
     }

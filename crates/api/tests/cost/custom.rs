@@ -276,7 +276,7 @@ fn patterns_that_do_not_compile_are_refused_unless_they_are_stored() {
         object["metadata"]["resourceVersion"] = json!("1");
         object
     };
-    let place = "spec.validation.openAPIV3Schema.properties[items].items.pattern";
+    let field_path = "spec.validation.openAPIV3Schema.properties[items].items.pattern";
     for (pattern, why) in [
         ("a(", "missing closing ): `a(`"),
         ("(a{100}){100}", "invalid repeat count: `{100}`"),
@@ -284,7 +284,7 @@ fn patterns_that_do_not_compile_are_refused_unless_they_are_stored() {
     ] {
         let refused = rules::create(&mut with(pattern), &at).unwrap_err();
         let cause = &refused.details.as_ref().unwrap().causes[0];
-        assert_eq!(cause.field, place);
+        assert_eq!(cause.field, field_path);
         let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {why}");
         assert!(cause.message.contains(&detail), "{}", cause.message);
         // What is stored stays.

@@ -26,22 +26,22 @@ fn validation_grows_as_lists_of_pods_do() {
 
 #[test]
 fn validation_grows_as_lists_do() {
-    distinct(|place| !is_of_pods(place));
+    distinct(|field_path| !is_of_pods(field_path));
 }
 
 /// Pods have as many lists as all others together.
-fn is_of_pods(place: &Place) -> bool {
+fn is_of_pods(field_path: &Place) -> bool {
     matches!(
-        place.kind.kind.as_str(),
+        field_path.kind.kind.as_str(),
         "Pod" | "PodTemplate" | "ReplicationController"
     )
 }
 
 fn distinct(chosen: impl Fn(&Place) -> bool) {
     let growth = Growth::default();
-    for place in places().into_iter().filter(chosen) {
-        check(&growth, &place.name(), &place, |count| {
-            place.object(count, Entries::Distinct)
+    for field_path in places().into_iter().filter(chosen) {
+        check(&growth, &field_path.name(), &field_path, |count| {
+            field_path.object(count, Entries::Distinct)
         });
     }
     growth.finish();
@@ -50,12 +50,14 @@ fn distinct(chosen: impl Fn(&Place) -> bool) {
 #[test]
 fn validation_of_equal_and_empty_entries_grows_as_lists_do() {
     let growth = Growth::default();
-    let structs =
-        |place: &Place| matches!(&place.field.ty, Type::List(items) if matches!(**items, Type::Struct(_)));
-    for place in places().into_iter().filter(structs) {
-        check(&growth, &format!("{} equal", place.name()), &place, |count| {
-            place.object(count, Entries::EqualOrEmpty)
-        });
+    let structs = |field_path: &Place| matches!(&field_path.field.ty, Type::List(items) if matches!(**items, Type::Struct(_)));
+    for field_path in places().into_iter().filter(structs) {
+        check(
+            &growth,
+            &format!("{} equal", field_path.name()),
+            &field_path,
+            |count| field_path.object(count, Entries::EqualOrEmpty),
+        );
     }
     growth.finish();
 }
@@ -64,20 +66,20 @@ fn validation_of_equal_and_empty_entries_grows_as_lists_do() {
 fn validation_grows_as_neighbouring_lists_do() {
     let growth = Growth::default();
     let mut seen = HashSet::new();
-    for place in places() {
-        if seen.insert((place.of.package, place.of.version, place.of.name)) {
-            let name = format!("{} crowded", place.name());
+    for field_path in places() {
+        if seen.insert((field_path.of.package, field_path.of.version, field_path.of.name)) {
+            let name = format!("{} crowded", field_path.name());
             // There are up to twenty such lists.
-            check(&growth, &name, &place, |count| place.crowded(count / 4));
+            check(&growth, &name, &field_path, |count| field_path.crowded(count / 4));
         }
     }
     growth.finish();
 }
 
-fn check(growth: &Growth, name: &str, place: &Place, object: impl Fn(usize) -> Value) {
+fn check(growth: &Growth, name: &str, field_path: &Place, object: impl Fn(usize) -> Value) {
     let user = User::default();
     let at = Circumstances {
-        kind: place.kind,
+        kind: field_path.kind,
         now: Time::from_unix(1_700_000_000, 0),
         user: &user,
     };
@@ -90,17 +92,17 @@ fn check(growth: &Growth, name: &str, place: &Place, object: impl Fn(usize) -> V
             short.clone()
         }
     };
-    if !place.is_stored() {
+    if !field_path.is_stored() {
         growth.check(&format!("review {name}"), pick, |object| {
             bounded(name, rules::review(&object, &at));
         });
         return;
     }
     growth.check(&format!("create {name}"), pick, |mut object| {
-        rules::of(place.kind).default(&mut object);
+        rules::of(field_path.kind).default(&mut object);
         bounded(name, rules::create(&mut object, &at));
     });
-    let part = if place.is_status() && place.kind.subresource("status").is_some() {
+    let part = if field_path.is_status() && field_path.kind.subresource("status").is_some() {
         Part::Status
     } else {
         Part::Object
@@ -114,7 +116,7 @@ fn check(growth: &Growth, name: &str, place: &Place, object: impl Fn(usize) -> V
         bounded(name, rules::update(&mut object, &old, part, &at));
     });
     growth.check(&format!("table of {name}"), pick, |object| {
-        rules::of(place.kind).row(&object, at.now);
+        rules::of(field_path.kind).row(&object, at.now);
     });
 }
 

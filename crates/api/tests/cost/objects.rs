@@ -52,14 +52,14 @@ pub(crate) fn places() -> Vec<Place> {
                 of.get(),
                 &mut Vec::new(),
                 &mut Vec::new(),
-                &mut |place: Place| {
+                &mut |field_path: Place| {
                     if seen.insert((
-                        place.of.package,
-                        place.of.version,
-                        place.of.name,
-                        place.field.name,
+                        field_path.of.package,
+                        field_path.of.version,
+                        field_path.of.name,
+                        field_path.field.name,
                     )) {
-                        places.push(place);
+                        places.push(field_path);
                     }
                 },
             );

@@ -19,19 +19,19 @@ use super::{
 pub(crate) fn ways() -> Vec<Place> {
     let mut seen = HashSet::new();
     let mut places = places();
-    places.retain(|place| {
-        let items = match &place.field.ty {
+    places.retain(|field_path| {
+        let items = match &field_path.field.ty {
             Type::List(items) => format!("list of {}", sort(items)),
             Type::Map(values, _) => format!("map of {}", sort(values)),
             _ => "strings".to_owned(),
         };
-        let listing = match &place.field.listing {
+        let listing = match &field_path.field.listing {
             Listing::Atomic => 0,
             Listing::Set => 1,
             Listing::Keys(keys) => 1 + keys.len(),
         };
-        let merging = (listing, place.field.patch.merge, place.field.atomic);
-        place.is_stored() && seen.insert((items, merging))
+        let merging = (listing, field_path.field.patch.merge, field_path.field.atomic);
+        field_path.is_stored() && seen.insert((items, merging))
     });
     places
 }
@@ -48,16 +48,20 @@ fn sort(ty: &Type) -> &'static str {
 #[test]
 fn decoding_grows_as_bodies_do() {
     let growth = Growth::default();
-    for place in ways() {
-        let ty = place.kind.ty.table().expect("built-in kinds are in the table");
-        let object = place.sizes(Entries::Distinct);
+    for field_path in ways() {
+        let ty = field_path
+            .kind
+            .ty
+            .table()
+            .expect("built-in kinds are in the table");
+        let object = field_path.sizes(Entries::Distinct);
         growth.check(
-            &format!("JSON {}", place.name()),
+            &format!("JSON {}", field_path.name()),
             |count| object(count).to_string(),
             |body| drop(decode::json(body.as_bytes(), ty).unwrap()),
         );
         growth.check(
-            &format!("protobuf {}", place.name()),
+            &format!("protobuf {}", field_path.name()),
             |count| protobuf::encode(&object(count), ty).unwrap(),
             |body| drop(protobuf::decode(&body, ty).unwrap()),
         );
@@ -98,14 +102,14 @@ fn repeated_fields_cost_no_more_than_their_text() {
 #[test]
 fn merging_grows_as_patches_do() {
     let growth = Growth::default();
-    for place in ways() {
-        let live = place.sizes(Entries::Distinct);
+    for field_path in ways() {
+        let live = field_path.sizes(Entries::Distinct);
         for entries in [Entries::Distinct, Entries::Equal] {
-            let patch = place.sizes(entries);
+            let patch = field_path.sizes(entries);
             let prepare = |count| (live(count), patch(count));
-            let name = format!("{} {entries:?}", place.name());
+            let name = format!("{} {entries:?}", field_path.name());
             growth.check(&format!("strategic {name}"), prepare, |(object, patch)| {
-                drop(strategic::apply(object, patch, &place.kind.ty));
+                drop(strategic::apply(object, patch, &field_path.kind.ty));
             });
             growth.check(&format!("merge {name}"), prepare, |(object, patch)| {
                 drop(merge::apply(object, patch));

@@ -17,17 +17,17 @@ use super::{
 };
 
 /// Runs with what an apply to a kind needs.
-fn with_subject<T>(place: &Place, run: impl FnOnce(&Subject<'_>) -> T) -> T {
-    let api_version = place.kind.api_version();
-    let mut blank = Value::Object(place.kind.ty.zero());
+fn with_subject<T>(field_path: &Place, run: impl FnOnce(&Subject<'_>) -> T) -> T {
+    let api_version = field_path.kind.api_version();
+    let mut blank = Value::Object(field_path.kind.ty.zero());
     blank["apiVersion"] = json!(api_version);
-    blank["kind"] = json!(place.kind.kind.as_str());
+    blank["kind"] = json!(field_path.kind.kind.as_str());
     let reset = Reset::Fields(FieldSet::of_fields(&[&["status"]]));
     run(&Subject {
         api_version: &api_version,
-        kind: &place.kind.kind,
+        kind: &field_path.kind.kind,
         subresource: "",
-        typed: &place.kind.ty,
+        typed: &field_path.kind.ty,
         blank: &blank,
         reset: &reset,
         versions: &OneVersion,
@@ -48,16 +48,16 @@ fn without_record(mut object: Value) -> Value {
 #[test]
 fn applying_grows_as_lists_do() {
     let growth = Growth::default();
-    for place in ways() {
-        with_subject(&place, |subject| {
+    for field_path in ways() {
+        with_subject(&field_path, |subject| {
             let tracked = |object: Value| {
                 let mut object = without_record(object);
                 subject.track(None, &mut object, "creator", now());
                 object
             };
-            let first = tracked(place.object(1, Entries::Distinct));
-            let long = tracked(place.object(many(), Entries::Distinct));
-            let short = tracked(place.object(few(), Entries::Distinct));
+            let first = tracked(field_path.object(1, Entries::Distinct));
+            let long = tracked(field_path.object(many(), Entries::Distinct));
+            let short = tracked(field_path.object(few(), Entries::Distinct));
             let live = |count| {
                 if count == many() {
                     long.clone()
@@ -66,8 +66,8 @@ fn applying_grows_as_lists_do() {
                 }
             };
             for entries in [Entries::Distinct, Entries::Equal] {
-                let name = format!("{} {entries:?}", place.name());
-                let configuration = place.sizes(entries);
+                let name = format!("{} {entries:?}", field_path.name());
+                let configuration = field_path.sizes(entries);
                 growth.check(
                     &format!("track {name}"),
                     |count| (first.clone(), without_record(configuration(count))),
@@ -78,7 +78,7 @@ fn applying_grows_as_lists_do() {
                         &format!("apply {name}"),
                         |count| {
                             let configuration = without_record(configuration(count));
-                            (live(count), reversed(configuration, &place.pointer()))
+                            (live(count), reversed(configuration, &field_path.pointer()))
                         },
                         |(live, configuration)| {
                             if let Err(error) =
@@ -111,15 +111,15 @@ fn reversed(mut object: Value, pointer: &str) -> Value {
 
 fn config_map() -> Place {
     let places = ways();
-    let place = places
+    let field_path = places
         .into_iter()
-        .find(|place| place.kind.kind.as_str() == "ConfigMap");
-    place.expect("a map of texts is one of the ways")
+        .find(|field_path| field_path.kind.kind.as_str() == "ConfigMap");
+    field_path.expect("a map of texts is one of the ways")
 }
 
 #[test]
 fn records_of_many_managers_grow_as_their_text_does() {
-    let place = config_map();
+    let field_path = config_map();
     assert_eq!(
         builtin()
             .all()
@@ -128,7 +128,7 @@ fn records_of_many_managers_grow_as_their_text_does() {
             .count(),
         1
     );
-    with_subject(&place, |subject| {
+    with_subject(&field_path, |subject| {
         for operation in ["Apply", "Update"] {
             let object = |count: usize| {
                 let data: serde_json::Map<_, _> = (0..count)

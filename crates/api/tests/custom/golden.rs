@@ -35,7 +35,8 @@ fn recorded_answers_are_given() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    let (mut played, mut wrong) = (0, Vec::new());
+    let mut played = 0;
+    let mut wrong = Vec::new();
     for name in names {
         if NOT_OF_RULES.iter().any(|prefix| name.starts_with(prefix)) {
             continue;
@@ -53,7 +54,8 @@ fn play(case: &Value) -> Vec<String> {
     let mut server = Server::default();
     let mut wrong = Vec::new();
     for step in case.items("steps") {
-        let (method, path) = (step.text("method"), step.text("path"));
+        let method = step.text("method");
+        let path = step.text("path");
         let (path, _) = path.split_once('?').unwrap_or((path, ""));
         let body = step.at("body").clone();
         let parts: Vec<_> = path.split('/').skip(1).collect();
@@ -117,14 +119,14 @@ fn compare(answer: &Answer, expected: &Value) -> Option<String> {
         }
         Ok(_) if expected.int("status") >= Some(400) => Some(format!("accepted, not {theirs}")),
         Ok((object, warnings)) => {
-            let told: Vec<String> = expected
+            let messages: Vec<String> = expected
                 .at("headers")
                 .texts("warning")
                 .map(|text| text.replace("299 - ", ""))
                 .collect();
             let ours: Vec<_> = warnings.iter().map(|text| k3_api::go::quote(text)).collect();
-            if ours != told {
-                return Some(format!("warns {ours:?}, not {told:?}"));
+            if ours != messages {
+                return Some(format!("warns {ours:?}, not {messages:?}"));
             }
             if object.is_null() || theirs.is_null() || theirs.text("kind") == "Scale" {
                 return None;

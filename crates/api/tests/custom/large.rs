@@ -62,10 +62,8 @@ fn their_schemas_are_published_in_both_forms() {
 
 fn create(crd: &Value, spec: Value) -> Result<Value, String> {
     let mut server = installed(crd);
-    let (group, kind) = (
-        crd.at("spec").text("group"),
-        crd.at("spec").at("names").text("kind"),
-    );
+    let group = crd.at("spec").text("group");
+    let kind = crd.at("spec").at("names").text("kind");
     let object =
         json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "x"}, "spec": spec});
     server
@@ -88,13 +86,13 @@ fn objects_get_their_defaults_and_are_judged() {
             "privateKey": {"algorithm": "RSA"}})
     );
     let bad = json!({"secretName": "", "commonName": "c", "issuerRef": {"name": "i"}, "uris": ["not a uri"], "usages": ["flying"]});
-    let told = create(&certificate, bad).unwrap_err();
+    let messages = create(&certificate, bad).unwrap_err();
     for part in [
         "spec.secretName in body should be at least 1 chars long",
         "spec.uris[0] in body must be of type uri",
         "Unsupported value: \"flying\"",
     ] {
-        assert!(told.contains(part), "{told}");
+        assert!(messages.contains(part), "{messages}");
     }
     let route = create(
         &route(),
@@ -110,31 +108,34 @@ fn objects_get_their_defaults_and_are_judged() {
         rule.items("backendRefs"),
         [json!({"name": "b", "port": 80, "group": "", "kind": "Service", "weight": 1})]
     );
-    let told = create(
+    let messages = create(
         &database(),
         json!({"storage": {"size": "10Gi"}, "backup": {"target": {"s3": {}, "gcs": {}}}}),
     )
     .unwrap_err();
     assert!(
-        told.contains("\"spec.backup.target\" must validate one and only one schema (oneOf)"),
-        "{told}"
+        messages.contains("\"spec.backup.target\" must validate one and only one schema (oneOf)"),
+        "{messages}"
     );
-    let told = create(&database(), json!({"storage": {"size": "ten"}})).unwrap_err();
-    assert!(told.contains("spec.storage.size in body should match"), "{told}");
+    let messages = create(&database(), json!({"storage": {"size": "ten"}})).unwrap_err();
+    assert!(
+        messages.contains("spec.storage.size in body should match"),
+        "{messages}"
+    );
 }
 
 #[test]
 fn a_template_inside_is_judged_like_the_rest() {
     let template = json!({"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80}], "env": [{"name": "E"}, {"name": "E"}]}],
         "unknown": 1}});
-    let told = create(
+    let messages = create(
         &workflow(),
         json!({"steps": [{"name": "s", "template": template}]}),
     )
     .unwrap_err();
     assert!(
-        told.contains("spec.steps[0].template.spec.containers[0].env[1]: Duplicate value"),
-        "{told}"
+        messages.contains("spec.steps[0].template.spec.containers[0].env[1]: Duplicate value"),
+        "{messages}"
     );
 }
 
@@ -142,20 +143,20 @@ fn a_template_inside_is_judged_like_the_rest() {
 #[test]
 fn rules_are_asked_of_objects_and_of_changes() {
     let crd = certificate();
-    let told = create(&crd, json!({"secretName": "s", "issuerRef": {"name": "i"}})).unwrap_err();
+    let messages = create(&crd, json!({"secretName": "s", "issuerRef": {"name": "i"}})).unwrap_err();
     assert!(
-        told.ends_with("spec: Invalid value: a certificate needs a name"),
-        "{told}"
+        messages.ends_with("spec: Invalid value: a certificate needs a name"),
+        "{messages}"
     );
     let mut server = installed(&crd);
     let object = json!({"apiVersion": "cert.example.com/v1", "kind": "Certificate", "metadata": {"name": "x"},
         "spec": {"secretName": "s", "commonName": "c", "issuerRef": {"name": "i"}}});
     server.create("v1", &object).unwrap();
     let change = json!({"spec": {"issuerRef": {"name": "j"}}});
-    let told = server.patch("v1", "x", "", change.clone()).unwrap_err().message;
+    let messages = server.patch("v1", "x", "", change.clone()).unwrap_err().message;
     assert!(
-        told.ends_with("spec.issuerRef.name: Invalid value: issuerRef is immutable"),
-        "{told}"
+        messages.ends_with("spec.issuerRef.name: Invalid value: issuerRef is immutable"),
+        "{messages}"
     );
     // The older version knows no such rule.
     server

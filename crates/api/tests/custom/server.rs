@@ -110,7 +110,8 @@ impl Server {
         let decoded = match kind.ty.json(&body) {
             Ok(decoded) => decoded,
             Err(error) => {
-                let (version, kind) = (&kind.version, &kind.kind);
+                let version = &kind.version;
+                let kind = &kind.kind;
                 let text = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}");
                 return Err(Status::bad_request(text));
             }

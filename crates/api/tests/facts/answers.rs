@@ -121,7 +121,9 @@ fn forget(body: &mut Value) {
 #[test]
 fn recorded_requests_are_decoded_as_they_were() {
     let Some(steps) = steps() else { return };
-    let (mut taken, mut refused, mut warned) = (0, 0, 0);
+    let mut taken = 0;
+    let mut refused = 0;
+    let mut warned = 0;
     for Step { case, step } in steps {
         let Some(decoded) = request(&step) else { continue };
         let expect = &step["expect"];
@@ -133,15 +135,15 @@ fn recorded_requests_are_decoded_as_they_were() {
             Ok(decoded) => decoded.faults.strict_error().filter(|_| strict),
             Err(error) => Some(error.to_string()),
         };
-        let told = message
+        let messages = message
             .split_once(" cannot be handled as a ")
             .and_then(|(_, rest)| rest.split_once(": "));
         // An object of a kind that its path does not serve is well-formed all the same.
-        let told = told
-            .map(|(_, told)| told)
-            .filter(|told| !told.starts_with("converting ("));
+        let messages = messages
+            .map(|(_, messages)| messages)
+            .filter(|messages| !messages.starts_with("converting ("));
         // Fields are told in the order of the text, which the recording does not keep.
-        assert_eq!(complaint.as_deref().map(parts), told.map(parts), "{case}");
+        assert_eq!(complaint.as_deref().map(parts), messages.map(parts), "{case}");
         let Ok(decoded) = decoded else {
             refused += 1;
             continue;
@@ -150,11 +152,11 @@ fn recorded_requests_are_decoded_as_they_were() {
         let quiet = step["path"]
             .as_str()
             .is_some_and(|path| path.contains("fieldValidation=Ignore"));
-        let told = expect["headers"]["warning"].to_string().replace('\\', "");
+        let messages = expect["headers"]["warning"].to_string().replace('\\', "");
         for warning in decoded.faults.warnings().filter(|_| !strict && !quiet) {
             assert!(
-                told.contains(&warning.replace('\\', "")),
-                "{case}: {warning} is not in {told}"
+                messages.contains(&warning.replace('\\', "")),
+                "{case}: {warning} is not in {messages}"
             );
             warned += 1;
         }

@@ -44,11 +44,11 @@ fn a_cluster_is_born_with_the_objects_of_the_facts() {
         let facts = theirs[topic].as_array().unwrap();
         assert_eq!(objects.len(), facts.len(), "{topic}");
         for fact in facts {
-            let place = |object: &Value| {
+            let field_path = |object: &Value| {
                 object["metadata"]["name"] == fact["name"]
                     && object["metadata"].get("namespace") == fact.get("namespace")
             };
-            let object = objects.iter().find(|object| place(object));
+            let object = objects.iter().find(|object| field_path(object));
             compare(
                 object.unwrap_or_else(|| panic!("{topic}: {}", fact["name"])),
                 fact,

@@ -15,7 +15,7 @@ fn the_columns_are_those_of_the_facts() {
     };
     for kind in kinds() {
         let key = format!("{}/{}", kind.api_version(), kind.kind);
-        let ours: Vec<_> = rules::of(kind).columns().iter().map(told).collect();
+        let ours: Vec<_> = rules::of(kind).columns().iter().map(messages).collect();
         assert_eq!(tables[&key], Value::Array(ours), "{key}");
     }
 }
@@ -38,7 +38,7 @@ fn kinds() -> impl Iterator<Item = &'static Kind> {
     kinds.filter(|kind| kind.allows("list"))
 }
 
-fn told(column: &Column) -> Value {
+fn messages(column: &Column) -> Value {
     json!({
         "name": column.name,
         "type": column.kind,

@@ -63,11 +63,11 @@ fn disturb(kind: &Kind, body: &Value) {
     let object = decoded.value;
     let mut places = Vec::new();
     collect(&object, String::new(), &mut places);
-    for place in &places {
+    for field_path in &places {
         for value in [json!(-7), json!("\u{e9}:"), json!([[]])] {
             let mut changed = object.clone();
             let part = changed
-                .pointer_mut(place)
+                .pointer_mut(field_path)
                 .expect("the place is one of the object");
             *part = value;
             ask(kind, changed, &object);
@@ -75,22 +75,22 @@ fn disturb(kind: &Kind, body: &Value) {
     }
 }
 
-fn collect(value: &Value, place: String, places: &mut Vec<String>) {
+fn collect(value: &Value, field_path: String, places: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
                 let name = name.replace('~', "~0").replace('/', "~1");
-                collect(value, format!("{place}/{name}"), places);
+                collect(value, format!("{field_path}/{name}"), places);
             }
         }
         Value::Array(items) => {
             for (index, value) in items.iter().enumerate() {
-                collect(value, format!("{place}/{index}"), places);
+                collect(value, format!("{field_path}/{index}"), places);
             }
         }
         _ => {}
     }
-    places.push(place);
+    places.push(field_path);
 }
 
 fn ask(kind: &Kind, mut object: Value, old: &Value) {

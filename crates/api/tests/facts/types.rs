@@ -237,7 +237,8 @@ fn every_list_and_map_merges_as_the_facts_say() {
                 _ => Listing::Atomic,
             };
             assert_eq!(field.listing, listing, "{at}");
-            let (atomic, granular) = (fact["map-type"] == "atomic", fact["map-type"] == "granular");
+            let atomic = fact["map-type"] == "atomic";
+            let granular = fact["map-type"] == "granular";
             match &field.ty {
                 Type::Map(..) => assert_eq!(field.atomic, atomic, "{at}"),
                 Type::Struct(inner) if atomic || granular => assert_eq!(inner.is_atomic(), atomic, "{at}"),

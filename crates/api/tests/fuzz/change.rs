@@ -63,11 +63,11 @@ pub(crate) fn pairs(samples: &[Value], words: &'static [&'static str]) -> impl S
     (changed(), changed()).prop_map(|(left, right)| {
         let whole = left.0.clone();
         let [left, right] = [left, right].map(|(mut tree, changes, growth)| {
-            for (place, leaf, source) in changes {
-                replace(&mut tree, place, leaf, &whole, source);
+            for (field_path, leaf, source) in changes {
+                replace(&mut tree, field_path, leaf, &whole, source);
             }
-            if let Some((place, times)) = growth {
-                grow(&mut tree, place, times);
+            if let Some((field_path, times)) = growth {
+                grow(&mut tree, field_path, times);
             }
             tree
         });
@@ -76,7 +76,7 @@ pub(crate) fn pairs(samples: &[Value], words: &'static [&'static str]) -> impl S
 }
 
 /// Repeats the first item of a list, under many names.
-fn grow(tree: &mut Value, place: Index, times: usize) {
+fn grow(tree: &mut Value, field_path: Index, times: usize) {
     let mut ways = ways(tree);
     ways.retain(|way| {
         tree.pointer(way)
@@ -86,7 +86,7 @@ fn grow(tree: &mut Value, place: Index, times: usize) {
     if ways.is_empty() {
         return;
     }
-    if let Some(Value::Array(items)) = tree.pointer_mut(&ways[place.index(ways.len())]) {
+    if let Some(Value::Array(items)) = tree.pointer_mut(&ways[field_path.index(ways.len())]) {
         let first = items[0].clone();
         items.extend((0..times).map(|number| match &first {
             Value::Object(fields) => {
@@ -118,7 +118,7 @@ fn leaf(words: &'static [&'static str]) -> impl Strategy<Value = Option<Value>> 
     ]
 }
 
-fn replace(tree: &mut Value, place: Index, leaf: Option<Value>, other: &Value, source: Index) {
+fn replace(tree: &mut Value, field_path: Index, leaf: Option<Value>, other: &Value, source: Index) {
     let value = leaf.unwrap_or_else(|| {
         let ways = ways(other);
         other
@@ -127,7 +127,7 @@ fn replace(tree: &mut Value, place: Index, leaf: Option<Value>, other: &Value, s
             .unwrap_or_default()
     });
     let ways = ways(tree);
-    if let Some(part) = tree.pointer_mut(&ways[place.index(ways.len())]) {
+    if let Some(part) = tree.pointer_mut(&ways[field_path.index(ways.len())]) {
         match (part, value) {
             // Half of the time a field is added.
             (Value::Object(fields), Value::Object(more)) if source.index(2) == 0 => fields.extend(more),
@@ -160,30 +160,31 @@ fn ways(tree: &Value) -> Vec<String> {
 
 impl Edit {
     fn make(self, bytes: &mut Vec<u8>) {
-        let place = |at: Index| at.index(bytes.len() + 1);
+        let field_path = |at: Index| at.index(bytes.len() + 1);
         match self {
             Edit::Set(at, byte) => {
-                let at = place(at);
+                let at = field_path(at);
                 if let Some(old) = bytes.get_mut(at) {
                     *old = byte;
                 }
             }
             Edit::Insert(at, word) => {
-                let at = place(at);
+                let at = field_path(at);
                 bytes.splice(at..at, word.bytes());
             }
             Edit::Remove(at, length) => {
-                let at = place(at);
+                let at = field_path(at);
                 let end = bytes.len().min(at + length);
                 bytes.drain(at..end);
             }
             Edit::Copy(from, length, to) => {
-                let (from, to) = (place(from), place(to));
+                let from = field_path(from);
+                let to = field_path(to);
                 let part = bytes[from..bytes.len().min(from + length)].to_vec();
                 bytes.splice(to..to, part);
             }
             Edit::Repeat(at, length, times) => {
-                let at = place(at);
+                let at = field_path(at);
                 let part = bytes[at..bytes.len().min(at + length)].to_vec();
                 let room = MOST_BYTES / part.len().max(1);
                 bytes.splice(at..at, part.repeat(times.min(room)));

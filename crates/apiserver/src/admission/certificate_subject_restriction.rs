@@ -1,6 +1,6 @@
 //! No request for a client certificate of this server makes its owner a master.
 
-use k3_api::{kinds::read_request, rules::Tree, status::Status};
+use k3_api::{kinds::parse_certificate_request, rules::Tree, status::Status};
 
 use super::{Attributes, Plugin};
 use crate::cache::Caches;
@@ -18,7 +18,7 @@ impl Plugin for CertificateSubjectRestriction {
         {
             return Ok(());
         }
-        let request = read_request(spec.text("request"))
+        let request = parse_certificate_request(spec.text("request"))
             .map_err(|error| attributes.forbidden(format!("failed to parse CSR: {error}")))?;
         if request
             .identity()

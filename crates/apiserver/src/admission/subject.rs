@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use k3_api::{
     apply::managed,
     custom::Scale,
-    kinds::{KindRef, Subresource, autoscaling::scale, rules_of_part},
+    kinds::{KindRef, Subresource, autoscaling::scale, rules_of_subresource},
     rules::{self, Tree, TreeMut, User},
     schema::ObjectType,
     status::Status,
@@ -371,7 +371,7 @@ impl Form {
         let mut full = normal.clone();
         match self.part() {
             Some(part) if !self.is_whole() => {
-                if let Some(rules) = rules_of_part(part) {
+                if let Some(rules) = rules_of_subresource(part) {
                     rules.default(&mut full);
                 }
             }

@@ -175,7 +175,7 @@ impl Subject {
             if verb.action == "delete" {
                 operation.description = format!("delete {}", article(&kind.kind));
                 operation.body = Body::DeleteOptions;
-                if !kind.is_shown_when_deleted() {
+                if !kind.returns_deleted_object() {
                     operation.answer = Shown::Meta("Status");
                 }
             }

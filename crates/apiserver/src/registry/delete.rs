@@ -274,7 +274,7 @@ impl Registry {
 
 /// Whether the answer is the object. Of namespaces it is, though the documents say otherwise.
 fn is_shown(kind: &Kind) -> bool {
-    kind.rules.is_none() && kind.is_shown_when_deleted()
+    kind.rules.is_none() && kind.returns_deleted_object()
         || (kind.group.is_empty() && kind.kind == "Namespace")
 }
 

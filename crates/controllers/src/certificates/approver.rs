@@ -1,7 +1,7 @@
 //! Approves the requests of kubelets for their own certificates, if the authorizer says that they may ask; of those who join,
 //! if their token is good for it.
 
-use k3_api::kinds::Requested;
+use k3_api::kinds::CertificateRequestInfo;
 use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     store::Store,
@@ -68,9 +68,9 @@ fn recognized(request: &SigningRequest) -> Result<&'static [(&'static str, &'sta
     if &*request.spec.signer_name != KUBELET_CLIENT {
         return Ok(&[]);
     }
-    let read = k3_api::kinds::read_request(&request.spec.request)
+    let read = k3_api::kinds::parse_certificate_request(&request.spec.request)
         .map_err(|why| format!("unable to parse csr {:?}: {why}", request.metadata.name))?;
-    let subject = Requested::from(&read);
+    let subject = CertificateRequestInfo::from(&read);
     if kubelet_client(&subject, &request.spec.usages).is_err() {
         return Ok(&[]);
     }

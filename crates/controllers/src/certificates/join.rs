@@ -261,13 +261,13 @@ pub(super) fn client_node(request: &SigningRequest) -> Option<String> {
     if &*request.spec.signer_name != KUBELET_CLIENT {
         return None;
     }
-    let asked = k3_api::kinds::read_request(&request.spec.request).ok()?;
+    let asked = k3_api::kinds::parse_certificate_request(&request.spec.request).ok()?;
     Some(asked.identity().common_name.strip_prefix(NODE_PREFIX)?.to_owned())
 }
 
 /// When the certificate of a request ends, if it has one that can be read.
 pub(super) fn certificate_end(request: &SigningRequest) -> Option<Timestamp> {
-    let end = k3_api::kinds::certificate_end(&request.status.certificate)?;
+    let end = k3_api::kinds::certificate_not_after(&request.status.certificate)?;
     end.to_string().parse().ok()
 }
 

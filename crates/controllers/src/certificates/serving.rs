@@ -7,7 +7,7 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use k3_api::kinds::Requested;
+use k3_api::kinds::CertificateRequestInfo;
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
@@ -108,7 +108,7 @@ pub fn roles() -> [Value; 2] {
 }
 
 /// The node that asks for itself, if that is what a request is.
-fn asking(request: &SigningRequest, subject: &Requested) -> Option<String> {
+fn asking(request: &SigningRequest, subject: &CertificateRequestInfo) -> Option<String> {
     let spec = &request.spec;
     let node = spec.username.strip_prefix("system:node:")?;
     let is_node = !node.is_empty() && spec.groups.iter().any(|group| &**group == "system:nodes");
@@ -118,7 +118,7 @@ fn asking(request: &SigningRequest, subject: &Requested) -> Option<String> {
 }
 
 /// Whether a node has every name that is asked for, and may have it.
-fn has_all(node: &Node, policy: &ServingNamePolicy<'_>, subject: &Requested) -> bool {
+fn has_all(node: &Node, policy: &ServingNamePolicy<'_>, subject: &CertificateRequestInfo) -> bool {
     let addresses = &node.status.addresses;
     let is_host = |host: &String| {
         let mut named = addresses.iter().filter(|known| known.address == *host);
@@ -145,10 +145,10 @@ impl Reconciler for Approver {
             return Ok(Outcome::Done);
         }
         // What cannot be read is nobody's to approve here.
-        let Ok(read) = k3_api::kinds::read_request(&request.spec.request) else {
+        let Ok(read) = k3_api::kinds::parse_certificate_request(&request.spec.request) else {
             return Ok(Outcome::Done);
         };
-        let subject = Requested::from(&read);
+        let subject = CertificateRequestInfo::from(&read);
         let Some(name) = asking(&request, &subject) else {
             return Ok(Outcome::Done);
         };
@@ -187,7 +187,7 @@ impl Approver {
     }
 
     /// Whether one of the hosts, which [`has_all`] found to be valid names, is the name of another node.
-    async fn names_another_node(&self, name: &str, subject: &Requested) -> kube::Result<bool> {
+    async fn names_another_node(&self, name: &str, subject: &CertificateRequestInfo) -> kube::Result<bool> {
         for host in &subject.hosts {
             let host = host.trim_end_matches('.').to_ascii_lowercase();
             if host == name {
@@ -399,13 +399,13 @@ mod tests {
         STORY.survives_crashes().await;
     }
 
-    fn subject() -> Requested {
-        Requested {
+    fn subject() -> CertificateRequestInfo {
+        CertificateRequestInfo {
             common_name: "system:node:n".to_owned(),
             organizations: vec!["system:nodes".to_owned()],
             names: vec![
-                k3_api::kinds::RequestedName::Host,
-                k3_api::kinds::RequestedName::Address,
+                k3_api::kinds::SubjectAltNameKind::Host,
+                k3_api::kinds::SubjectAltNameKind::Address,
             ],
             hosts: vec!["n".to_owned()],
             addresses: vec![[10, 0, 0, 1].into()],
@@ -437,10 +437,11 @@ mod tests {
             assert_eq!(named(change.clone()), None, "{change}");
         }
         for change in [
-            (|subject: &mut Requested| subject.uids.push("1".to_owned())) as fn(&mut Requested),
+            (|subject: &mut CertificateRequestInfo| subject.uids.push("1".to_owned()))
+                as fn(&mut CertificateRequestInfo),
             |subject| subject.organizations.push("system:masters".to_owned()),
             |subject| subject.names.clear(),
-            |subject| subject.names.push(k3_api::kinds::RequestedName::Resource),
+            |subject| subject.names.push(k3_api::kinds::SubjectAltNameKind::Resource),
         ] {
             let mut subject = subject();
             change(&mut subject);
@@ -475,7 +476,7 @@ mod tests {
             ("*.default", false),
             ("worker.example.com", true),
         ] {
-            let named = Requested {
+            let named = CertificateRequestInfo {
                 hosts: vec![reserved.to_owned()],
                 ..subject()
             };
@@ -489,7 +490,7 @@ mod tests {
         let external = json!({"type": "ExternalDNS", "address": "n"});
         assert!(!has_all(&node(json!([address, external])), &policy, &subject()));
         for reserved in ["127.0.0.1", "10.96.0.1", "169.254.0.1", "0.0.0.0", "224.0.0.1"] {
-            let named = Requested {
+            let named = CertificateRequestInfo {
                 addresses: vec![reserved.parse().unwrap()],
                 ..subject()
             };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k3_api::kinds::Requested;
+use k3_api::kinds::CertificateRequestInfo;
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock,
@@ -76,10 +76,14 @@ fn plan(request: &SigningRequest, now: Timestamp) -> Result<Plan, String> {
         return Ok(Plan::Leave);
     }
     let spec = &request.spec;
-    let read = k3_api::kinds::read_request(&spec.request)
+    let read = k3_api::kinds::parse_certificate_request(&spec.request)
         .map_err(|why| format!("unable to parse csr {:?}: {why}", request.metadata.name))?;
     Ok(
-        match check(&spec.signer_name, &Requested::from(&read), &spec.usages) {
+        match check(
+            &spec.signer_name,
+            &CertificateRequestInfo::from(&read),
+            &spec.usages,
+        ) {
             None => Plan::Leave,
             Some(Err(refused)) => Plan::Fail(refused),
             Some(Ok(())) => {

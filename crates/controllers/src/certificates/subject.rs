@@ -1,6 +1,6 @@
 //! What a signer lets a certificate say, and be used for.
 
-use k3_api::kinds::{Requested, RequestedName};
+use k3_api::kinds::{CertificateRequestInfo, SubjectAltNameKind};
 
 /// For users of the API.
 pub(super) const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
@@ -41,7 +41,11 @@ pub(super) enum Refused {
 }
 
 /// Whether a signer signs a certificate with this subject for these usages; `None` if it is nobody's here.
-pub(super) fn check(signer: &str, subject: &Requested, usages: &[Box<str>]) -> Option<Result<(), Refused>> {
+pub(super) fn check(
+    signer: &str,
+    subject: &CertificateRequestInfo,
+    usages: &[Box<str>],
+) -> Option<Result<(), Refused>> {
     Some(match signer {
         CLIENT => client(usages),
         KUBELET_CLIENT => kubelet_client(subject, usages),
@@ -52,13 +56,13 @@ pub(super) fn check(signer: &str, subject: &Requested, usages: &[Box<str>]) -> O
 }
 
 /// Whether it is a certificate with which a kubelet is a user of the API.
-pub(super) fn kubelet_client(subject: &Requested, usages: &[Box<str>]) -> Result<(), Refused> {
+pub(super) fn kubelet_client(subject: &CertificateRequestInfo, usages: &[Box<str>]) -> Result<(), Refused> {
     is_nodes(subject)?;
     for (kind, name) in [
-        (RequestedName::Host, "DNS"),
-        (RequestedName::Mail, "Email"),
-        (RequestedName::Address, "IP"),
-        (RequestedName::Resource, "URI"),
+        (SubjectAltNameKind::Host, "DNS"),
+        (SubjectAltNameKind::Mail, "Email"),
+        (SubjectAltNameKind::Address, "IP"),
+        (SubjectAltNameKind::Resource, "URI"),
     ] {
         if subject.names.contains(&kind) {
             return Err(Refused::Name(name));
@@ -69,16 +73,16 @@ pub(super) fn kubelet_client(subject: &Requested, usages: &[Box<str>]) -> Result
     used_for(usages, [CLIENT_AUTH, SIGNATURE, ENCIPHERMENT])
 }
 
-fn kubelet_serving(subject: &Requested, usages: &[Box<str>]) -> Result<(), Refused> {
+fn kubelet_serving(subject: &CertificateRequestInfo, usages: &[Box<str>]) -> Result<(), Refused> {
     is_nodes(subject)?;
     let has = |kind| subject.names.contains(&kind);
-    if !has(RequestedName::Host) && !has(RequestedName::Address) {
+    if !has(SubjectAltNameKind::Host) && !has(SubjectAltNameKind::Address) {
         return Err(Refused::NameRequired);
     }
-    if has(RequestedName::Mail) {
+    if has(SubjectAltNameKind::Mail) {
         return Err(Refused::Name("Email"));
     }
-    if has(RequestedName::Resource) {
+    if has(SubjectAltNameKind::Resource) {
         return Err(Refused::Name("URI"));
     }
     used_for(usages, [SIGNATURE, ENCIPHERMENT, SERVER_AUTH])?;
@@ -100,7 +104,7 @@ fn client(usages: &[Box<str>]) -> Result<(), Refused> {
     }
 }
 
-fn is_nodes(subject: &Requested) -> Result<(), Refused> {
+fn is_nodes(subject: &CertificateRequestInfo) -> Result<(), Refused> {
     match &subject.organizations[..] {
         // Nodes have no uid as users; a certificate would give them one of their choice.
         [one] if one == "system:nodes" && !subject.uids.is_empty() => Err(Refused::Uid),
@@ -109,7 +113,7 @@ fn is_nodes(subject: &Requested) -> Result<(), Refused> {
     }
 }
 
-fn is_node(subject: &Requested) -> Result<(), Refused> {
+fn is_node(subject: &CertificateRequestInfo) -> Result<(), Refused> {
     if subject.common_name.starts_with(NODE_PREFIX) {
         Ok(())
     } else {
@@ -132,15 +136,15 @@ fn used_for(usages: &[Box<str>], wanted: [&'static str; 3]) -> Result<(), Refuse
 mod tests {
     use super::*;
 
-    fn node() -> Requested {
-        Requested {
+    fn node() -> CertificateRequestInfo {
+        CertificateRequestInfo {
             common_name: "system:node:n".to_owned(),
             organizations: vec!["system:nodes".to_owned()],
-            ..Requested::default()
+            ..CertificateRequestInfo::default()
         }
     }
 
-    fn told(signer: &str, subject: &Requested, usages: &[&str]) -> Option<String> {
+    fn told(signer: &str, subject: &CertificateRequestInfo, usages: &[&str]) -> Option<String> {
         let usages: Vec<Box<str>> = usages.iter().map(|usage| (*usage).into()).collect();
         let refused = check(signer, subject, &usages).unwrap().err();
         refused.map(|refused| refused.to_string())
@@ -153,14 +157,14 @@ mod tests {
         assert_eq!(told(KUBELET_CLIENT, &node(), &both), None);
         assert_eq!(told(KUBELET_CLIENT, &node(), &both[..2]), None);
         assert_eq!(told(KUBELET_CLIENT, &node(), &both[1..]).as_deref(), Some(usages));
-        let other = |change: fn(&mut Requested)| {
+        let other = |change: fn(&mut CertificateRequestInfo)| {
             let mut subject = node();
             change(&mut subject);
             told(KUBELET_CLIENT, &subject, &both)
         };
         for (change, why) in [
             (
-                (|subject| subject.organizations.clear()) as fn(&mut Requested),
+                (|subject| subject.organizations.clear()) as fn(&mut CertificateRequestInfo),
                 "subject organization is not system:nodes",
             ),
             (
@@ -169,19 +173,19 @@ mod tests {
             ),
             (|subject| subject.uids.push("1".to_owned()), "subject has a uid"),
             (
-                |subject| subject.names.push(RequestedName::Host),
+                |subject| subject.names.push(SubjectAltNameKind::Host),
                 "DNS subjectAltNames are not allowed",
             ),
             (
-                |subject| subject.names.push(RequestedName::Mail),
+                |subject| subject.names.push(SubjectAltNameKind::Mail),
                 "Email subjectAltNames are not allowed",
             ),
             (
-                |subject| subject.names.push(RequestedName::Address),
+                |subject| subject.names.push(SubjectAltNameKind::Address),
                 "IP subjectAltNames are not allowed",
             ),
             (
-                |subject| subject.names.push(RequestedName::Resource),
+                |subject| subject.names.push(SubjectAltNameKind::Resource),
                 "URI subjectAltNames are not allowed",
             ),
             (
@@ -198,8 +202,8 @@ mod tests {
         let usages = [SIGNATURE, ENCIPHERMENT, SERVER_AUTH];
         let required = "DNS or IP subjectAltName is required";
         assert_eq!(told(KUBELET_SERVING, &node(), &usages).as_deref(), Some(required));
-        for name in [RequestedName::Host, RequestedName::Address] {
-            let subject = Requested {
+        for name in [SubjectAltNameKind::Host, SubjectAltNameKind::Address] {
+            let subject = CertificateRequestInfo {
                 names: vec![name],
                 ..node()
             };
@@ -214,7 +218,7 @@ mod tests {
 
     #[test]
     fn clients_get_certificates_for_clients() {
-        let anybody = Requested::default;
+        let anybody = CertificateRequestInfo::default;
         let missing = "missing required usage for client certificate: client auth";
         let invalid = "invalid usage for client certificate: server auth";
         assert_eq!(told(CLIENT, &anybody(), &[CLIENT_AUTH]), None);

@@ -1,35 +1,35 @@
-# Undoes what a runtime of containers left when it was killed. Expects: folder, bridge, network.
+# Undoes what a runtime of containers left when it was killed. Expects: directory, bridge, network.
 
-# Mounts of the machine first: after that only the containers' own namespaces mention the folder.
+# Mounts of the machine first: after that only the containers' own namespaces mention the directory.
 unmount() {
-    awk '{ print $5 }' /proc/self/mountinfo | grep "^$folder/" | sort -r | while read -r mount; do
+    awk '{ print $5 }' /proc/self/mountinfo | grep "^$directory/" | sort -r | while read -r mount; do
         umount -l "$mount"
     done
 }
 
-# Whose root is under the folder: the containers. Not whoever merely copied our mounts for a moment.
+# Whose root is under the directory: the containers. Not processes that only copied our mounts for a moment.
 contained() {
-    grep -lE "^[0-9]+ [0-9]+ [0-9:]+ ([^ ]* / .*$folder/|[^ ]*$folder/[^ ]* / )" /proc/[0-9]*/mountinfo |
+    grep -lE "^[0-9]+ [0-9]+ [0-9:]+ ([^ ]* / .*$directory/|[^ ]*$directory/[^ ]* / )" /proc/[0-9]*/mountinfo |
         cut -d/ -f3
 }
 
-# The runtime's own helpers, which name the folder: shims, monitors, a containerd that dockerd began.
+# The runtime's own helpers, which name the directory: shims, monitors, a containerd that dockerd began.
 helpers() {
-    grep -lF "$folder/" /proc/[0-9]*/cmdline | cut -d/ -f3 | while read -r pid; do
+    grep -lF "$directory/" /proc/[0-9]*/cmdline | cut -d/ -f3 | while read -r pid; do
         case $(cat "/proc/$pid/comm") in
         containerd* | conmon | dockerd | podman | runc) echo "$pid" ;;
         esac
     done
 }
 
-ids=$(ls "$folder/data/containers" "$folder/root/overlay-containers" \
-    "$folder/state/io.containerd.runtime.v2.task/k8s.io" | grep -E '^[0-9a-f]{64}$')
-sockets=$(find "$folder" -name address -path '*io.containerd.runtime*' -exec cat {} + | tr -d '\0' |
+ids=$(ls "$directory/data/containers" "$directory/root/overlay-containers" \
+    "$directory/state/io.containerd.runtime.v2.task/k8s.io" | grep -E '^[0-9a-f]{64}$')
+sockets=$(find "$directory" -name address -path '*io.containerd.runtime*' -exec cat {} + | tr -d '\0' |
     sed 's,unix://,\n,g')
 
 for pid in $(helpers); do kill -KILL "$pid"; done
 unmount
-# Until none is left: one may have begun another while the list was made, and who was killed is not gone at once.
+# Until none is left: one may have begun another while the list was made, and a killed process does not end at once.
 tries=0
 left=$(contained; helpers)
 while [ -n "$left" ] && [ "$tries" -lt 100 ]; do

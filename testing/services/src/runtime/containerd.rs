@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Program, ServiceError,
-    supervisor::{Folder, Supervisor},
+    supervisor::{ServiceDirectory, Supervisor},
 };
 
 pub(crate) const PROGRAM: Program = Program {
@@ -49,32 +49,32 @@ impl Containerd {
         })
     }
 
-    /// As [`Containerd::start`], where nobody has written a configuration of CNI yet.
+    /// As [`Containerd::start`], without a CNI configuration.
     pub fn start_without_network() -> Result<Self, ServiceError> {
         Self::begin(|_, _| Ok(()))
     }
 
-    /// Starts it, after `connect` got the folder of its configurations of CNI and one for it: containerd sees one that comes later
+    /// Starts it, after `connect` got the directory of its configurations of CNI and one for it: containerd sees one that is added later
     /// only after a while, in which no pod can be made.
     fn begin(connect: impl FnOnce(&Path, &str) -> Result<(), ServiceError>) -> Result<Self, ServiceError> {
         let program = PROGRAM.find()?;
-        let folder = Folder::make("containerd", None)?;
-        let at = folder.path().display().to_string();
+        let directory = ServiceDirectory::make("containerd", None)?;
+        let at = directory.path().display().to_string();
         let network = Network::choose();
-        let networks = folder.path().join("net");
+        let networks = directory.path().join("net");
         fs::create_dir_all(&networks)
-            .map_err(ServiceError::io("make the folder of containerd's networks"))?;
+            .map_err(ServiceError::io("make the directory of containerd's networks"))?;
         connect(&networks, &network.cni(&at))?;
-        prepare(folder.path(), &network, "")?;
-        fs::write(folder.path().join("config.toml"), configuration(&at))
+        prepare(directory.path(), &network, "")?;
+        fs::write(directory.path().join("config.toml"), configuration(&at))
             .map_err(ServiceError::io("write the configuration of containerd"))?;
         let command = [
             program.into_os_string(),
             OsString::from(format!("--config={at}/config.toml")),
         ];
         let containerd = Self {
-            socket: folder.path().join("containerd.sock"),
-            supervisor: Supervisor::new("containerd", folder, command)?,
+            socket: directory.path().join("containerd.sock"),
+            supervisor: Supervisor::new("containerd", directory, command)?,
             networks,
         };
         containerd.supervisor.start(|log| containerd.is_up(log))?;
@@ -86,7 +86,7 @@ impl Containerd {
         &self.socket
     }
 
-    /// The folder of its configurations of CNI.
+    /// The directory of its configurations of CNI.
     pub fn networks(&self) -> &Path {
         &self.networks
     }
@@ -135,9 +135,9 @@ pub(crate) fn load_test_images(socket: &Path) -> Result<(), ServiceError> {
     {
         return Ok(());
     }
-    let folder = Folder::make("images", None)?;
-    let archive = folder.path().join("images.tar");
-    write_archive(folder.path(), &archive)?;
+    let directory = ServiceDirectory::make("images", None)?;
+    let archive = directory.path().join("images.tar");
+    write_archive(directory.path(), &archive)?;
     run(command().arg("import").arg(&archive)).map(drop)
 }
 

@@ -44,43 +44,43 @@ pub fn load_database_images(socket: &Path) -> Result<(), ServiceError> {
     engine_api::load_images(socket, &[mysql], |root| {
         add_busybox(root)?;
         copy_program(&mariadb::PROGRAM.find()?, root, MARIADB_AT)?;
-        copy_folder(Path::new(MARIADB_FILES), root)?;
+        copy_directory(Path::new(MARIADB_FILES), root)?;
         fs::write(root.join("entrypoint.sh"), ENTRY_POINT)
             .map_err(ServiceError::io("write the entry point of an image"))
     })
 }
 
-/// Copies a program into a root folder, with the libraries that it needs.
+/// Copies a program into a root directory, with the libraries that it needs.
 fn copy_program(program: &Path, root: &Path, target: &str) -> Result<(), ServiceError> {
     copy(program, &root.join(target))?;
     let listed = run(Command::new("ldd").arg(program))?;
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     // `name => /path (address)`, or `/path (address)` for the loader.
     for library in text.split_whitespace().filter(|word| word.starts_with('/')) {
-        copy(Path::new(library), &inside(root, Path::new(library)))?;
+        copy(Path::new(library), &path_below(root, Path::new(library)))?;
     }
     Ok(())
 }
 
-fn copy_folder(folder: &Path, root: &Path) -> Result<(), ServiceError> {
-    let target = inside(root, folder);
-    fs::create_dir_all(&target).map_err(ServiceError::io("make a folder of an image"))?;
+fn copy_directory(directory: &Path, root: &Path) -> Result<(), ServiceError> {
+    let target = path_below(root, directory);
+    fs::create_dir_all(&target).map_err(ServiceError::io("make a directory of an image"))?;
     run(Command::new("cp")
         .args(["--recursive", "--dereference"])
-        .arg(folder.join("."))
+        .arg(directory.join("."))
         .arg(target))
     .map(drop)
 }
 
 /// Copies a file, or what a link leads to.
 fn copy(file: &Path, target: &Path) -> Result<(), ServiceError> {
-    let folder = target.parent().unwrap_or(target);
-    fs::create_dir_all(folder).map_err(ServiceError::io("make a folder of an image"))?;
+    let directory = target.parent().unwrap_or(target);
+    fs::create_dir_all(directory).map_err(ServiceError::io("make a directory of an image"))?;
     fs::copy(file, target).map_err(ServiceError::io("copy a program into an image"))?;
     fs::set_permissions(target, fs::Permissions::from_mode(0o755))
         .map_err(ServiceError::io("make a program of an image"))
 }
 
-fn inside(root: &Path, path: &Path) -> PathBuf {
+fn path_below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }

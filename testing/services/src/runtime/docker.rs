@@ -10,7 +10,7 @@ use std::{
 use super::{engine_api, image::run, network::Network, prepare};
 use crate::{
     Program, ServiceError,
-    supervisor::{Folder, Supervisor},
+    supervisor::{ServiceDirectory, Supervisor},
 };
 
 pub(crate) const PROGRAM: Program = Program {
@@ -31,10 +31,10 @@ impl Docker {
     /// Starts one without images, and waits until it answers.
     pub fn start() -> Result<Self, ServiceError> {
         let program = PROGRAM.find()?;
-        let folder = Folder::make("docker", None)?;
+        let directory = ServiceDirectory::make("docker", None)?;
         let network = Network::choose();
         // The bridge is ours, not dockerd's: one that it makes itself has one name for all of a machine.
-        prepare(folder.path(), &network, "")?;
+        prepare(directory.path(), &network, "")?;
         for command in [
             vec!["link", "add", &network.bridge, "type", "bridge"],
             vec!["address", "add", &network.gateway(), "dev", &network.bridge],
@@ -42,10 +42,10 @@ impl Docker {
         ] {
             run(Command::new("ip").args(command))?;
         }
-        let socket = folder.path().join("docker.sock");
-        let command = command(program, folder.path(), &socket, &network)?;
+        let socket = directory.path().join("docker.sock");
+        let command = command(program, directory.path(), &socket, &network)?;
         let docker = Self {
-            supervisor: Supervisor::new("docker", folder, command)?,
+            supervisor: Supervisor::new("docker", directory, command)?,
             socket,
         };
         docker.supervisor.start(|_| engine_api::is_up(&docker.socket))?;
@@ -91,19 +91,19 @@ impl Docker {
 /// Without rules of iptables, which are one set for the whole machine: ports of the machine are served by Docker's own proxies.
 fn command(
     program: PathBuf,
-    folder: &Path,
+    directory: &Path,
     socket: &Path,
     network: &Network,
 ) -> Result<Vec<OsString>, ServiceError> {
-    let config = folder.join("daemon.json");
+    let config = directory.join("daemon.json");
     fs::write(&config, "{\"live-restore\": true}\n")
         .map_err(ServiceError::io("write the configuration of dockerd"))?;
     let mut command = vec![program.into_os_string()];
     for (flag, path) in [
         ("--config-file", config),
-        ("--data-root", folder.join("data")),
-        ("--exec-root", folder.join("exec")),
-        ("--pidfile", folder.join("pid")),
+        ("--data-root", directory.join("data")),
+        ("--exec-root", directory.join("exec")),
+        ("--pidfile", directory.join("pid")),
     ] {
         command.extend([OsString::from(flag), path.into_os_string()]);
     }

@@ -9,9 +9,9 @@ use std::{
 };
 
 use super::image::{Image, TEST_IMAGE, write_archive, write_images};
-use crate::{ServiceError, supervisor::Folder};
+use crate::{ServiceError, supervisor::ServiceDirectory};
 
-/// Whether somebody answers.
+/// Whether the engine answers.
 pub(super) fn is_up(socket: &Path) -> bool {
     get(socket, "/_ping").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
 }
@@ -21,15 +21,15 @@ pub(crate) fn load_test_images(socket: &Path) -> Result<(), ServiceError> {
     bring(socket, TEST_IMAGE, write_archive)
 }
 
-/// Makes images known that are all of what `fill` puts into their root folder, if the first is not yet.
+/// Makes images known that are all of what `fill` puts into their root directory, if the first is not yet.
 pub(super) fn load_images(
     socket: &Path,
     images: &[Image],
     fill: impl FnOnce(&Path) -> Result<(), ServiceError>,
 ) -> Result<(), ServiceError> {
     let first = images.first().map(|image| image.name).unwrap_or_default();
-    bring(socket, first, |folder, archive| {
-        write_images(folder, archive, images, fill)
+    bring(socket, first, |directory, archive| {
+        write_images(directory, archive, images, fill)
     })
 }
 
@@ -43,9 +43,9 @@ fn bring(
     if known.starts_with("HTTP/1.1 200") {
         return Ok(());
     }
-    let folder = Folder::make("images", None)?;
-    let archive = folder.path().join("images.tar");
-    write(folder.path(), &archive)?;
+    let directory = ServiceDirectory::make("images", None)?;
+    let archive = directory.path().join("images.tar");
+    write(directory.path(), &archive)?;
     let answer = load(socket, &archive).map_err(ServiceError::io("load images"))?;
     if answer.starts_with("HTTP/1.1 200") && !answer.contains("\"error\"") {
         return Ok(());

@@ -73,22 +73,22 @@ impl Image {
     };
 }
 
-/// Writes the images of all tests to the file `archive`, as `docker save` does; `folder` is for what is needed meanwhile.
-pub(super) fn write_archive(folder: &Path, archive: &Path) -> Result<(), ServiceError> {
-    write_images(folder, archive, &IMAGES, add_busybox)
+/// Writes the images of all tests to the file `archive`, as `docker save` does; `directory` is for what is needed meanwhile.
+pub(super) fn write_archive(directory: &Path, archive: &Path) -> Result<(), ServiceError> {
+    write_images(directory, archive, &IMAGES, add_busybox)
 }
 
-/// Writes images that are all of what `fill` puts into their root folder.
+/// Writes images that are all of what `fill` puts into their root directory.
 pub(super) fn write_images(
-    folder: &Path,
+    directory: &Path,
     archive: &Path,
     images: &[Image],
     fill: impl FnOnce(&Path) -> Result<(), ServiceError>,
 ) -> Result<(), ServiceError> {
-    let root = folder.join("image-root");
+    let root = directory.join("image-root");
     fill(&root)?;
-    let files = folder.join("image-files");
-    fs::create_dir_all(&files).map_err(ServiceError::io("make the folder of an image"))?;
+    let files = directory.join("image-files");
+    fs::create_dir_all(&files).map_err(ServiceError::io("make the directory of an image"))?;
     let layer = files.join("layer.tar");
     tar(&root, &layer, &["."])?;
     let layer_sum = sha256(&layer)?;
@@ -116,21 +116,21 @@ pub(super) fn write_images(
     fs::write(files.join("manifest.json"), format!("[{}]", entries.join(",")))
         .map_err(ServiceError::io("write the list of images"))?;
     tar(&files, archive, &["."])?;
-    for folder in [root, files] {
-        fs::remove_dir_all(folder).map_err(ServiceError::io("remove what an image was made of"))?;
+    for directory in [root, files] {
+        fs::remove_dir_all(directory).map_err(ServiceError::io("remove what an image was made of"))?;
     }
     Ok(())
 }
 
-/// What all images have: busybox under all its names, and the folders that programs expect.
+/// What all images have: busybox under all its names, and the directories that programs expect.
 pub(super) fn add_busybox(root: &Path) -> Result<(), ServiceError> {
     let io = ServiceError::io;
-    for folder in ["bin", "dev", "etc", "proc", "root", "sys", "tmp", "var/tmp"] {
-        fs::create_dir_all(root.join(folder)).map_err(io("make a folder of an image"))?;
+    for directory in ["bin", "dev", "etc", "proc", "root", "sys", "tmp", "var/tmp"] {
+        fs::create_dir_all(root.join(directory)).map_err(io("make a directory of an image"))?;
     }
-    for folder in ["tmp", "var/tmp"] {
-        fs::set_permissions(root.join(folder), fs::Permissions::from_mode(0o1777))
-            .map_err(io("open a folder of an image"))?;
+    for directory in ["tmp", "var/tmp"] {
+        fs::set_permissions(root.join(directory), fs::Permissions::from_mode(0o1777))
+            .map_err(io("open a directory of an image"))?;
     }
     let busybox = BUSYBOX.find()?;
     fs::copy(&busybox, root.join("bin/busybox")).map_err(io("copy busybox"))?;
@@ -154,7 +154,7 @@ pub(super) fn add_busybox(root: &Path) -> Result<(), ServiceError> {
 }
 
 /// The same bytes each time, so that the same image has the same id.
-fn tar(folder: &Path, archive: &Path, what: &[&str]) -> Result<(), ServiceError> {
+fn tar(directory: &Path, archive: &Path, what: &[&str]) -> Result<(), ServiceError> {
     run(Command::new("tar")
         .args([
             "--sort=name",
@@ -164,7 +164,7 @@ fn tar(folder: &Path, archive: &Path, what: &[&str]) -> Result<(), ServiceError>
             "--numeric-owner",
         ])
         .arg("-C")
-        .arg(folder)
+        .arg(directory)
         .arg("-cf")
         .arg(archive)
         .args(what))

@@ -1,4 +1,4 @@
-# What images of MySQL do: at the first start, make the database and its users as the environment says; then serve.
+# What images of MySQL do: at the first start, make the database and its users as the environment describes; then serve.
 set -e
 data=/var/lib/mysql share=/usr/share/mysql
 mkdir -p "$data" /tmp

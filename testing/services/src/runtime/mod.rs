@@ -1,4 +1,4 @@
-//! Runtimes of containers: each with its own folders, socket, network and images.
+//! Runtimes of containers: each with its own directories, socket, network and images.
 //!
 //! They need root, as the runtimes do. What they leave behind when they are killed (containers, mounts, interfaces) is undone
 //! by a script that the supervisor runs.
@@ -33,13 +33,13 @@ pub(crate) use self::{
 const CLEAN: &str = include_str!("clean.sh");
 
 /// Opens the network, and writes what the supervisor runs after the runtime has ended: first `before`, then what all need.
-fn prepare(folder: &Path, network: &Network, before: &str) -> Result<(), ServiceError> {
+fn prepare(directory: &Path, network: &Network, before: &str) -> Result<(), ServiceError> {
     let script = format!(
-        "folder={} bridge={bridge} network={bridge}\n{before}\n{CLEAN}",
-        folder.display(),
+        "directory={} bridge={bridge} network={bridge}\n{before}\n{CLEAN}",
+        directory.display(),
         bridge = network.bridge
     );
-    fs::write(folder.join("clean.sh"), script)
+    fs::write(directory.join("clean.sh"), script)
         .map_err(ServiceError::io("write how to clean up after a runtime"))?;
     network.admit()
 }

@@ -17,7 +17,7 @@ pub(super) struct Network {
 // --- Network ---
 
 impl Network {
-    /// One that nobody on this machine routes.
+    /// A subnet without a route on this machine.
     pub(super) fn choose() -> Self {
         let routes = fs::read_to_string("/proc/net/route").unwrap_or_default();
         let mut chosen = Self::from_number(random());
@@ -53,13 +53,14 @@ impl Network {
         format!("{}.0/24", self.prefix)
     }
 
-    /// A configuration of CNI for it; what it keeps is under `folder`. It masquerades nothing: tests talk to this machine only.
-    pub(super) fn cni(&self, folder: &str) -> String {
-        let (bridge, subnet) = (&self.bridge, self.subnet());
+    /// A configuration of CNI for it; what it keeps is under `directory`. It masquerades nothing: tests talk to this machine only.
+    pub(super) fn cni(&self, directory: &str) -> String {
+        let bridge = &self.bridge;
+        let subnet = self.subnet();
         format!(
             r#"{{"cniVersion":"0.4.0","name":"{bridge}","plugins":[
 {{"type":"bridge","bridge":"{bridge}","isGateway":true,"hairpinMode":true,"ipam":
-{{"type":"host-local","dataDir":"{folder}/ipam","ranges":[[{{"subnet":"{subnet}"}}]],"routes":[{{"dst":"0.0.0.0/0"}}]}}}},
+{{"type":"host-local","dataDir":"{directory}/ipam","ranges":[[{{"subnet":"{subnet}"}}]],"routes":[{{"dst":"0.0.0.0/0"}}]}}}},
 {{"type":"portmap","capabilities":{{"portMappings":true}}}}]}}
 "#
         )

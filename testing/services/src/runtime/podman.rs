@@ -9,7 +9,7 @@ use std::{
 use super::{engine_api, network::Network, prepare};
 use crate::{
     Program, ServiceError,
-    supervisor::{Folder, Supervisor},
+    supervisor::{ServiceDirectory, Supervisor},
 };
 
 pub(crate) const PROGRAM: Program = Program {
@@ -30,24 +30,24 @@ impl Podman {
     /// Starts one without images, and waits until it answers.
     pub fn start() -> Result<Self, ServiceError> {
         let program = PROGRAM.find()?;
-        let folder = Folder::make("podman", None)?;
+        let directory = ServiceDirectory::make("podman", None)?;
         let network = Network::choose();
-        let environment = write_configuration(folder.path(), &network)?;
+        let environment = write_configuration(directory.path(), &network)?;
         // Podman itself knows best: namespaces under /run, rules of ports.
         let before = format!(
             "env {} {} rm --all --force --time 0",
             environment.join(" "),
             program.display()
         );
-        prepare(folder.path(), &network, &before)?;
-        let socket = folder.path().join("podman.sock");
+        prepare(directory.path(), &network, &before)?;
+        let socket = directory.path().join("podman.sock");
         let mut command = vec![OsString::from("env")];
         command.extend(environment.into_iter().map(OsString::from));
         command.push(program.into_os_string());
         command.extend(["system", "service", "--time=0"].map(OsString::from));
         command.push(format!("unix://{}", socket.display()).into());
         let podman = Self {
-            supervisor: Supervisor::new("podman", folder, command)?,
+            supervisor: Supervisor::new("podman", directory, command)?,
             socket,
         };
         podman.supervisor.start(|_| engine_api::is_up(&podman.socket))?;
@@ -80,15 +80,15 @@ impl Podman {
     }
 }
 
-/// Writes its files, and tells by which variables it finds them. Limits are what a machine without `CAP_SYS_RESOURCE` may give;
+/// Writes its files and returns the variables by which it finds them. Limits are what a machine without `CAP_SYS_RESOURCE` may give;
 /// runc, because crun refuses a machine with both versions of cgroups.
-fn write_configuration(folder: &Path, network: &Network) -> Result<Vec<String>, ServiceError> {
+fn write_configuration(directory: &Path, network: &Network) -> Result<Vec<String>, ServiceError> {
     let write = |name: &str, text: String| {
-        let path = folder.join(name);
+        let path = directory.join(name);
         fs::write(&path, text).map_err(ServiceError::io("write the configuration of Podman"))?;
         Ok(path)
     };
-    let at = folder.display().to_string();
+    let at = directory.display().to_string();
     let containers = write(
         "containers.conf",
         format!(
@@ -112,8 +112,8 @@ tmp_dir = "{at}/tmp"
         "storage.conf",
         format!("[storage]\ndriver = \"overlay\"\ngraphroot = \"{at}/root\"\nrunroot = \"{at}/run\"\n"),
     )?;
-    fs::create_dir_all(folder.join("net"))
-        .map_err(ServiceError::io("make the folder of Podman's networks"))?;
+    fs::create_dir_all(directory.join("net"))
+        .map_err(ServiceError::io("make the directory of Podman's networks"))?;
     write(&format!("net/{}.conflist", network.bridge), network.cni(&at))?;
     Ok(vec![
         format!("CONTAINERS_CONF={}", containers.display()),

@@ -126,7 +126,7 @@ impl Format {
         match self {
             Format::Int32 | Format::Int64 | Format::Float | Format::Double | Format::Password => true,
             Format::BsonObjectId => text.len() == 24 && is_hex(text),
-            Format::Uri => url::Url::parse(text, url::Form::Request).is_ok(),
+            Format::Uri => url::Url::parse(text, url::UrlForm::Request).is_ok(),
             Format::Email => is_email(text),
             Format::Hostname => is_hostname(text),
             Format::Ipv4 => text.contains('.') && parse_ip_sloppy(text).is_some(),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Sort, matching, reserved, rule};
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
@@ -79,22 +79,22 @@ impl Binding {
     fn judge(&self, spec: &Value, errors: &mut Errors) {
         let at = Path::new("spec");
         let policy = spec.text("policyName");
-        let place = at.child("policyName");
+        let field_path = at.child("policyName");
         if !policy.is_empty() {
-            demand::tell(policy, name::dns1123_subdomain(policy), &place, errors);
+            field_checks::push_invalid(policy, name::dns1123_subdomain(policy), &field_path, errors);
         } else if self.0 == Sort::Mutating {
-            errors.push(Error::required(&place, ""));
+            errors.push(Error::required(&field_path, ""));
         }
         matching::param_ref(spec.at("paramRef"), &at.child("paramRef"), errors);
         let resources = spec.at("matchResources");
-        let place = at.child("matchResources");
+        let field_path = at.child("matchResources");
         if !resources.is_null() {
-            matching::resources(resources, &place, errors);
+            matching::resources(resources, &field_path, errors);
         }
         match self.0 {
             Sort::Mutating => {
                 let rules = resources.items("resourceRules");
-                rule::validate_mutating(rules, &place.child("resourceRules"), errors);
+                rule::validate_mutating(rules, &field_path.child("resourceRules"), errors);
             }
             Sort::Validating => actions(spec, &at.child("validationActions"), errors),
         }
@@ -116,14 +116,14 @@ impl Binding {
 
 fn actions(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let actions = || spec.texts("validationActions");
-    let repeated = demand::repeated(actions());
+    let repeated = field_checks::duplicate_flags(actions());
     for (index, action) in actions().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         if !ACTIONS.contains(&action) {
-            errors.push(Error::not_supported(&place, action, ACTIONS));
+            errors.push(Error::not_supported(&field_path, action, ACTIONS));
         }
         if repeated[index] {
-            errors.push(Error::duplicate(&place, action));
+            errors.push(Error::duplicate(&field_path, action));
         }
     }
     if ["Deny", "Warn"]
@@ -173,7 +173,7 @@ fn printed(selector: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn told(sort: Sort, spec: &Value) -> Vec<String> {
+    fn messages(sort: Sort, spec: &Value) -> Vec<String> {
         let mut errors = Errors::new();
         let binding = Binding(sort);
         binding.judge(spec, &mut errors);
@@ -184,9 +184,9 @@ mod tests {
     #[test]
     fn a_binding_says_which_policy_and_what_to_do() {
         let spec = json!({"policyName": "p", "validationActions": ["Deny", "Audit"]});
-        assert_eq!(told(Sort::Validating, &spec), [] as [&str; 0]);
+        assert_eq!(messages(Sort::Validating, &spec), [] as [&str; 0]);
         assert_eq!(
-            told(Sort::Validating, &json!({"paramRef": {}})),
+            messages(Sort::Validating, &json!({"paramRef": {}})),
             [
                 "spec.paramRef: Required value: one of name or selector must be specified",
                 "spec.paramRef.parameterNotFoundAction: Required value",
@@ -195,9 +195,9 @@ mod tests {
             ]
         );
         let both = json!({"policyName": "p", "validationActions": ["Deny", "Warn", "Deny"]});
-        assert_eq!(told(Sort::Validating, &both).len(), 2);
+        assert_eq!(messages(Sort::Validating, &both).len(), 2);
         assert_eq!(
-            told(Sort::Mutating, &json!({})),
+            messages(Sort::Mutating, &json!({})),
             ["spec.policyName: Required value"]
         );
     }

@@ -149,7 +149,9 @@ impl<'t> Parser<'t> {
 
     fn filter(&mut self) -> Result<(), String> {
         let whole = self.rest;
-        let (mut quote, mut closed, mut last) = (None, false, '(');
+        let mut quote = None;
+        let mut closed = false;
+        let mut last = '(';
         loop {
             match self.next() {
                 None | Some('\n') => return Err("unterminated filter".to_owned()),
@@ -224,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told() {
-        for (path, told) in [
+        for (path, messages) in [
             (".a[", "unterminated array"),
             (".a[b]", "invalid array index b"),
             ("#", "unrecognized character in action: U+0023 '#'"),
@@ -232,7 +234,7 @@ mod tests {
             ("'a", "unterminated quoted string"),
             ("....a", "invalid multiple recursive descent"),
         ] {
-            assert_eq!(judge(path), Err(told.to_owned()), "{path}");
+            assert_eq!(judge(path), Err(messages.to_owned()), "{path}");
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{expression::Wanted, rule};
 use crate::{
     admission::Reach,
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name,
     rules::{Errors, Tree, TreeMut},
     selector::label::{self, InvalidValues, UnknownOperators},
@@ -53,9 +53,9 @@ pub(super) fn resources(resources: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     for list in ["resourceRules", "excludeResourceRules"] {
-        let place = at.child(list);
+        let field_path = at.child(list);
         for (index, rule) in resources.items(list).iter().enumerate() {
-            rule::validate_named(rule, &place.index(index), errors);
+            rule::validate_named(rule, &field_path.index(index), errors);
         }
     }
 }
@@ -77,38 +77,38 @@ pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, erro
     if conditions.len() > MAX_CONDITIONS {
         errors.push(Error::too_many(at, Some(conditions.len()), MAX_CONDITIONS));
     }
-    let repeated = demand::repeated(conditions.iter().map(|condition| condition.text("name")));
+    let repeated = field_checks::duplicate_flags(conditions.iter().map(|condition| condition.text("name")));
     for (index, condition) in conditions.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         wanted.validate(
             condition.text("expression").trim(),
             "",
-            &place.child("expression"),
+            &field_path.child("expression"),
             errors,
         );
-        let place = place.child("name");
+        let field_path = field_path.child("name");
         let text = condition.text("name");
         if text.is_empty() {
-            errors.push(Error::required(&place, ""));
+            errors.push(Error::required(&field_path, ""));
             continue;
         }
-        demand::tell(text, name::label_key(text), &place, errors);
+        field_checks::push_invalid(text, name::label_key(text), &field_path, errors);
         if repeated[index] {
-            errors.push(Error::duplicate(&place, text));
+            errors.push(Error::duplicate(&field_path, text));
         }
     }
 }
 
 /// What is wrong with the kind of the parameters of a policy.
 pub(super) fn param_kind(kind: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("apiVersion");
+    let field_path = at.child("apiVersion");
     let version = kind.text("apiVersion");
     match version.matches('/').count() {
-        0 if version.is_empty() => errors.push(Error::required(&place, "")),
-        0 | 1 => group_version(version, &place, errors),
+        0 if version.is_empty() => errors.push(Error::required(&field_path, "")),
+        0 | 1 => group_version(version, &field_path, errors),
         _ => {
             let detail = format!("unexpected GroupVersion string: {version}");
-            errors.push(Error::invalid(&place, version, detail));
+            errors.push(Error::invalid(&field_path, version, detail));
         }
     }
     let text = kind.text("kind");
@@ -116,11 +116,11 @@ pub(super) fn param_kind(kind: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::required(&at.child("kind"), ""));
         return;
     }
-    let faults = name::dns1035_label(&text.to_lowercase());
-    if !faults.is_empty() {
+    let msgs = name::dns1035_label(&text.to_lowercase());
+    if !msgs.is_empty() {
         let detail = format!(
             "may have mixed case, but should otherwise match: {}",
-            faults.join(",")
+            msgs.join(",")
         );
         errors.push(Error::invalid(&at.child("kind"), text, detail));
     }
@@ -132,18 +132,18 @@ fn group_version(text: &str, at: &Path<'_>, errors: &mut Errors) {
         _ => text.split_once('/').unwrap_or(("", text)),
     };
     if !group.is_empty() {
-        let faults = name::dns1123_subdomain(group);
-        if !faults.is_empty() {
-            errors.push(Error::invalid(at, group, faults.join(",")));
+        let msgs = name::dns1123_subdomain(group);
+        if !msgs.is_empty() {
+            errors.push(Error::invalid(at, group, msgs.join(",")));
         }
     }
     if version.is_empty() {
         errors.push(Error::invalid(at, text, "version must be specified"));
         return;
     }
-    let faults = name::dns1035_label(version);
-    if !faults.is_empty() {
-        errors.push(Error::invalid(at, version, faults.join(",")));
+    let msgs = name::dns1035_label(version);
+    if !msgs.is_empty() {
+        errors.push(Error::invalid(at, version, msgs.join(",")));
     }
 }
 
@@ -153,28 +153,34 @@ pub(super) fn param_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     let both = "name and selector are mutually exclusive";
-    let (text, by_selector) = (reference.text("name"), reference.has("selector"));
+    let text = reference.text("name");
+    let by_selector = reference.has("selector");
     if !text.is_empty() {
-        let place = at.child("name");
-        demand::tell(text, name::path_segment_name(text), &place, errors);
+        let field_path = at.child("name");
+        field_checks::push_invalid(text, name::path_segment_name(text), &field_path, errors);
         if by_selector {
-            errors.push(Error::forbidden(&place, both));
+            errors.push(Error::forbidden(&field_path, both));
         }
     }
     if by_selector {
-        let place = at.child("selector");
-        selector(reference.at("selector"), InvalidValues::Refused, &place, errors);
+        let field_path = at.child("selector");
+        selector(
+            reference.at("selector"),
+            InvalidValues::Refused,
+            &field_path,
+            errors,
+        );
         if !text.is_empty() {
-            errors.push(Error::forbidden(&place, both));
+            errors.push(Error::forbidden(&field_path, both));
         }
     }
     if text.is_empty() && !by_selector {
         errors.push(Error::required(at, "one of name or selector must be specified"));
     }
-    let place = at.child("parameterNotFoundAction");
+    let field_path = at.child("parameterNotFoundAction");
     match reference.text("parameterNotFoundAction") {
-        "" => errors.push(Error::required(&place, "")),
+        "" => errors.push(Error::required(&field_path, "")),
         "Allow" | "Deny" => {}
-        other => errors.push(Error::not_supported(&place, other, ["Deny", "Allow"])),
+        other => errors.push(Error::not_supported(&field_path, other, ["Deny", "Allow"])),
     }
 }

@@ -23,7 +23,7 @@ enum Sort {
     Validating,
 }
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "MutatingAdmissionPolicy" => &policy::Policy(Sort::Mutating),

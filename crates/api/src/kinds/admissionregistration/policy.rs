@@ -11,7 +11,7 @@ use super::{
 use crate::{
     admission::Reach,
     field::{Error, Path, Shown},
-    kinds::{condition, demand, printed, status_meta},
+    kinds::{condition, field_checks, go_values, status_meta},
     name,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -61,7 +61,7 @@ impl Rules for Policy {
 
     fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
     }
 
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
@@ -78,27 +78,27 @@ impl Rules for Policy {
         let at = Path::new("status");
         let status = new.at("status");
         let checking = at.child("typeChecking");
-        let place = checking.child("expressionWarnings");
+        let field_path = checking.child("expressionWarnings");
         for (index, warning) in status
             .at("typeChecking")
             .items("expressionWarnings")
             .iter()
             .enumerate()
         {
-            let place = place.index(index);
+            let field_path = field_path.index(index);
             if warning.text("warning").is_empty() {
-                errors.push(Error::required(&place.child("warning"), ""));
+                errors.push(Error::required(&field_path.child("warning"), ""));
             }
-            let place = place.child("fieldRef");
+            let field_path = field_path.child("fieldRef");
             let path = warning.text("fieldRef").trim();
             if path.is_empty() {
-                errors.push(Error::required(&place, ""));
-            } else if let Err(fault) = json_path::judge(path) {
-                let detail = format!("invalid JSONPath: {fault}");
-                errors.push(Error::invalid(&place, path, detail));
+                errors.push(Error::required(&field_path, ""));
+            } else if let Err(msg) = json_path::judge(path) {
+                let detail = format!("invalid JSONPath: {msg}");
+                errors.push(Error::invalid(&field_path, path, detail));
             }
         }
-        condition::validate(status.items("conditions"), &at.child("conditions"), errors);
+        condition::validate_conditions(status.items("conditions"), &at.child("conditions"), errors);
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
@@ -149,22 +149,22 @@ impl Policy {
             let resources = spec.at("matchConstraints");
             matching::resources(resources, &constraints, errors);
             let rules = resources.items("resourceRules");
-            let place = constraints.child("resourceRules");
+            let field_path = constraints.child("resourceRules");
             if rules.is_empty() {
-                errors.push(Error::required(&place, ""));
+                errors.push(Error::required(&field_path, ""));
             }
             if self.0 == Sort::Mutating {
-                rule::validate_mutating(rules, &place, errors);
+                rule::validate_mutating(rules, &field_path, errors);
             }
         } else {
             errors.push(Error::required(&constraints, ""));
         }
         if conditions {
-            let place = at.child("matchConditions");
+            let field_path = at.child("matchConditions");
             matching::conditions(
                 spec.items("matchConditions"),
                 spec.has("paramKind"),
-                &place,
+                &field_path,
                 errors,
             );
         }
@@ -231,20 +231,23 @@ impl Asked<'_> {
 fn variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Errors) -> ObjectDecl {
     let mut known = ObjectDecl::new("kubernetes.variables");
     for (index, variable) in variables.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         let name = variable.text("name");
         if name.trim().is_empty() {
-            errors.push(Error::required(&place.child("name"), "name is not specified"));
+            errors.push(Error::required(
+                &field_path.child("name"),
+                "name is not specified",
+            ));
         } else if !expression::is_identifier(name) {
             let detail = "must be a valid CEL identifier";
-            errors.push(Error::invalid(&place.child("name"), name, detail));
+            errors.push(Error::invalid(&field_path.child("name"), name, detail));
         }
         let missing = "expression is not specified";
         let wanted = Wanted::new(reach, &[]).with_variables(&known);
         let ty = wanted.validate(
             variable.text("expression"),
             missing,
-            &place.child("expression"),
+            &field_path.child("expression"),
             errors,
         );
         // It shares what is known so far.
@@ -256,7 +259,8 @@ fn variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Erro
 
 fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
     let spec = object.at("spec");
-    let (validations, annotations) = (spec.items("validations"), spec.items("auditAnnotations"));
+    let validations = spec.items("validations");
+    let annotations = spec.items("auditAnnotations");
     if validations.is_empty() && annotations.is_empty() {
         let detail = "validations or auditAnnotations must contain at least one item";
         for name in ["validations", "auditAnnotations"] {
@@ -264,44 +268,44 @@ fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Er
         }
         return;
     }
-    let place = at.child("validations");
+    let field_path = at.child("validations");
     for (index, validation) in validations.iter().enumerate() {
-        judge_validation(validation, asked, &place.index(index), errors);
+        judge_validation(validation, asked, &field_path.index(index), errors);
     }
-    let place = at.child("auditAnnotations");
+    let field_path = at.child("auditAnnotations");
     if annotations.len() > MAX_ANNOTATIONS {
         let printed = annotations
             .iter()
-            .map(|one| printed::go_struct("admissionregistration", "AuditAnnotation", one));
+            .map(|one| go_values::internal_json("admissionregistration", "AuditAnnotation", one));
         let printed: Vec<_> = printed.collect();
         let shown = Shown::Printed(format!("[{}]", printed.join(",")));
         let detail = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
-        errors.push(Error::invalid(&place, shown, detail));
+        errors.push(Error::invalid(&field_path, shown, detail));
     }
-    let repeated = demand::repeated(annotations.iter().map(|annotation| annotation.text("key")));
+    let repeated = field_checks::duplicate_flags(annotations.iter().map(|annotation| annotation.text("key")));
     for (index, annotation) in annotations.iter().enumerate() {
-        let place = place.index(index);
+        let field_path = field_path.index(index);
         let key = annotation.text("key");
         judge_annotation(
             annotation,
             object.at("metadata").text("name"),
             asked,
-            &place,
+            &field_path,
             errors,
         );
         if repeated[index] {
-            errors.push(Error::duplicate(&place.child("key"), key));
+            errors.push(Error::duplicate(&field_path.child("key"), key));
         }
     }
 }
 
 fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
     let wanted = asked.wanted(asked.reach, &["bool"]);
-    let place = at.child("expression");
+    let field_path = at.child("expression");
     wanted.validate(
         validation.text("expression"),
         "expression is not specified",
-        &place,
+        &field_path,
         errors,
     );
     for name in ["messageExpression", "message"] {
@@ -329,32 +333,40 @@ fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors
         }
     }
     if validation.has("reason") && !REASONS.contains(&validation.text("reason")) {
-        let place = at.child("reason");
-        errors.push(Error::not_supported(&place, validation.text("reason"), REASONS));
+        let field_path = at.child("reason");
+        errors.push(Error::not_supported(
+            &field_path,
+            validation.text("reason"),
+            REASONS,
+        ));
     }
 }
 
 fn judge_annotation(annotation: &Value, policy: &str, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("key");
+    let field_path = at.child("key");
     let key = annotation.text("key");
     if policy.is_empty() {
-        errors.push(Error::invalid(&place, key, "requires metadata.name be non-empty"));
+        errors.push(Error::invalid(
+            &field_path,
+            key,
+            "requires metadata.name be non-empty",
+        ));
     } else {
         let full = format!("{policy}/{key}");
-        demand::tell(&full, name::label_key(&full), &place, errors);
+        field_checks::push_invalid(&full, name::label_key(&full), &field_path, errors);
     }
-    let place = at.child("valueExpression");
+    let field_path = at.child("valueExpression");
     let text = annotation.text("valueExpression");
     if text.trim().len() > MAX_ANNOTATION {
         let detail = format!("must not exceed {MAX_ANNOTATION} bytes in length");
-        errors.push(Error::required(&place, detail));
+        errors.push(Error::required(&field_path, detail));
     } else {
         let wanted = asked.wanted(asked.reach, &["string", "null_type"]);
         wanted.validate_trimmed(
             text.trim(),
             text,
             "valueExpression is not specified",
-            &place,
+            &field_path,
             errors,
         );
     }
@@ -365,10 +377,10 @@ fn mutations(mutations: &[Value], asked: &Asked<'_>, at: &Path<'_>, errors: &mut
         errors.push(Error::required(at, "mutations must contain at least one item"));
     }
     for (index, mutation) in mutations.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         let (kind, wanted, other, gives): (_, _, _, &[&str]) = match mutation.text("patchType") {
             "" => {
-                errors.push(Error::required(&place.child("patchType"), ""));
+                errors.push(Error::required(&field_path.child("patchType"), ""));
                 continue;
             }
             kind @ "JSONPatch" => (kind, "jsonPatch", "applyConfiguration", &["list(JSONPatch)"]),
@@ -376,14 +388,14 @@ fn mutations(mutations: &[Value], asked: &Asked<'_>, at: &Path<'_>, errors: &mut
             unknown => {
                 let supported = ["ApplyConfiguration", "JSONPatch"];
                 errors.push(Error::not_supported(
-                    &place.child("patchType"),
+                    &field_path.child("patchType"),
                     unknown,
                     supported,
                 ));
                 continue;
             }
         };
-        let wanted_place = place.child(wanted);
+        let wanted_place = field_path.child(wanted);
         if mutation.has(wanted) {
             let text = mutation.at(wanted).text("expression").trim();
             let wanted = asked.wanted(asked.reach, gives).with_patch_types();
@@ -395,7 +407,7 @@ fn mutations(mutations: &[Value], asked: &Asked<'_>, at: &Path<'_>, errors: &mut
         if mutation.has(other) {
             let detail = format!("must not be specified when patchType is {kind}");
             errors.push(Error::invalid(
-                &place.child(other),
+                &field_path.child(other),
                 format!("{{{other}}}"),
                 detail,
             ));
@@ -407,7 +419,7 @@ fn mutations(mutations: &[Value], asked: &Asked<'_>, at: &Path<'_>, errors: &mut
 mod tests {
     use super::*;
 
-    fn told(sort: Sort, spec: &Value) -> Vec<String> {
+    fn messages(sort: Sort, spec: &Value) -> Vec<String> {
         let mut object = json!({"metadata": {"name": "p.b"}, "spec": spec});
         let policy = Policy(sort);
         policy.default(&mut object);
@@ -431,9 +443,9 @@ mod tests {
         let good = spec(
             &json!({"validations": [{"expression": "true"}], "variables": [{"name": "a", "expression": "1"}]}),
         );
-        assert_eq!(told(Sort::Validating, &good), [] as [&str; 0]);
+        assert_eq!(messages(Sort::Validating, &good), [] as [&str; 0]);
         assert_eq!(
-            told(Sort::Validating, &json!({})),
+            messages(Sort::Validating, &json!({})),
             [
                 "spec.matchConstraints: Required value",
                 "spec.validations: Required value: validations or auditAnnotations must contain at least one item",
@@ -446,12 +458,12 @@ mod tests {
             "validations": [{"expression": "", "message": "a\nb", "reason": "Why"}],
             "auditAnnotations": [{"key": "k", "valueExpression": "'x'"}, {"key": "k"}],
         }));
-        let told: Vec<_> = told(Sort::Validating, &bad)
+        let messages: Vec<_> = messages(Sort::Validating, &bad)
             .iter()
             .map(|text| text.split(": ").take(2).collect::<Vec<_>>().join(": "))
             .collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "spec.paramKind.apiVersion: Invalid value",
                 "spec.paramKind.kind: Invalid value",
@@ -481,13 +493,13 @@ mod tests {
             ],
             "auditAnnotations": [{"key": "k", "valueExpression": " 1 "}, {"key": "l", "valueExpression": "null"}],
         }));
-        let told: Vec<_> = told(Sort::Validating, &object)
+        let messages: Vec<_> = messages(Sort::Validating, &object)
             .iter()
             .map(|text| text.split('\n').next().unwrap().to_owned())
             .collect();
         let undeclared = |name: &str| format!("undeclared reference to '{name}' (in container '')");
         assert_eq!(
-            told,
+            messages,
             [
                 format!(
                     "spec.matchConditions[0].expression: Invalid value: \"variables.a\": compilation failed: ERROR: <input>:1:1: {}",
@@ -527,7 +539,7 @@ mod tests {
             ],
         }));
         assert_eq!(
-            told(Sort::Mutating, &object),
+            messages(Sort::Mutating, &object),
             [
                 "spec.mutations[2].jsonPatch.expression: Invalid value: \"[1]\": must evaluate to list(JSONPatch) but got \
                  list(int)",
@@ -544,7 +556,7 @@ mod tests {
             "mutations": [{"patchType": "JSONPatch", "applyConfiguration": {"expression": "x"}}, {}],
         }));
         assert_eq!(
-            told(Sort::Mutating, &spec),
+            messages(Sort::Mutating, &spec),
             [
                 "spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",
                 "spec.mutations[0].applyConfiguration: Invalid value: \"{applyConfiguration}\": must not be specified when \

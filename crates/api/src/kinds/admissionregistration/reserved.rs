@@ -23,8 +23,9 @@ pub(super) fn refuse(object: &Value, errors: &mut Errors) {
 /// The user of an object that has had such a name all along is told.
 pub(super) fn warn(object: &Value, old: Option<&Value>) -> Vec<String> {
     let name = object.at("metadata").text("name");
-    let told = old.is_some() && name.ends_with(SUFFIX);
-    told.then(|| format!("metadata.name: {DETAIL}"))
+    let messages = old.is_some() && name.ends_with(SUFFIX);
+    messages
+        .then(|| format!("metadata.name: {DETAIL}"))
         .into_iter()
         .collect()
 }

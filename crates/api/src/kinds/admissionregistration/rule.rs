@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name,
     rules::{Errors, Tree, TreeMut},
 };
@@ -24,22 +24,26 @@ pub(super) fn default(holder: &mut Value, list: &str) {
 
 /// What is wrong with a rule.
 pub(super) fn validate(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("operations");
+    let field_path = at.child("operations");
     present(rule, "operations", at, errors);
     alone(rule, "operations", "operations", at, errors);
     for (index, operation) in rule.texts("operations").enumerate() {
         if !OPERATIONS.contains(&operation) {
-            errors.push(Error::not_supported(&place.index(index), operation, OPERATIONS));
+            errors.push(Error::not_supported(
+                &field_path.index(index),
+                operation,
+                OPERATIONS,
+            ));
         }
     }
     present(rule, "apiGroups", at, errors);
     alone(rule, "apiGroups", "API groups", at, errors);
     present(rule, "apiVersions", at, errors);
     alone(rule, "apiVersions", "API versions", at, errors);
-    let place = at.child("apiVersions");
+    let field_path = at.child("apiVersions");
     for (index, version) in rule.texts("apiVersions").enumerate() {
         if version.is_empty() {
-            errors.push(Error::required(&place.index(index), ""));
+            errors.push(Error::required(&field_path.index(index), ""));
         }
     }
     resources(rule, at, errors);
@@ -54,13 +58,13 @@ pub(super) fn validate(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// What is wrong with a rule that may name objects.
 pub(super) fn validate_named(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("resourceNames");
-    let repeated = demand::repeated(rule.texts("resourceNames"));
+    let field_path = at.child("resourceNames");
+    let repeated = field_checks::duplicate_flags(rule.texts("resourceNames"));
     for (index, text) in rule.texts("resourceNames").enumerate() {
-        let place = place.index(index);
-        demand::tell(text, name::path_segment_name(text), &place, errors);
+        let field_path = field_path.index(index);
+        field_checks::push_invalid(text, name::path_segment_name(text), &field_path, errors);
         if repeated[index] {
-            errors.push(Error::duplicate(&place, text));
+            errors.push(Error::duplicate(&field_path, text));
         }
     }
     validate(rule, at, errors);
@@ -68,10 +72,10 @@ pub(super) fn validate_named(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// What changes objects cannot be asked when they are deleted.
 pub(super) fn validate_mutating(rules: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("operations");
+    let field_path = at.child("operations");
     for operation in rules.iter().flat_map(|rule| rule.texts("operations")) {
         if !MUTATING_OPERATIONS.contains(&operation) {
-            errors.push(Error::not_supported(&place, operation, MUTATING_OPERATIONS));
+            errors.push(Error::not_supported(&field_path, operation, MUTATING_OPERATIONS));
         }
     }
 }
@@ -92,14 +96,14 @@ fn alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut Error
 
 fn resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     present(rule, "resources", at, errors);
-    let place = at.child("resources");
+    let field_path = at.child("resources");
     let resources = || rule.texts("resources");
     // Only the last resource without a subresource counts: clients know it this way.
     let mut without_part = false;
     let mut before: HashSet<(&str, &str)> = HashSet::new();
     for (index, resource) in resources().enumerate() {
         if resource.is_empty() {
-            errors.push(Error::required(&place.index(index), ""));
+            errors.push(Error::required(&field_path.index(index), ""));
             continue;
         }
         let Some((whole, part)) = resource.split_once('/') else {
@@ -109,18 +113,18 @@ fn resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
         for all in [(whole, "*"), ("*", part)] {
             if before.contains(&all) {
                 let detail = format!("if '{}/{}' is present, must not specify {resource}", all.0, all.1);
-                errors.push(Error::invalid(&place.index(index), resource, detail));
+                errors.push(Error::invalid(&field_path.index(index), resource, detail));
             }
         }
         before.insert((whole, part));
     }
     if resources().count() > 1 && resources().any(|resource| resource == "*/*") {
         let detail = "if '*/*' is present, must not specify other resources";
-        errors.push(Error::invalid(&place, rule.at("resources"), detail));
+        errors.push(Error::invalid(&field_path, rule.at("resources"), detail));
     }
     if without_part && resources().any(|resource| resource == "*") {
         let detail = "if '*' is present, must not specify other resources without subresources";
-        errors.push(Error::invalid(&place, rule.at("resources"), detail));
+        errors.push(Error::invalid(&field_path, rule.at("resources"), detail));
     }
 }
 
@@ -130,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    fn told(rule: &Value) -> Vec<String> {
+    fn messages(rule: &Value) -> Vec<String> {
         let mut errors = Errors::new();
         validate(rule, &Path::new("r"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
@@ -141,12 +145,12 @@ mod tests {
         let mut rule = json!({
             "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods", "pods/status"],
         });
-        assert_eq!(told(&rule), [] as [&str; 0]);
+        assert_eq!(messages(&rule), [] as [&str; 0]);
         rule["operations"] = json!(["*", "READ"]);
         rule["resources"] = json!(["*", "a/*", "*/b", "a/b", "pods"]);
         rule["scope"] = json!("Some");
         assert_eq!(
-            told(&rule),
+            messages(&rule),
             [
                 "r.operations: Invalid value: [\"*\",\"READ\"]: if '*' is present, must not specify other operations",
                 "r.operations[1]: Unsupported value: \"READ\": supported values: \"*\", \"CONNECT\", \"CREATE\", \
@@ -158,6 +162,6 @@ mod tests {
                 "r.scope: Unsupported value: \"Some\": supported values: \"*\", \"Cluster\", \"Namespaced\"",
             ]
         );
-        assert_eq!(told(&json!({})).len(), 4);
+        assert_eq!(messages(&json!({})).len(), 4);
     }
 }

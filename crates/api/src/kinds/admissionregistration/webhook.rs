@@ -8,7 +8,7 @@ use super::{Sort, matching, reserved, rule};
 use crate::{
     field::{Error, Path},
     kinds::{
-        demand,
+        field_checks,
         webhook_client::{self, REVIEW_VERSIONS},
     },
     name,
@@ -68,7 +68,7 @@ impl Rules for Configuration {
             if self.0 == Sort::Mutating {
                 hook.fill("reinvocationPolicy", "Never");
             }
-            webhook_client::default(hook.make("clientConfig"));
+            webhook_client::set_defaults_service_reference(hook.make("clientConfig"));
             rule::default(hook, "rules");
         }
     }
@@ -84,9 +84,9 @@ impl Rules for Configuration {
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = reserved::warn(new, old);
-        let place = Path::new("webhooks");
+        let field_path = Path::new("webhooks");
         for (index, hook) in new.items("webhooks").iter().enumerate() {
-            excluded(hook, &place.index(index).child("rules"), &mut warnings);
+            excluded(hook, &field_path.index(index).child("rules"), &mut warnings);
         }
         warnings
     }
@@ -114,10 +114,10 @@ impl Configuration {
         let at = Path::new("webhooks");
         let mut seen = HashSet::new();
         for (index, hook) in hooks.iter().enumerate() {
-            let place = at.index(index);
-            self.judge_one(hook, demands, &place, errors);
-            let versions = place.child("admissionReviewVersions");
-            webhook_client::review_versions(
+            let field_path = at.index(index);
+            self.judge_one(hook, demands, &field_path, errors);
+            let versions = field_path.child("admissionReviewVersions");
+            webhook_client::validate_review_versions(
                 hook.at("admissionReviewVersions"),
                 demands.known_version,
                 "must specify one of v1, v1beta1",
@@ -127,16 +127,16 @@ impl Configuration {
             let name = hook.text("name");
             let known = !seen.insert(name);
             if demands.unique_names && known && !name.is_empty() {
-                errors.push(Error::duplicate(&place.child("name"), name));
+                errors.push(Error::duplicate(&field_path.child("name"), name));
             }
         }
     }
 
     fn judge_one(&self, hook: &Value, demands: Demands, at: &Path<'_>, errors: &mut Errors) {
         errors.extend(name::fully_qualified_name(&at.child("name"), hook.text("name")));
-        let place = at.child("rules");
+        let field_path = at.child("rules");
         for (index, rule) in hook.items("rules").iter().enumerate() {
-            rule::validate(rule, &place.index(index), errors);
+            rule::validate(rule, &field_path.index(index), errors);
         }
         one_of(hook, "failurePolicy", &FAILURE_POLICIES, at, errors);
         one_of(hook, "matchPolicy", &matching::MATCH_POLICIES, at, errors);
@@ -159,7 +159,7 @@ impl Configuration {
         if self.0 == Sort::Mutating {
             one_of(hook, "reinvocationPolicy", &REINVOCATION_POLICIES, at, errors);
         }
-        webhook_client::validate(hook.at("clientConfig"), &at.child("clientConfig"), errors);
+        webhook_client::validate_client_config(hook.at("clientConfig"), &at.child("clientConfig"), errors);
         if demands.conditions {
             matching::conditions(
                 hook.items("matchConditions"),
@@ -189,7 +189,7 @@ fn excluded(hook: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
         if all("apiGroups") || all("resources") {
             continue;
         }
-        let mut told: Vec<(&str, &str)> = Vec::new();
+        let mut messages: Vec<(&str, &str)> = Vec::new();
         // Few groups and resources are excluded: the others are left out before they are combined.
         let mut groups: Vec<&str> = Vec::new();
         for group in rule.texts("apiGroups") {
@@ -206,8 +206,8 @@ fn excluded(hook: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
         for group in groups {
             for resource in resources.iter().copied() {
                 let pair = (group, resource);
-                if EXCLUDED.contains(&pair) && !told.contains(&pair) {
-                    told.push(pair);
+                if EXCLUDED.contains(&pair) && !messages.contains(&pair) {
+                    messages.push(pair);
                     warnings.push(format!(
                         "{}: {resource}.{group} is excluded from admission webhooks; this rule will have no effect",
                         at.index(index)
@@ -231,7 +231,8 @@ impl Demands {
 
     /// What old webhooks did not keep to is not asked of the new ones.
     fn of_change(new: &Value, old: &Value) -> Self {
-        let (hooks, before) = (new.items("webhooks"), old.items("webhooks"));
+        let hooks = new.items("webhooks");
+        let before = old.items("webhooks");
         let mut same = hooks.iter().zip(before);
         let unchanged = hooks.len() == before.len()
             && same.all(|(new, old)| new.at("matchConditions") == old.at("matchConditions"));
@@ -254,7 +255,8 @@ impl Demands {
                 let mut versions = hook.texts("admissionReviewVersions").peekable();
                 versions.peek().is_none() || versions.any(|version| REVIEW_VERSIONS.contains(&version))
             }),
-            unique_names: !demand::repeated(before.iter().map(|hook| hook.text("name"))).contains(&true),
+            unique_names: !field_checks::duplicate_flags(before.iter().map(|hook| hook.text("name")))
+                .contains(&true),
             values: if before.iter().any(bad_selector) {
                 InvalidValues::Taken
             } else {
@@ -283,7 +285,7 @@ mod tests {
         object
     }
 
-    fn told(new: &Value, demands: Demands) -> Vec<String> {
+    fn messages(new: &Value, demands: Demands) -> Vec<String> {
         let mut errors = Errors::new();
         Configuration(Sort::Mutating).judge(new, demands, &mut errors);
         errors.iter().map(ToString::to_string).collect()
@@ -291,10 +293,13 @@ mod tests {
 
     #[test]
     fn a_webhook_says_how_it_is_called_and_what_it_does() {
-        assert_eq!(told(&configuration(&json!({})), Demands::ALL), [] as [&str; 0]);
+        assert_eq!(
+            messages(&configuration(&json!({})), Demands::ALL),
+            [] as [&str; 0]
+        );
         let bad = json!({"sideEffects": "Some", "timeoutSeconds": 31, "admissionReviewVersions": ["v2"]});
         assert_eq!(
-            told(&configuration(&bad), Demands::ALL),
+            messages(&configuration(&bad), Demands::ALL),
             [
                 "webhooks[0].sideEffects: Unsupported value: \"Some\": supported values: \"None\", \"NoneOnDryRun\"",
                 "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",
@@ -306,9 +311,9 @@ mod tests {
     #[test]
     fn what_old_webhooks_did_not_keep_to_is_not_asked_of_new_ones() {
         let old = configuration(&json!({"sideEffects": "Some", "admissionReviewVersions": ["v2"]}));
-        assert_eq!(told(&old, Demands::of_change(&old, &old)), [] as [&str; 0]);
+        assert_eq!(messages(&old, Demands::of_change(&old, &old)), [] as [&str; 0]);
         let good = configuration(&json!({}));
-        assert_eq!(told(&old, Demands::of_change(&old, &good)).len(), 2);
+        assert_eq!(messages(&old, Demands::of_change(&old, &good)).len(), 2);
     }
 
     #[test]

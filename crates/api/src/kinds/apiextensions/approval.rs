@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::url::{Form, Url},
+    kinds::url::{Url, UrlForm},
     rules::{Errors, Tree},
 };
 
@@ -27,18 +27,18 @@ pub(super) fn validate(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     let metadata = Path::new("metadata");
     let annotations = metadata.child("annotations");
-    let place = annotations.key(ANNOTATION);
+    let field_path = annotations.key(ANNOTATION);
     match approval {
         Approval::Given | Approval::Bypassed => {}
         Approval::Missing => {
             let detail = format!("protected groups must have approval annotation \"{ANNOTATION}\", {SEE}");
-            errors.push(Error::required(&place, detail));
+            errors.push(Error::required(&field_path, detail));
         }
         Approval::Invalid => {
             let detail = format!(
                 "protected groups must have approval annotation \"{ANNOTATION}\" with either a URL or a reason starting with \"unapproved\", {SEE}"
             );
-            errors.push(Error::invalid(&place, annotation(new), detail));
+            errors.push(Error::invalid(&field_path, annotation(new), detail));
         }
     }
 }
@@ -89,7 +89,7 @@ fn approval(text: &str) -> Approval {
     if text.starts_with("unapproved") {
         return Approval::Bypassed;
     }
-    match Url::parse(text, Form::Request) {
+    match Url::parse(text, UrlForm::Request) {
         Ok(url) if !url.host.is_empty() && !url.scheme.is_empty() => Approval::Given,
         _ => Approval::Invalid,
     }

@@ -35,21 +35,19 @@ pub(super) fn validate(conversion: &Value, demands: Demands, at: &Path<'_>, erro
     }
     let config = conversion.at("webhook").at("clientConfig");
     let versions = conversion.at("webhook").at("conversionReviewVersions");
-    let (config_at, versions_at) = (
-        at.child("webhookClientConfig"),
-        at.child("conversionReviewVersions"),
-    );
+    let config_at = at.child("webhookClientConfig");
+    let versions_at = at.child("conversionReviewVersions");
     if strategy == "Webhook" {
         if config.is_null() {
             let detail = "required when strategy is set to Webhook";
             errors.push(Error::required(&config_at, detail));
         } else {
-            webhook_client::validate(config, &config_at, errors);
+            webhook_client::validate_client_config(config, &config_at, errors);
             if demands.certificates && !config.text("caBundle").is_empty() {
                 bundle::validate(config.at("caBundle"), &config_at.child("caBundle"), errors);
             }
         }
-        webhook_client::review_versions(versions, demands.known_version, "", &versions_at, errors);
+        webhook_client::validate_review_versions(versions, demands.known_version, "", &versions_at, errors);
         return;
     }
     let detail = "should not be set when strategy is not set to Webhook";

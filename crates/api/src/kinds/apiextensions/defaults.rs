@@ -34,18 +34,18 @@ struct Place<'p> {
 
 /// What is wrong with the defaults of a structural schema.
 pub(super) fn validate(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = Place {
+    let field_path = Place {
         in_metadata: false,
         whole: true,
         object: schema,
         way: Way::Whole,
     };
-    walk(schema, place, at, errors);
+    walk(schema, field_path, at, errors);
 }
 
-fn walk(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
-    let whole = place.whole || schema.flag("x-kubernetes-embedded-resource");
-    let place = if whole {
+fn walk(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+    let whole = field_path.whole || schema.flag("x-kubernetes-embedded-resource");
+    let field_path = if whole {
         Place {
             in_metadata: false,
             whole,
@@ -53,30 +53,30 @@ fn walk(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
             way: Way::Whole,
         }
     } else {
-        place
+        field_path
     };
     if schema.has("default") {
         let at = at.child("default");
-        if place.in_metadata {
-            judge_in_metadata(schema, place, &at, errors);
+        if field_path.in_metadata {
+            judge_in_metadata(schema, field_path, &at, errors);
         } else {
             judge(schema, whole, &at, errors);
         }
     }
     let inside = Place {
         whole: false,
-        ..place
+        ..field_path
     };
     if let Some(items) = schema::items(schema) {
-        let way = Way::Item(&place.way);
+        let way = Way::Item(&field_path.way);
         walk(items, Place { way, ..inside }, &at.child("items"), errors);
     }
     let properties_at = at.child("properties");
     for (name, property) in schema.entries("properties") {
         let of_all = whole && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
         let below = Place {
-            in_metadata: place.in_metadata || of_all,
-            way: Way::Field(&place.way, name),
+            in_metadata: field_path.in_metadata || of_all,
+            way: Way::Field(&field_path.way, name),
             ..inside
         };
         walk(property, below, &properties_at.key(name), errors);
@@ -118,20 +118,20 @@ fn ask(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut Er
 }
 
 /// A default within metadata is judged in an object that has nothing else.
-fn judge_in_metadata(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn judge_in_metadata(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
     let default = schema.at("default");
-    let object = Node::read(place.object, false);
-    let mut holder = place.way.around(default.clone());
+    let object = Node::read(field_path.object, false);
+    let mut holder = field_path.way.around(default.clone());
     holder.fill("kind", "Validation");
     holder.fill("apiVersion", "validation/v1");
     let coerced = coerce_metadata(&mut holder, &object, true, Malformed::Refuse, &Path::NOWHERE);
-    let fault = coerced.err().map(|error| error.to_string()).or_else(|| {
+    let msg = coerced.err().map(|error| error.to_string()).or_else(|| {
         let mut wrong = Errors::new();
         validate_metadata(&holder, &object, true, &Path::NOWHERE, &mut wrong);
         field::aggregate(&wrong)
     });
-    if let Some(fault) = fault {
-        let detail = format!("must result in valid metadata: {fault}");
+    if let Some(msg) = msg {
+        let detail = format!("must result in valid metadata: {msg}");
         errors.push(Error::invalid(at, default, detail));
         return;
     }
@@ -179,9 +179,9 @@ mod tests {
         }});
         let mut errors = Errors::new();
         validate(&schema, &Path::new("s"), &mut errors);
-        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "s.properties[b].default: Invalid value: {\"y\":1}: must not have unknown fields",
                 "s.properties[d].default: Invalid value: [{\"y\":1}]: must not have unknown fields",

@@ -34,10 +34,11 @@ const COLUMNS: &[Column] = &[
     Column::new("Established", "boolean", Description::text("Established status")).wide(),
 ];
 
-/// The rules of definitions.
 pub(super) struct CustomResourceDefinition;
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go strategy
 impl Rules for CustomResourceDefinition {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/defaults.go SetDefaults_CustomResourceDefinition
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         let names = spec.make("names");
@@ -54,25 +55,28 @@ impl Rules for CustomResourceDefinition {
             .and_then(|conversion| conversion.at_mut("webhook"))
             .and_then(|webhook| webhook.at_mut("clientConfig"));
         if let Some(config) = config {
-            webhook_client::default(config);
+            webhook_client::set_defaults_service_reference(config);
         }
         if object.at("status").items("storedVersions").is_empty() {
             store(object);
         }
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         let zero = at.kind.ty.zero();
         object.set("status", zero.get("status").cloned().unwrap_or_default());
         store(object);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         new.copy_from("status", old);
         store(new);
     }
 
     /// The metadata of such a write counts, as clients know it.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go statusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         new.copy_from("spec", old);
     }
@@ -81,6 +85,7 @@ impl Rules for CustomResourceDefinition {
         (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(&[&["spec"]])))
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinition
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         judge_name(object, errors);
         let demands = Demands {
@@ -91,6 +96,7 @@ impl Rules for CustomResourceDefinition {
         judge_rest(object, None, errors);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionUpdate
     fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         let before = old.at("spec");
         let established = is_established(old);
@@ -104,10 +110,12 @@ impl Rules for CustomResourceDefinition {
         judge_rest(new, Some(old), errors);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStatus
     fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         judge_status(new, errors);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let known: HashSet<String> = old
             .map(|old| format::warnings(old.at("spec")))
@@ -123,6 +131,7 @@ impl Rules for CustomResourceDefinition {
         true
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -132,7 +141,8 @@ impl Rules for CustomResourceDefinition {
     }
 
     fn row(&self, object: &Value, _now: Time) -> Row {
-        let (metadata, spec) = (object.at("metadata"), object.at("spec"));
+        let metadata = object.at("metadata");
+        let spec = object.at("spec");
         let names = spec.at("names");
         let mut versions: Vec<_> = spec
             .items("versions")
@@ -181,7 +191,8 @@ fn is_established(object: &Value) -> bool {
 }
 
 fn judge_name(object: &Value, errors: &mut Errors) {
-    let (metadata, spec) = (object.at("metadata"), object.at("spec"));
+    let metadata = object.at("metadata");
+    let spec = object.at("spec");
     let wanted = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
     let at = Path::new("metadata");
     for field in ["generateName", "name"] {
@@ -201,7 +212,8 @@ fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut Errors
             errors.push(Error::invalid(&at.child(field), new.text(field), IMMUTABLE));
         }
     };
-    let (names, old_names) = (new.at("names"), old.at("names"));
+    let names = new.at("names");
+    let old_names = old.at("names");
     if established {
         same(new, old, "scope", &at);
         same(names, old_names, "kind", &names_at);

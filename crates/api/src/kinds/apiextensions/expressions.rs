@@ -16,7 +16,7 @@ use crate::{
 /// What one expression may cost for one object.
 const MOST: u64 = 10_000_000;
 /// What all expressions of a schema may cost for one object.
-const MOST_IN_ALL: u64 = 100_000_000;
+const MAX_IN_ALL: u64 = 100_000_000;
 /// How many of those that cost most are told.
 const TOLD: usize = 4;
 
@@ -47,7 +47,7 @@ struct Judging<'e> {
     costs: Costs,
     /// What is wrong with the schemas otherwise: rules there are not compiled.
     known: &'e [Error],
-    told: Errors,
+    messages: Errors,
     total: u64,
     /// Those that cost most, with their places.
     expensive: Vec<(u64, String)>,
@@ -61,29 +61,29 @@ pub(super) fn validate(schema: &Value, costs: Costs, known: &[Error], at: &Path<
     let mut judging = Judging {
         costs,
         known,
-        told: Errors::new(),
+        messages: Errors::new(),
         total: 0,
         expensive: Vec::new(),
     };
-    let place = Place {
+    let field_path = Place {
         whole: true,
         most: Some(1),
         uncorrelated: None,
     };
-    judging.level(schema, place, at);
+    judging.level(schema, field_path, at);
     judging.sum_up(at);
-    judging.told
+    judging.messages
 }
 
 impl Judging<'_> {
-    fn level(&mut self, schema: &Value, place: Place<'_>, at: &Path<'_>) {
+    fn level(&mut self, schema: &Value, field_path: Place<'_>, at: &Path<'_>) {
         let inside = |one: &Value| Place {
             whole: one.flag("x-kubernetes-embedded-resource"),
-            most: place
+            most: field_path
                 .most
                 .zip(factor(schema))
                 .map(|(most, factor)| times(most, factor)),
-            uncorrelated: place.uncorrelated,
+            uncorrelated: field_path.uncorrelated,
         };
         let additional = schema.at("additionalProperties");
         if additional.is_object() {
@@ -108,88 +108,94 @@ impl Judging<'_> {
         }
         let is_good = || !self.known.iter().any(|error| error.field.starts_with(&here));
         if !schema.items(RULES).is_empty() && is_good() {
-            self.rules(schema, place, at);
+            self.rules(schema, field_path, at);
         }
     }
 
-    fn rules(&mut self, schema: &Value, place: Place<'_>, at: &Path<'_>) {
+    fn rules(&mut self, schema: &Value, field_path: Place<'_>, at: &Path<'_>) {
         let list = at.child(RULES);
         let node = Node::read(schema, false);
-        let Some(declared) = declare(&node, place.whole) else {
+        let Some(declared) = declare(&node, field_path.whole) else {
             let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable \
                 to convert structural schema to CEL declarations";
-            self.told.push(Error::internal(&list, detail));
+            self.messages.push(Error::internal(&list, detail));
             return;
         };
-        let often = place.most.unwrap_or_else(|| declared.most());
+        let often = field_path.most.unwrap_or_else(|| declared.most());
         let scope = Scope::new(declared.decl);
         for (index, (rule, given)) in node.rules().iter().zip(schema.items(RULES)).enumerate() {
             let at = list.index(index);
             let compiled = scope.compile(rule);
             self.rule(given, &compiled, often, &at);
             if compiled.uses_old {
-                if let Some(within) = place.uncorrelated {
+                if let Some(within) = field_path.uncorrelated {
                     let detail = format!(
                         "oldSelf cannot be used on the uncorrelatable portion of the schema within {within}"
                     );
-                    self.told
+                    self.messages
                         .push(Error::invalid(&at.child("rule"), given.text("rule"), detail));
                 }
             } else if given.has("optionalOldSelf") {
                 let detail = "may not be set if oldSelf is not used in rule";
-                let place = at.child("optionalOldSelf");
-                self.told
-                    .push(Error::invalid(&place, given.at("optionalOldSelf"), detail));
+                let field_path = at.child("optionalOldSelf");
+                self.messages
+                    .push(Error::invalid(&field_path, given.at("optionalOldSelf"), detail));
             }
         }
     }
 
     fn rule(&mut self, given: &Value, compiled: &Compiled, often: u64, at: &Path<'_>) {
         let shown = || Shown::Printed(printed::rule(given));
-        let place = at.child("rule");
+        let field_path = at.child("rule");
         match &compiled.program {
             None => {}
             Some(Ok(program)) => self.cost(
                 "estimated rule cost",
                 times(program.estimate().max, often),
-                &place,
+                &field_path,
             ),
-            Some(Err(fault)) => self.told.push(Error::invalid(&place, shown(), fault)),
+            Some(Err(msg)) => self.messages.push(Error::invalid(&field_path, shown(), msg)),
         }
-        let place = at.child("messageExpression");
+        let field_path = at.child("messageExpression");
         match &compiled.message {
             None => {}
             Some(Ok(program)) => {
-                self.cost("estimated messageExpression cost", program.estimate().max, &place);
+                self.cost(
+                    "estimated messageExpression cost",
+                    program.estimate().max,
+                    &field_path,
+                );
             }
-            Some(Err(fault)) => self.told.push(Error::invalid(&place, shown(), fault)),
+            Some(Err(msg)) => self.messages.push(Error::invalid(&field_path, shown(), msg)),
         }
     }
 
     fn cost(&mut self, what: &str, cost: u64, at: &Path<'_>) {
         if self.costs == Costs::Judged && cost > MOST {
-            self.told.push(Error::forbidden(at, exceeds(what, cost, MOST)));
+            self.messages
+                .push(Error::forbidden(at, exceeds(what, cost, MOST)));
         }
         self.total = self.total.saturating_add(cost);
         // What is less than a hundredth is no help to who looks for savings.
-        if cost >= MOST_IN_ALL / 100 {
+        if cost >= MAX_IN_ALL / 100 {
             self.expensive.push((cost, at.to_string()));
         }
     }
 
     fn sum_up(&mut self, at: &Path<'_>) {
-        if self.total <= MOST_IN_ALL {
+        if self.total <= MAX_IN_ALL {
             return;
         }
         self.expensive.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
-        for (_, place) in self.expensive.iter().take(TOLD) {
+        for (_, field_path) in self.expensive.iter().take(TOLD) {
             let detail =
                 "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
-            self.told.push(Error::forbidden(&Path::new(place), detail));
+            self.messages
+                .push(Error::forbidden(&Path::new(field_path), detail));
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-        self.told
-            .push(Error::forbidden(at, exceeds(what, self.total, MOST_IN_ALL)));
+        self.messages
+            .push(Error::forbidden(at, exceeds(what, self.total, MAX_IN_ALL)));
     }
 }
 
@@ -223,7 +229,10 @@ fn times(cost: u64, often: u64) -> u64 {
     cost.saturating_mul(often)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "it is told to one digit")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the number is formatted with one digit"
+)]
 fn exceeds(what: &str, cost: u64, most: u64) -> String {
     let factor = cost as f64 / most as f64;
     let factor = if factor > 100.0 {

@@ -39,7 +39,8 @@ const TEXTS: [&str; 26] = [
 
 /// What a user should know of the schemas of a definition: formats that nobody judges, and sets that no client merges.
 pub(super) fn warnings(spec: &Value) -> Vec<String> {
-    let (mut formats, mut sets) = (Vec::new(), Vec::new());
+    let mut formats = Vec::new();
+    let mut sets = Vec::new();
     for whole in Form::of(spec).schemas() {
         schema::any(whole, &mut |one| {
             let format = one.text("format");

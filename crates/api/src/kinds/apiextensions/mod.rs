@@ -23,7 +23,7 @@ mod stored;
 mod structural;
 mod version;
 
-pub(crate) use self::regexp::fault as go_regexp_fault;
+pub(crate) use self::regexp::msg as go_regexp_fault;
 pub use self::{approval::state as approval, bundle::is_bad as is_bad_bundle};
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ use crate::{
     rules::{Errors, Rules, Tree},
 };
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     (kind == "CustomResourceDefinition").then_some(&definition::CustomResourceDefinition as &dyn Rules)
 }
@@ -56,10 +56,10 @@ pub fn structural_problems(crd: &Value) -> Option<String> {
         if schema.is_null() {
             continue;
         }
-        if let Some(fault) = schema::unsupported(schema) {
+        if let Some(msg) = schema::unsupported(schema) {
             let name = version.text("name");
             return Some(format!(
-                "failed to check validation schema for version {name}: {fault}"
+                "failed to check validation schema for version {name}: {msg}"
             ));
         }
         let at = versions_at.index(index);

@@ -33,16 +33,16 @@ pub(super) fn validate(names: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn list(names: &Value, field: &str, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child(field);
+    let field_path = at.child(field);
     for (index, text) in names.texts(field).enumerate() {
-        label(text, text, "", &place.index(index), errors);
+        label(text, text, "", &field_path.index(index), errors);
     }
 }
 
 /// A text that is a label of a domain name in this form.
 pub(super) fn label(text: &str, form: &str, before: &str, at: &Path<'_>, errors: &mut Errors) {
-    let faults = name::dns1035_label(form);
-    if !faults.is_empty() {
-        errors.push(Error::invalid(at, text, format!("{before}{}", faults.join(","))));
+    let msgs = name::dns1035_label(form);
+    if !msgs.is_empty() {
+        errors.push(Error::invalid(at, text, format!("{before}{}", msgs.join(","))));
     }
 }

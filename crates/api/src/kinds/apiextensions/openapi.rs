@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path, Shown},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Errors, Tree},
 };
 
@@ -98,27 +98,27 @@ pub(super) fn validate(
     // Rules are asked for only where values can be.
     let mut asks = false;
     if unsupported.is_none() {
-        let faults = structural::validate(schema, stored, &at);
-        if faults.is_empty() {
+        let msgs = structural::validate(schema, stored, &at);
+        if msgs.is_empty() {
             let before = errors.len();
             defaults::validate(schema, &at, errors);
             asks = errors.len() == before;
         }
-        errors.extend(faults);
+        errors.extend(msgs);
     }
     let judged = errors.len();
-    let place = Place {
+    let field_path = Place {
         root: true,
         in_metadata: false,
         no_default: None,
     };
-    judge(schema, place, &at, errors);
+    judge(schema, field_path, &at, errors);
     if asks {
-        let told = expressions::validate(schema, costs, errors.get(judged..).unwrap_or_default(), &at);
-        errors.extend(told);
+        let messages = expressions::validate(schema, costs, errors.get(judged..).unwrap_or_default(), &at);
+        errors.extend(messages);
     }
-    if let Some(fault) = unsupported.filter(|_| errors.len() == before) {
-        errors.push(Error::invalid(&at, "", fault));
+    if let Some(msg) = unsupported.filter(|_| errors.len() == before) {
+        errors.push(Error::invalid(&at, "", msg));
     }
 }
 
@@ -145,13 +145,13 @@ fn judge_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
-    supported(schema, place, at, errors);
+fn judge(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+    supported(schema, field_path, at, errors);
     if schema.flag("uniqueItems") {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.push(Error::forbidden(&at.child("uniqueItems"), detail));
     }
-    inner(schema, place, at, errors);
+    inner(schema, field_path, at, errors);
     let preserve = "x-kubernetes-preserve-unknown-fields";
     if schema.has(preserve) && !schema.flag(preserve) {
         errors.push(Error::invalid(
@@ -168,12 +168,12 @@ fn judge(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What a schema may not say at all.
-fn supported(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn supported(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
     let kind = schema.text("type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
         errors.push(Error::not_supported(&at.child("type"), kind, TYPES));
     }
-    if let Some(reason) = place.no_default.filter(|_| schema.has("default")) {
+    if let Some(reason) = field_path.no_default.filter(|_| schema.has("default")) {
         let detail = match reason {
             NoDefault::TopLevel(property) => format!("must not be set in top-level {property}"),
             NoDefault::Additional => {
@@ -206,15 +206,18 @@ fn supported(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Error
         errors.push(Error::forbidden(&at.child("items"), detail));
     }
     let embedded = "x-kubernetes-embedded-resource";
-    if place.in_metadata && schema.flag(embedded) {
+    if field_path.in_metadata && schema.flag(embedded) {
         let detail = "must not be used inside of resource meta";
         errors.push(Error::forbidden(&at.child(embedded), detail));
     }
 }
 
 /// The schemas inside.
-fn inner(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
-    let inside = Place { root: false, ..place };
+fn inner(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+    let inside = Place {
+        root: false,
+        ..field_path
+    };
     let properties = schema.entries("properties");
     let additional = schema.at("additionalProperties");
     let additional_at = at.child("additionalProperties");
@@ -224,10 +227,10 @@ fn inner(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
     }
     if additional.is_object() {
         let inside = Place {
-            no_default: if place.in_metadata {
+            no_default: if field_path.in_metadata {
                 Some(NoDefault::Additional)
             } else {
-                place.no_default
+                field_path.no_default
             },
             ..inside
         };
@@ -237,9 +240,9 @@ fn inner(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
     for (name, property) in properties {
         let mut inside = inside;
         let of_all = matches!(name.as_str(), "metadata" | "kind" | "apiVersion");
-        if of_all && (place.root || schema.flag("x-kubernetes-embedded-resource")) {
+        if of_all && (field_path.root || schema.flag("x-kubernetes-embedded-resource")) {
             inside.in_metadata = true;
-            if place.root {
+            if field_path.root {
                 inside.no_default = Some(NoDefault::TopLevel(name));
             }
         }
@@ -281,12 +284,12 @@ fn goes_with(schema: &Value, mark: &str, kind: &str, at: &Path<'_>, errors: &mut
     if !schema.has(mark) || given == kind {
         return true;
     }
-    let place = at.child("type");
+    let field_path = at.child("type");
     let detail = format!("must be {kind} if {mark} is specified");
     errors.push(if given.is_empty() {
-        Error::required(&place, detail)
+        Error::required(&field_path, detail)
     } else {
-        Error::invalid(&place, given, detail)
+        Error::invalid(&field_path, given, detail)
     });
     false
 }
@@ -328,12 +331,12 @@ fn judge_list_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
         ));
     }
     if !schema.items(MAP_KEYS).is_empty() && kind != "map" {
-        let place = at.child(LIST_TYPE);
+        let field_path = at.child(LIST_TYPE);
         let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
         errors.push(if schema.has(LIST_TYPE) {
-            Error::invalid(&place, kind, detail)
+            Error::invalid(&field_path, kind, detail)
         } else {
-            Error::required(&place, detail)
+            Error::required(&field_path, detail)
         });
     }
 }
@@ -343,7 +346,8 @@ fn judge_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     if schema.text(LIST_TYPE) != "map" {
         return;
     }
-    let (keys_at, items_at) = (at.child(MAP_KEYS), at.child("items"));
+    let keys_at = at.child(MAP_KEYS);
+    let items_at = at.child("items");
     if schema.items(MAP_KEYS).is_empty() {
         let detail = "must not be empty if x-kubernetes-list-type is map";
         errors.push(Error::required(&keys_at, detail));
@@ -369,13 +373,17 @@ fn judge_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     let properties_at = items_at.child("properties");
-    let repeated = demand::repeated(schema.texts(MAP_KEYS));
+    let repeated = field_checks::duplicate_flags(schema.texts(MAP_KEYS));
     for (index, key) in schema.texts(MAP_KEYS).enumerate() {
         match items.entries("properties").get(key) {
             Some(property) if matches!(property.text("type"), "array" | "object") => {
                 let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                let place = properties_at.key(key);
-                errors.push(Error::invalid(&place.child("type"), items.text("type"), detail));
+                let field_path = properties_at.key(key);
+                errors.push(Error::invalid(
+                    &field_path.child("type"),
+                    items.text("type"),
+                    detail,
+                ));
             }
             Some(_) => {}
             None => {
@@ -410,15 +418,15 @@ fn judge_members(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
         let Some(property) = items.entries("properties").get(key) else {
             continue;
         };
-        let place = properties_at.key(key);
+        let field_path = properties_at.key(key);
         let reason = "this property is in x-kubernetes-list-map-keys, so it";
         if !property.has("default") && !required.contains(key) {
             let detail = format!("{reason} must have a default or be a required property");
-            errors.push(Error::required(&place.child("default"), detail));
+            errors.push(Error::required(&field_path.child("default"), detail));
         }
         if property.flag("nullable") {
             let detail = format!("{reason} cannot be nullable");
-            errors.push(Error::forbidden(&place.child("nullable"), detail));
+            errors.push(Error::forbidden(&field_path.child("nullable"), detail));
         }
     }
 }
@@ -430,7 +438,8 @@ fn judge_rules(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     let supported = LazyCell::new(|| schema::unsupported(schema).is_none());
     for (index, rule) in schema.items("x-kubernetes-validations").iter().enumerate() {
         let at = list.index(index);
-        let (text, message) = (rule.text("rule").trim(), rule.text("message"));
+        let text = rule.text("rule").trim();
+        let message = rule.text("message");
         let message_at = at.child("message");
         if text.is_empty() {
             errors.push(Error::required(&at.child("rule"), "rule is not specified"));

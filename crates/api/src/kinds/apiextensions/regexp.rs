@@ -29,7 +29,7 @@ impl Repeats {
 const MAX_REPEAT: u32 = 1000;
 
 /// What is wrong with an expression.
-pub(crate) fn fault(pattern: &str) -> Option<String> {
+pub(crate) fn msg(pattern: &str) -> Option<String> {
     weigh(pattern).err()
 }
 
@@ -162,14 +162,12 @@ impl<'p> Parser<'p> {
         }
         self.at += inner.len() + 1;
         let number = |text: &str| text.parse().unwrap_or(u32::MAX);
-        let (least, most) = (
-            number(low),
-            if high.is_empty() {
-                number(low)
-            } else {
-                number(high)
-            },
-        );
+        let least = number(low);
+        let most = if high.is_empty() {
+            number(low)
+        } else {
+            number(high)
+        };
         if least > MAX_REPEAT || most > MAX_REPEAT || least > most {
             return Err(("invalid repeat count", &self.text[start..self.at]));
         }
@@ -211,7 +209,8 @@ impl<'p> Parser<'p> {
             return Ok(());
         }
         self.at += 1;
-        let (mut negated, mut said) = (false, false);
+        let mut negated = false;
+        let mut said = false;
         while let Some(c) = self.rest().chars().next() {
             self.at += c.len_utf8();
             match c {
@@ -395,7 +394,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_text_is_read(text in "[\\[\\](){}?*+|^$\\\\:<=!P,a0x-\u{e9}]{0,12}") {
-            let _ = fault(&text);
+            let _ = msg(&text);
         }
     }
 
@@ -411,13 +410,13 @@ mod tests {
             r"\p{Greek}\x{10FFFF}\Q(\E",
             "a{,2}",
         ] {
-            assert_eq!(fault(pattern), None, "{pattern}");
+            assert_eq!(msg(pattern), None, "{pattern}");
         }
     }
 
     #[test]
     fn what_is_wrong_is_told_in_the_words_of_the_library() {
-        for (pattern, told) in [
+        for (pattern, messages) in [
             ("(", "missing closing ): `(`"),
             ("a)", "unexpected ): `a)`"),
             ("[a", "missing closing ]: `[a`"),
@@ -432,8 +431,8 @@ mod tests {
             ("(?P<a", "invalid named capture: `(?P<a`"),
         ] {
             assert_eq!(
-                fault(pattern),
-                Some(format!("error parsing regexp: {told}")),
+                msg(pattern),
+                Some(format!("error parsing regexp: {messages}")),
                 "{pattern}"
             );
         }

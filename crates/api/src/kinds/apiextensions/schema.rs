@@ -76,8 +76,8 @@ pub(super) fn unsupported(schema: &Value) -> Option<String> {
     let nested = ["allOf", "anyOf", "oneOf"]
         .iter()
         .flat_map(|name| schema.items(name));
-    if let Some(fault) = inside(schema.at("not")).or_else(|| nested.into_iter().find_map(inside)) {
-        return Some(fault);
+    if let Some(msg) = inside(schema.at("not")).or_else(|| nested.into_iter().find_map(inside)) {
+        return Some(msg);
     }
     let preserve = "x-kubernetes-preserve-unknown-fields";
     if schema.has(preserve) && !schema.flag(preserve) {

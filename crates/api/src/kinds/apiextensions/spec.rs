@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path, Shown},
-    kinds::demand,
+    kinds::field_checks,
     name,
     rules::{Errors, Tree},
 };
@@ -36,9 +36,9 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, erro
     if !form.common.schema.has("openAPIV3Schema") {
         for (index, version) in form.versions.iter().enumerate() {
             if !version.own.schema.has("openAPIV3Schema") {
-                let place = versions_at.index(index);
+                let field_path = versions_at.index(index);
                 errors.push(Error::required(
-                    &place.child("schema").child("openAPIV3Schema"),
+                    &field_path.child("schema").child("openAPIV3Schema"),
                     "",
                 ));
             }
@@ -55,7 +55,7 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, erro
     }
     judge_versions(&form, &stored, &versions_at, errors);
     judge_names(spec.at("names"), &at.child("names"), errors);
-    let place = at.child("validation");
+    let field_path = at.child("validation");
     let first = form
         .versions
         .first()
@@ -65,7 +65,7 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, erro
         form.common.schema,
         form.has_any_status(),
         (costs, &stored),
-        &place,
+        &field_path,
         errors,
     );
     version::subresources(form.common.subresources, &at.child("subresources"), errors);
@@ -73,10 +73,10 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, erro
     judge_selectable(&form, old, &at, errors);
     let conversion = spec.at("conversion");
     if preserves && !conversion.is_null() && conversion.text("strategy") != "None" {
-        let place = at.child("conversion");
+        let field_path = at.child("conversion");
         let detail = "must be None if spec.preserveUnknownFields is true";
         errors.push(Error::invalid(
-            &place.child("strategy"),
+            &field_path.child("strategy"),
             conversion.text("strategy"),
             detail,
         ));
@@ -94,9 +94,9 @@ fn judge_group(group: &str, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::required(at, ""));
         return;
     }
-    let faults = name::dns1123_subdomain(group);
-    if !faults.is_empty() {
-        errors.push(Error::invalid(at, group, faults.join(",")));
+    let msgs = name::dns1123_subdomain(group);
+    if !msgs.is_empty() {
+        errors.push(Error::invalid(at, group, msgs.join(",")));
     } else if !group.contains('.') {
         errors.push(Error::invalid(
             at,
@@ -113,12 +113,12 @@ fn judge_versions(form: &Form<'_>, stored: &Stored<'_>, at: &Path<'_>, errors: &
         .map(|version| version.whole.text("name"))
         .collect();
     for (index, version) in form.versions.iter().enumerate() {
-        let place = at.index(index);
-        names::label(names[index], names[index], "", &place.child("name"), errors);
-        version::validate(version, form.has_status(version), stored, &place, errors);
+        let field_path = at.index(index);
+        names::label(names[index], names[index], "", &field_path.child("name"), errors);
+        version::validate(version, form.has_status(version), stored, &field_path, errors);
     }
     let shown = || Shown::Printed(printed::versions(&form.shown_versions()));
-    if demand::repeated(&names).contains(&true) {
+    if field_checks::duplicate_flags(&names).contains(&true) {
         errors.push(Error::invalid(at, shown(), "must contain unique version names"));
     }
     let stored = form
@@ -150,10 +150,10 @@ fn judge_selectable(form: &Form<'_>, old: Option<&Value>, at: &Path<'_>, errors:
     if fields.as_array().is_none_or(Vec::is_empty) {
         return;
     }
-    let place = at.child("selectableFields");
+    let field_path = at.child("selectableFields");
     if form.common.schema.is_null() {
         let detail = "may only be set when validations.schema is included";
-        errors.push(Error::invalid(&place, "", detail));
+        errors.push(Error::invalid(&field_path, "", detail));
         return;
     }
     let schema = form.common.schema.at("openAPIV3Schema");

@@ -15,7 +15,7 @@ use crate::{custom::Pattern, rules::Tree};
 
 /// About how large the expressions of one definition may be that are compiled to see whether they can be. Of those beyond
 /// it only the syntax is checked.
-const MOST_WEIGHT: usize = 1_000_000;
+const MAX_WEIGHT: usize = 1_000_000;
 
 /// What the stored definition has.
 #[derive(Debug, Default)]
@@ -64,10 +64,10 @@ impl<'o> Stored<'o> {
         }
         let weight = match regexp::weigh(pattern) {
             Ok(weight) => self.weight.get().saturating_add(weight),
-            Err(fault) => return Some(fault),
+            Err(msg) => return Some(msg),
         };
         self.weight.set(weight);
-        if weight > MOST_WEIGHT {
+        if weight > MAX_WEIGHT {
             return None;
         }
         Pattern::new(pattern).err()
@@ -89,10 +89,10 @@ mod tests {
             "error parsing regexp: missing closing ): `a(b`"
         );
         let large = r"(\pL{500}){2}".repeat(8);
-        let fault = stored.pattern_fault(&large).unwrap();
+        let msg = stored.pattern_fault(&large).unwrap();
         assert!(
-            fault.starts_with("error parsing regexp: expression too large: "),
-            "{fault}"
+            msg.starts_with("error parsing regexp: expression too large: "),
+            "{msg}"
         );
     }
 

@@ -51,10 +51,10 @@ pub(super) fn validate(schema: &Value, stored: &Stored<'_>, at: &Path<'_>) -> Er
 
 fn invariants(schema: &Value, level: Level, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
     let kind = schema.text("type");
-    let place = at.child("items");
+    let field_path = at.child("items");
     match schema::items(schema) {
-        Some(items) => invariants(items, Level::Item, stored, &place, errors),
-        None if kind == "array" => errors.push(Error::required(&place, "must be specified")),
+        Some(items) => invariants(items, Level::Item, stored, &field_path, errors),
+        None if kind == "array" => errors.push(Error::required(&field_path, "must be specified")),
         None => {}
     }
     let properties = schema.entries("properties");
@@ -100,25 +100,25 @@ fn invariants(schema: &Value, level: Level, stored: &Stored<'_>, at: &Path<'_>, 
         if let Some(property) = properties.get(name).filter(|_| is_resource)
             && property.text("type") != "string"
         {
-            let place = properties_at.key(name);
+            let field_path = properties_at.key(name);
             errors.push(Error::invalid(
-                &place.child("type"),
+                &field_path.child("type"),
                 property.text("type"),
                 "must be string",
             ));
         }
     }
     if let Some(metadata) = properties.get("metadata") {
-        let place = properties_at.key("metadata");
+        let field_path = properties_at.key("metadata");
         if is_resource && metadata.text("type") != "object" {
             errors.push(Error::invalid(
-                &place.child("type"),
+                &field_path.child("type"),
                 metadata.text("type"),
                 "must be object",
             ));
         }
         if level == Level::Root && !narrows_names_alone(metadata) {
-            errors.push(Error::forbidden(&place, NOTHING_ELSE));
+            errors.push(Error::forbidden(&field_path, NOTHING_ELSE));
         }
     }
     if embedded && !schema.flag(PRESERVE) && properties.is_empty() {
@@ -130,13 +130,13 @@ fn invariants(schema: &Value, level: Level, stored: &Stored<'_>, at: &Path<'_>, 
 
 fn judge_type(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) {
     let kind = schema.text("type");
-    let place = at.child("type");
+    let field_path = at.child("type");
     if schema.flag(EMBEDDED) && kind != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
         errors.push(if kind.is_empty() {
-            Error::required(&place, detail)
+            Error::required(&field_path, detail)
         } else {
-            Error::invalid(&place, kind, detail)
+            Error::invalid(&field_path, kind, detail)
         });
     } else if kind.is_empty() && !schema.flag(INT_OR_STRING) && !schema.flag(PRESERVE) {
         let detail = match level {
@@ -144,7 +144,7 @@ fn judge_type(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) 
             Level::Item => "must not be empty for specified array items",
             Level::Field => "must not be empty for specified object fields",
         };
-        errors.push(Error::required(&place, detail));
+        errors.push(Error::required(&field_path, detail));
     }
 }
 
@@ -180,13 +180,13 @@ fn narrowing(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, err
         if list == "anyOf" && skip.any_of {
             continue;
         }
-        let place = at.child(list);
+        let field_path = at.child(list);
         for (index, one) in schema.items(list).iter().enumerate() {
             let skip = Skip {
                 any_of: list == "allOf" && index == 0 && skip.any_of_of_first,
                 any_of_of_first: false,
             };
-            nested(one, skip, stored, &place.index(index), errors);
+            nested(one, skip, stored, &field_path.index(index), errors);
         }
     }
     if schema.has("not") {
@@ -199,8 +199,8 @@ fn narrowing(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, err
         );
     }
     let pattern = schema.text("pattern");
-    if let Some(fault) = stored.pattern_fault(pattern) {
-        let detail = format!("must be a valid regular expression, but isn't: {fault}");
+    if let Some(msg) = stored.pattern_fault(pattern) {
+        let detail = format!("must be a valid regular expression, but isn't: {msg}");
         errors.push(Error::invalid(&at.child("pattern"), pattern, detail));
     }
 }
@@ -230,8 +230,11 @@ fn nested(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors
         schema::additional(schema),
         Additional::Unsaid | Additional::Allowed(false)
     ) {
-        let place = at.child("additionalProperties");
-        errors.push(Error::forbidden(&place, "must be undefined to be structural"));
+        let field_path = at.child("additionalProperties");
+        errors.push(Error::forbidden(
+            &field_path,
+            "must be undefined to be structural",
+        ));
     }
     for (name, detail) in FORBIDDEN {
         if schema.has(name) {
@@ -250,31 +253,34 @@ fn complete(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at: &Path<'_>, e
         complete_nested(narrow.at("not"), whole, whole_at, &at.child("not"), errors);
     }
     for list in ["allOf", "anyOf", "oneOf"] {
-        let place = at.child(list);
+        let field_path = at.child(list);
         for (index, one) in narrow.items(list).iter().enumerate() {
-            complete_nested(one, whole, whole_at, &place.index(index), errors);
+            complete_nested(one, whole, whole_at, &field_path.index(index), errors);
         }
     }
 }
 
 fn complete_nested(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at: &Path<'_>, errors: &mut Errors) {
     complete(narrow, whole, whole_at, at, errors);
-    let missing = |place: &Path<'_>, narrow_at: &Path<'_>| {
-        Error::required(place, format!("because it is defined in {narrow_at}"))
+    let missing = |field_path: &Path<'_>, narrow_at: &Path<'_>| {
+        Error::required(field_path, format!("because it is defined in {narrow_at}"))
     };
     if let Some(items) = schema::items(narrow) {
-        let (place, narrow_at) = (whole_at.child("items"), at.child("items"));
+        let field_path = whole_at.child("items");
+        let narrow_at = at.child("items");
         match schema::items(whole) {
-            Some(whole) => complete_nested(items, whole, &place, &narrow_at, errors),
-            None => errors.push(missing(&place, &narrow_at)),
+            Some(whole) => complete_nested(items, whole, &field_path, &narrow_at, errors),
+            None => errors.push(missing(&field_path, &narrow_at)),
         }
     }
-    let (places, narrow_places) = (whole_at.child("properties"), at.child("properties"));
+    let places = whole_at.child("properties");
+    let narrow_places = at.child("properties");
     for (name, property) in narrow.entries("properties") {
-        let (place, narrow_at) = (places.key(name), narrow_places.key(name));
+        let field_path = places.key(name);
+        let narrow_at = narrow_places.key(name);
         match whole.entries("properties").get(name) {
-            Some(whole) => complete_nested(property, whole, &place, &narrow_at, errors),
-            None => errors.push(missing(&place, &narrow_at)),
+            Some(whole) => complete_nested(property, whole, &field_path, &narrow_at, errors),
+            None => errors.push(missing(&field_path, &narrow_at)),
         }
     }
 }
@@ -283,7 +289,7 @@ fn complete_nested(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at: &Path
 mod tests {
     use super::*;
 
-    fn told(schema: &Value) -> Vec<String> {
+    fn messages(schema: &Value) -> Vec<String> {
         let errors = validate(schema, &Stored::default(), &Path::new("s"));
         errors.iter().map(ToString::to_string).collect()
     }
@@ -294,7 +300,7 @@ mod tests {
             "a": {}, "b": {"type": "array"}, "c": {"type": "array", "items": {}}, "d": {"x-kubernetes-int-or-string": true},
         }});
         assert_eq!(
-            told(&schema),
+            messages(&schema),
             [
                 "s.properties[a].type: Required value: must not be empty for specified object fields",
                 "s.properties[b].items: Required value: must be specified",
@@ -308,7 +314,7 @@ mod tests {
         let schema = json!({"type": "object", "anyOf": [{"required": ["a"], "properties": {"a": {"minimum": 1}}}],
             "properties": {"b": {"type": "string", "not": {"type": "string", "description": "x"}}}});
         assert_eq!(
-            told(&schema),
+            messages(&schema),
             [
                 "s.properties[a]: Required value: because it is defined in s.anyOf[0].properties[a]",
                 "s.properties[b].not.description: Forbidden: must be empty to be structural",
@@ -324,15 +330,15 @@ mod tests {
         let nested =
             json!({"x-kubernetes-int-or-string": true, "allOf": [{"anyOf": either}, {"minLength": 1}]});
         let schema = json!({"type": "object", "properties": {"a": good, "b": nested}});
-        assert_eq!(told(&schema), [] as [&str; 0]);
+        assert_eq!(messages(&schema), [] as [&str; 0]);
     }
 
     #[test]
     fn metadata_is_known_but_for_names() {
         let schema = |metadata: Value| json!({"type": "object", "properties": {"metadata": metadata}});
         let good = json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}});
-        assert_eq!(told(&schema(good)), [] as [&str; 0]);
+        assert_eq!(messages(&schema(good)), [] as [&str; 0]);
         let bad = json!({"type": "object", "properties": {"labels": {"type": "object"}}});
-        assert_eq!(told(&schema(bad)).len(), 1);
+        assert_eq!(messages(&schema(bad)).len(), 1);
     }
 }

@@ -91,24 +91,24 @@ pub(super) fn subresources(subresources: &Value, at: &Path<'_>, errors: &mut Err
     }
     let at = at.child("scale");
     for (field, under) in [("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")] {
-        let place = at.child(field);
+        let field_path = at.child(field);
         let path = scale.text(field);
         if path.is_empty() {
-            errors.push(Error::required(&place, ""));
-        } else if simple_path(path, &place, errors) && !is_under(path, under) {
+            errors.push(Error::required(&field_path, ""));
+        } else if simple_path(path, &field_path, errors) && !is_under(path, under) {
             let detail = format!("should be a json path under {under}");
-            errors.push(Error::invalid(&place, path, detail));
+            errors.push(Error::invalid(&field_path, path, detail));
         }
     }
-    let place = at.child("labelSelectorPath");
+    let field_path = at.child("labelSelectorPath");
     let path = scale.text("labelSelectorPath");
     if !path.is_empty()
-        && simple_path(path, &place, errors)
+        && simple_path(path, &field_path, errors)
         && !is_under(path, ".spec")
         && !is_under(path, ".status")
     {
         let detail = "should be a json path under either .spec or .status";
-        errors.push(Error::invalid(&place, json!(path), detail));
+        errors.push(Error::invalid(&field_path, json!(path), detail));
     }
 }
 
@@ -130,22 +130,22 @@ fn simple_path(path: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
 /// What is wrong with the columns of tables.
 pub(super) fn columns(columns: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (index, column) in columns.as_array().into_iter().flatten().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         if column.text("name").is_empty() {
-            errors.push(Error::required(&place.child("name"), ""));
+            errors.push(Error::required(&field_path.child("name"), ""));
         }
         let types = || format!("must be one of {}", COLUMN_TYPES.join(","));
         match column.text("type") {
-            "" => errors.push(Error::required(&place.child("type"), types())),
+            "" => errors.push(Error::required(&field_path.child("type"), types())),
             kind if COLUMN_TYPES.contains(&kind) => {}
-            kind => errors.push(Error::invalid(&place.child("type"), kind, types())),
+            kind => errors.push(Error::invalid(&field_path.child("type"), kind, types())),
         }
         let format = column.text("format");
         if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
             let detail = format!("must be one of {}", COLUMN_FORMATS.join(","));
-            errors.push(Error::invalid(&place.child("format"), format, detail));
+            errors.push(Error::invalid(&field_path.child("format"), format, detail));
         }
-        let path_at = place.child("JSONPath");
+        let path_at = field_path.child("JSONPath");
         match column.text("jsonPath") {
             "" => errors.push(Error::required(&path_at, "")),
             path => {
@@ -163,25 +163,25 @@ pub(super) fn selectable(
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
-    if let Some(fault) = schema::unsupported(schema) {
-        errors.push(Error::invalid(&at.child("schema.openAPIV3Schema"), "", fault));
+    if let Some(msg) = schema::unsupported(schema) {
+        errors.push(Error::invalid(&at.child("schema.openAPIV3Schema"), "", msg));
         return;
     }
     let at = at.child("selectableFields");
     let mut paths: HashSet<String> = HashSet::new();
     for (index, field) in fields.as_array().into_iter().flatten().enumerate() {
-        let place = at.index(index);
-        let place = place.child("jsonPath");
+        let field_path = at.index(index);
+        let field_path = field_path.child("jsonPath");
         let text = field.text("jsonPath");
         if text.is_empty() {
-            errors.push(Error::required(&place, ""));
+            errors.push(Error::required(&field_path, ""));
             continue;
         }
         let found = match field_path::resolve(text, schema, false) {
             Ok(found) => found,
-            Err(fault) => {
-                let detail = format!("is an invalid path: {fault}");
-                errors.push(Error::invalid(&place, text, detail));
+            Err(msg) => {
+                let detail = format!("is an invalid path: {msg}");
+                errors.push(Error::invalid(&field_path, text, detail));
                 continue;
             }
         };
@@ -190,7 +190,7 @@ pub(super) fn selectable(
             || found.path.starts_with("metadata[")
         {
             errors.push(Error::invalid(
-                &place,
+                &field_path,
                 text,
                 "must not point to fields in metadata",
             ));
@@ -198,10 +198,10 @@ pub(super) fn selectable(
         if !matches!(found.schema.text("type"), "string" | "boolean" | "integer") {
             let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
                 formats are allowed.";
-            errors.push(Error::invalid(&place, text, detail));
+            errors.push(Error::invalid(&field_path, text, detail));
         }
         if !paths.insert(found.path) {
-            errors.push(Error::duplicate(&place, text));
+            errors.push(Error::duplicate(&field_path, text));
         }
     }
     if paths.len() > MAX_SELECTABLE && old != Some(fields) {

@@ -1,4 +1,4 @@
-//! API services: who serves a group and version.
+//! APIService: which server serves a group and version.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::{
     base64,
     field::{Error, Path},
     go,
-    kinds::demand,
+    kinds::field_checks,
     name::{self, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -22,9 +22,9 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// The rules of API services.
 pub(super) struct ApiService;
 
+// upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go apiServerStrategy
 impl Rules for ApiService {
     fn names(&self) -> Rule {
         Rule::PathSegment
@@ -37,7 +37,8 @@ impl Rules for ApiService {
         }
     }
 
-    /// What this server serves itself is available at once.
+    /// A local APIService is available at once.
+    // upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         let status = if object.at("spec").has("service") {
             json!({})
@@ -61,11 +62,12 @@ impl Rules for ApiService {
         }
     }
 
+    // upstream: staging/src/k8s.io/kube-aggregator/pkg/apis/apiregistration/validation/validation.go ValidateAPIService
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         let spec = object.at("spec");
-        judge_name(object.at("metadata"), spec, errors);
+        validate_name(object.at("metadata"), spec, errors);
         let at = Path::new("spec");
-        judge_version(spec, &at, errors);
+        validate_group_version(spec, &at, errors);
         for (field, most) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
             let priority = spec.int(field).unwrap_or_default();
             if !(1..=most).contains(&priority) {
@@ -73,9 +75,10 @@ impl Rules for ApiService {
                 errors.push(Error::invalid(&at.child(field), priority, detail));
             }
         }
-        judge_service(spec, &at, errors);
+        validate_service(spec, &at, errors);
     }
 
+    // upstream: staging/src/k8s.io/kube-aggregator/pkg/apis/apiregistration/validation/validation.go ValidateAPIServiceStatusUpdate
     fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         let status = Path::new("status");
         let at = status.child("conditions");
@@ -92,6 +95,7 @@ impl Rules for ApiService {
         }
     }
 
+    // upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -116,41 +120,45 @@ impl Rules for ApiService {
     }
 }
 
-/// The name says which version of which group is meant.
-fn judge_name(metadata: &Value, spec: &Value, errors: &mut Errors) {
-    let wanted = format!("{}.{}", spec.text("version"), spec.text("group"));
+/// The name must be `<version>.<group>`.
+fn validate_name(metadata: &Value, spec: &Value, errors: &mut Errors) {
+    let expected = format!("{}.{}", spec.text("version"), spec.text("group"));
     let at = Path::new("metadata");
     for field in ["generateName", "name"] {
-        let given = metadata.text(field);
-        if !given.is_empty() && given != wanted && name::path_segment_name(given).is_empty() {
-            let detail = format!("must be `spec.version+\".\"+spec.group`: {}", go::quote(&wanted));
-            errors.push(Error::invalid(&at.child(field), given, detail));
+        let name = metadata.text(field);
+        if !name.is_empty() && name != expected && name::path_segment_name(name).is_empty() {
+            let detail = format!(
+                "must be `spec.version+\".\"+spec.group`: {}",
+                go::quote(&expected)
+            );
+            errors.push(Error::invalid(&at.child(field), name, detail));
         }
     }
 }
 
-fn judge_version(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let (group, version) = (spec.text("group"), spec.text("version"));
-    let place = at.child("group");
+fn validate_group_version(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let group = spec.text("group");
+    let version = spec.text("version");
+    let field_path = at.child("group");
     if !group.is_empty() {
-        demand::tell(group, name::dns1123_subdomain(group), &place, errors);
+        field_checks::push_invalid(group, name::dns1123_subdomain(group), &field_path, errors);
     } else if version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
-        errors.push(Error::required(&place, detail));
+        errors.push(Error::required(&field_path, detail));
     }
-    let place = at.child("version");
-    demand::tell(version, name::dns1035_label(version), &place, errors);
+    let field_path = at.child("version");
+    field_checks::push_invalid(version, name::dns1035_label(version), &field_path, errors);
 }
 
-fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let bundle = base64::decode(spec.text("caBundle")).map_or(0, |bytes| bytes.len());
     let insecure = spec.flag("insecureSkipTLSVerify");
     let insecure_at = at.child("insecureSkipTLSVerify");
     if !spec.has("service") {
         if bundle > 0 {
             let detail = "local APIServices may not have a caBundle";
-            let shown = format!("{bundle} bytes");
-            errors.push(Error::invalid(&at.child("caBundle"), shown, detail));
+            let size = format!("{bundle} bytes");
+            errors.push(Error::invalid(&at.child("caBundle"), size, detail));
         }
         if insecure {
             let detail = "local APIServices may not have insecureSkipTLSVerify";
@@ -159,17 +167,17 @@ fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     let service = spec.at("service");
-    let place = at.child("service");
+    let field_path = at.child("service");
     for field in ["namespace", "name"] {
         if service.text(field).is_empty() {
-            errors.push(Error::required(&place.child(field), ""));
+            errors.push(Error::required(&field_path.child(field), ""));
         }
     }
     let port = service.int("port").unwrap_or_default();
-    let faults = name::port_number(port);
-    if !faults.is_empty() {
-        let detail = format!("port is not valid: {}", faults.join(", "));
-        errors.push(Error::invalid(&place.child("port"), port, detail));
+    let msgs = name::port_number(port);
+    if !msgs.is_empty() {
+        let detail = format!("port is not valid: {}", msgs.join(", "));
+        errors.push(Error::invalid(&field_path.child("port"), port, detail));
     }
     if insecure && bundle > 0 {
         let detail = "may not be true if caBundle is present";
@@ -185,7 +193,7 @@ mod tests {
         rules::{User, create},
     };
 
-    fn created(spec: &Value) -> Result<Value, String> {
+    fn create_api_service(spec: &Value) -> Result<Value, String> {
         let mut object = json!({"metadata": {"name": "v1.a.b"}, "spec": spec});
         let user = User::default();
         let at = Circumstances {
@@ -203,9 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_serves_itself_is_available_at_once() {
+    fn local_api_service_is_available_at_once() {
         let spec = json!({"group": "a.b", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1});
-        let local = created(&spec).unwrap();
+        let local = create_api_service(&spec).unwrap();
         assert_eq!(local["status"]["conditions"][0]["reason"], "Local");
         let now = Time::parse("2026-01-02T03:04:05Z").unwrap();
         assert_eq!(
@@ -214,7 +222,7 @@ mod tests {
         );
         let mut spec = spec;
         spec["service"] = json!({"namespace": "n", "name": "s"});
-        let remote = created(&spec).unwrap();
+        let remote = create_api_service(&spec).unwrap();
         assert_eq!(
             (&remote["spec"]["service"]["port"], &remote["status"]),
             (&json!(443), &json!({}))
@@ -226,9 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn the_name_says_group_and_version() {
+    fn rejects_a_name_other_than_version_and_group() {
         let spec = json!({"group": "a.c", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1});
-        let status = created(&spec).unwrap_err();
+        let status = create_api_service(&spec).unwrap_err();
         assert!(
             status.contains(r#"must be `spec.version+\".\"+spec.group`: \"v1.a.c\""#),
             "{status}"

@@ -1,15 +1,14 @@
-//! Controller revisions: what a controller asked for once, kept to go back to.
+//! ControllerRevision: an immutable snapshot of the state of a DaemonSet or StatefulSet, for rollback.
 
 use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::{count, immutable},
+    kinds::{counts, immutable},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
 };
 
-/// The rules of controller revisions.
 pub(super) struct ControllerRevision;
 
 const COLUMNS: &[Column] = &[
@@ -19,26 +18,30 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
+// upstream: pkg/registry/apps/controllerrevision/strategy.go strategy
 impl Rules for ControllerRevision {
+    // upstream: pkg/apis/apps/validation/validation.go ValidateControllerRevisionCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        count::nonnegative(object, &["revision"], &Path::NOWHERE, errors);
-        let place = Path::new("data");
+        counts::validate_nonnegative_fields(object, &["revision"], &Path::NOWHERE, errors);
+        let field_path = Path::new("data");
         match object.at("data") {
             Value::Object(_) => {}
-            Value::Null => errors.push(Error::required(&place, "data is mandatory")),
-            _ => errors.push(Error::required(&place, "data must be a valid JSON object")),
+            Value::Null => errors.push(Error::required(&field_path, "data is mandatory")),
+            _ => errors.push(Error::required(&field_path, "data must be a valid JSON object")),
         }
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateControllerRevisionUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        count::nonnegative(new, &["revision"], &Path::NOWHERE, errors);
-        immutable::unchanged(new, old, &["data"], &Path::NOWHERE, errors);
+        counts::validate_nonnegative_fields(new, &["revision"], &Path::NOWHERE, errors);
+        immutable::validate_immutable_fields(new, old, &["data"], &Path::NOWHERE, errors);
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printControllerRevision
     fn row(&self, object: &Value, now: Time) -> Row {
         let owners = object.at("metadata").items("ownerReferences");
         let controller = owners.iter().find(|owner| owner.flag("controller"));

@@ -1,20 +1,23 @@
-//! Daemon sets: a pod of one template on every node.
+//! DaemonSet: a pod of one template on every matching node.
 
 use serde_json::{Value, json};
 
 use crate::{
     apply::managed::Reset,
     field::{Error, Path},
-    kinds::{core::pod, count, immutable, int_or_percent, label_selector, pod_template, printed, reset},
+    kinds::{
+        core::pod, counts, go_values, immutable, int_or_string, label_selector, pod_template, reset_fields,
+    },
     rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::{InvalidValues, Selector},
     time::Time,
 };
 
-/// The rules of daemon sets.
 pub(super) struct DaemonSet;
 
-/// Counts the changes of the template. It was a field once; the server keeps it.
+/// Counts the changes of the template. It was the field `spec.templateGeneration` of extensions/v1beta1, which v1 keeps as an
+/// annotation.
+// upstream: pkg/apis/apps/v1/conversion.go Convert_apps_DaemonSet_To_v1_DaemonSet
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 const COLUMNS: &[Column] = &[
@@ -47,7 +50,9 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.selector").wide(),
 ];
 
+// upstream: pkg/registry/apps/daemonset/strategy.go daemonSetStrategy
 impl Rules for DaemonSet {
+    // upstream: pkg/apis/apps/v1/defaults.go SetDefaults_DaemonSet
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         let strategy = spec.make("updateStrategy");
@@ -63,37 +68,45 @@ impl Rules for DaemonSet {
         pod::default_template(spec.make("template"));
     }
 
+    // upstream: pkg/registry/apps/daemonset/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
-        pod_template::drop_disabled(object, &Value::Null);
+        pod_template::drop_disabled_template_fields(object, &Value::Null);
         let generation = template_generation(object).max(1);
         set_template_generation(object, generation);
     }
 
+    // upstream: pkg/registry/apps/daemonset/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
-        pod_template::drop_disabled(new, old);
+        pod_template::drop_disabled_template_fields(new, old);
         let changed = new.at("spec").at("template") != old.at("spec").at("template");
         set_template_generation(new, template_generation(old) + i64::from(changed));
     }
 
+    // upstream: pkg/registry/apps/daemonset/strategy.go daemonSetStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         set_template_generation(new, template_generation(old));
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSet
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), None, errors);
+        validate_daemon_set_spec(object.at("spec"), None, errors);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSetUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, before) = (new.at("spec"), old.at("spec"));
-        immutable::selector(spec, before, &Path::new("spec"), errors);
-        validate(spec, Some(before), errors);
+        let spec = new.at("spec");
+        let before = old.at("spec");
+        immutable::validate_immutable_selector(spec, before, &Path::new("spec"), errors);
+        validate_daemon_set_spec(spec, Some(before), errors);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSetStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (status, at) = (new.at("status"), Path::new("status"));
+        let status = new.at("status");
+        let at = Path::new("status");
         let counts = [
             "currentNumberScheduled",
             "numberMisscheduled",
@@ -105,10 +118,11 @@ impl Rules for DaemonSet {
             "numberUnavailable",
             "collisionCount",
         ];
-        count::nonnegative(status, &counts, &at, errors);
-        count::collisions(status, old.at("status"), &at, errors);
+        counts::validate_nonnegative_fields(status, &counts, &at, errors);
+        counts::validate_collision_count(status, old.at("status"), &at, errors);
     }
 
+    // upstream: pkg/registry/apps/daemonset/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_some_and(|old| template_generation(old) == template_generation(new)) {
             return Vec::new();
@@ -121,15 +135,17 @@ impl Rules for DaemonSet {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printDaemonSet
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         let template = spec.at("template");
         let counts = [
             "desiredNumberScheduled",
@@ -139,10 +155,11 @@ impl Rules for DaemonSet {
             "numberAvailable",
         ];
         let counts = counts.map(|name| json!(status.int(name).unwrap_or_default()));
-        let nodes = label_selector::labels_cell(template.at("spec").at("nodeSelector"));
+        let nodes = label_selector::format_labels(template.at("spec").at("nodeSelector"));
         let mut row = named_row(object, now, counts.into_iter().chain([nodes]));
-        row.cells.extend(pod_template::cells(template));
-        row.cells.push(label_selector::cell(spec.at("selector")));
+        row.cells.extend(pod_template::layout_container_cells(template));
+        row.cells
+            .push(label_selector::format_label_selector(spec.at("selector")));
         row
     }
 }
@@ -157,42 +174,60 @@ fn set_template_generation(object: &mut Value, generation: i64) {
     annotations.set(TEMPLATE_GENERATION, generation.to_string());
 }
 
-fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSetSpec
+fn validate_daemon_set_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let at = Path::new("spec");
     let values = old.map_or(InvalidValues::Refused, |old| {
-        label_selector::as_before(old.at("selector"))
+        label_selector::tolerate_invalid_values_of(old.at("selector"))
     });
-    let (selector, place) = (spec.at("selector"), at.child("selector"));
-    label_selector::validate(selector, values, &place, errors);
-    let (template, template_at) = (spec.at("template"), at.child("template"));
+    let selector = spec.at("selector");
+    let field_path = at.child("selector");
+    label_selector::validate_label_selector(selector, values, &field_path, errors);
+    let template = spec.at("template");
+    let template_at = at.child("template");
     if let Ok(selector) = Selector::from_object(Some(selector)) {
-        pod_template::found(&selector, template, &template_at, errors);
+        pod_template::validate_labels_match(&selector, template, &template_at, errors);
     }
     if !selector.is_null() && label_selector::is_empty(selector) {
         let detail = "empty selector is invalid for daemonset";
-        errors.push(Error::invalid(&place, label_selector::shown(selector), detail));
+        errors.push(Error::invalid(
+            &field_path,
+            label_selector::error_value(selector),
+            detail,
+        ));
     }
-    pod::validate_template_with(template, &pod_template::options(old), &template_at, errors);
-    pod_template::restarted_for_ever(template, "DaemonSet", &template_at, errors);
-    count::nonnegative(spec, &["minReadySeconds"], &at, errors);
-    strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
-    count::nonnegative(spec, &["revisionHistoryLimit"], &at, errors);
+    pod::validate_template_with(
+        template,
+        &pod_template::template_validation_options(old),
+        &template_at,
+        errors,
+    );
+    pod_template::validate_restarted_always(template, "DaemonSet", &template_at, errors);
+    counts::validate_nonnegative_fields(spec, &["minReadySeconds"], &at, errors);
+    validate_daemon_set_update_strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
+    counts::validate_nonnegative_fields(spec, &["revisionHistoryLimit"], &at, errors);
 }
 
-fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSetUpdateStrategy, ValidateRollingUpdateDaemonSet
+fn validate_daemon_set_update_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     let rolling = strategy.at("rollingUpdate");
-    let place = at.child("rollingUpdate");
+    let field_path = at.child("rollingUpdate");
     match strategy.text("type") {
         "OnDelete" => {}
-        "RollingUpdate" if rolling.is_null() => errors.push(Error::required(&place, "")),
+        "RollingUpdate" if rolling.is_null() => errors.push(Error::required(&field_path, "")),
         "RollingUpdate" => {
-            let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
-            let (unavailable_at, surge_at) = (place.child("maxUnavailable"), place.child("maxSurge"));
-            int_or_percent::positive(unavailable, &unavailable_at, errors);
-            int_or_percent::positive(surge, &surge_at, errors);
-            int_or_percent::within_all(unavailable, &unavailable_at, errors);
-            int_or_percent::within_all(surge, &surge_at, errors);
-            match (int_or_percent::number(unavailable), int_or_percent::number(surge)) {
+            let unavailable = rolling.at("maxUnavailable");
+            let surge = rolling.at("maxSurge");
+            let unavailable_at = field_path.child("maxUnavailable");
+            let surge_at = field_path.child("maxSurge");
+            int_or_string::validate_positive_int_or_percent(unavailable, &unavailable_at, errors);
+            int_or_string::validate_positive_int_or_percent(surge, &surge_at, errors);
+            int_or_string::validate_not_more_than_100_percent(unavailable, &unavailable_at, errors);
+            int_or_string::validate_not_more_than_100_percent(surge, &surge_at, errors);
+            match (
+                int_or_string::get_int_or_percent_value(unavailable),
+                int_or_string::get_int_or_percent_value(surge),
+            ) {
                 (0, 0) => errors.push(Error::required(&unavailable_at, "cannot be 0 when maxSurge is 0")),
                 (0, _) | (_, 0) => {}
                 _ => errors.push(Error::invalid(
@@ -204,7 +239,7 @@ fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         _ => errors.push(Error::not_supported(
             at,
-            printed::shown("apps", "DaemonSetUpdateStrategy", strategy),
+            go_values::internal_value("apps", "DaemonSetUpdateStrategy", strategy),
             ["RollingUpdate", "OnDelete"],
         )),
     }

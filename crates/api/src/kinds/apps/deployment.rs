@@ -1,20 +1,21 @@
-//! Deployments: pods of one template, replaced a few at a time when it changes.
+//! Deployment: pods of one template, replaced by rolling updates.
 
 use serde_json::{Value, json};
 
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
-    kinds::{core::pod, count, immutable, int_or_percent, pod_template, printed},
+    kinds::{core::pod, counts, go_values, immutable, int_or_string, pod_template},
     rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::Selector,
     time::Time,
 };
 
-/// The rules of deployments.
 pub(super) struct Deployment;
 
-/// An annotation that asks for an old revision; it was a field once, and is judged as one.
+/// An annotation that asks for an old revision. It was the field `spec.rollbackTo` of extensions/v1beta1; its errors still name
+/// a field.
+// upstream: pkg/apis/apps/validation/validation.go ValidateRollback
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
 const COLUMNS: &[Column] = &[
@@ -28,7 +29,9 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.selector").wide(),
 ];
 
+// upstream: pkg/registry/apps/deployment/strategy.go deploymentStrategy
 impl Rules for Deployment {
+    // upstream: pkg/apis/apps/v1/defaults.go SetDefaults_Deployment
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         spec.fill("replicas", 1);
@@ -46,32 +49,39 @@ impl Rules for Deployment {
         pod::default_template(spec.make("template"));
     }
 
+    // upstream: pkg/registry/apps/deployment/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
-        pod_template::drop_disabled(object, &Value::Null);
+        pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
+    // upstream: pkg/registry/apps/deployment/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
-        pod_template::drop_disabled(new, old);
+        pod_template::drop_disabled_template_fields(new, old);
     }
 
+    // upstream: pkg/registry/apps/deployment/strategy.go deploymentStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         new.make("metadata").copy_from("labels", old.at("metadata"));
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDeployment
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object, None, errors);
+        validate_deployment_spec(object, None, errors);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new, Some(old.at("spec")), errors);
-        immutable::selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+        validate_deployment_spec(new, Some(old.at("spec")), errors);
+        immutable::validate_immutable_selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (status, at) = (new.at("status"), Path::new("status"));
+        let status = new.at("status");
+        let at = Path::new("status");
         let counts = [
             "observedGeneration",
             "replicas",
@@ -82,9 +92,9 @@ impl Rules for Deployment {
             "terminatingReplicas",
             "collisionCount",
         ];
-        count::nonnegative(status, &counts, &at, errors);
+        counts::validate_nonnegative_fields(status, &counts, &at, errors);
         let parts = ["updatedReplicas", "readyReplicas", "availableReplicas"];
-        count::at_most(
+        counts::validate_not_greater_than(
             status,
             &parts,
             "replicas",
@@ -92,7 +102,7 @@ impl Rules for Deployment {
             &at,
             errors,
         );
-        count::at_most(
+        counts::validate_not_greater_than(
             status,
             &["availableReplicas"],
             "readyReplicas",
@@ -100,12 +110,13 @@ impl Rules for Deployment {
             &at,
             errors,
         );
-        count::collisions(status, old.at("status"), &at, errors);
+        counts::validate_collision_count(status, old.at("status"), &at, errors);
     }
 
+    // upstream: pkg/registry/apps/deployment/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let name = if old.is_none() {
-            pod_template::name_warning(new)
+            pod_template::warn_about_pod_name_prefix(new)
         } else {
             None
         };
@@ -116,7 +127,7 @@ impl Rules for Deployment {
         true
     }
 
-    /// Annotations count, because they are copied to the replica sets.
+    /// Annotations count, because the controller copies them to the ReplicaSets.
     fn raises_generation(&self, new: &Value, old: &Value) -> bool {
         let annotations = |object: &Value| object.at("metadata").at("annotations").clone();
         new.at("spec") != old.at("spec") || annotations(new) != annotations(old)
@@ -131,8 +142,10 @@ impl Rules for Deployment {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printDeployment
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         let count = |tree: &Value, name: &str| tree.int(name).unwrap_or_default();
         let selector = match Selector::from_object(spec.get("selector")) {
             Ok(selector) => selector.to_string(),
@@ -151,28 +164,32 @@ impl Rules for Deployment {
                 json!(count(status, "availableReplicas")),
             ],
         );
-        row.cells.extend(pod_template::cells(spec.at("template")));
+        row.cells
+            .extend(pod_template::layout_container_cells(spec.at("template")));
         row.cells.push(json!(selector));
         row
     }
 }
 
-fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, at) = (object.at("spec"), Path::new("spec"));
-    count::nonnegative(spec, &["replicas"], &at, errors);
-    pod_template::replicated(spec, old, &at, errors);
-    strategy(spec.at("strategy"), &at.child("strategy"), errors);
-    count::nonnegative(spec, &["minReadySeconds", "revisionHistoryLimit"], &at, errors);
+// upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentSpec
+fn validate_deployment_spec(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let spec = object.at("spec");
+    let at = Path::new("spec");
+    counts::validate_nonnegative_fields(spec, &["replicas"], &at, errors);
+    pod_template::validate_selector_and_template(spec, old, &at, errors);
+    validate_deployment_strategy(spec.at("strategy"), &at.child("strategy"), errors);
+    counts::validate_nonnegative_fields(spec, &["minReadySeconds", "revisionHistoryLimit"], &at, errors);
     let rollback = object.at("metadata").at("annotations").text(ROLLBACK);
     if let Some(revision) = rollback.parse::<i64>().ok().filter(|revision| *revision < 0) {
-        let place = at.child("rollback");
+        // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentSpec; the path is spec.rollback, not spec.rollbackTo
+        let field_path = at.child("rollback");
         errors.push(Error::invalid(
-            &place.child("version"),
+            &field_path.child("version"),
             revision,
-            count::NOT_NEGATIVE,
+            counts::NOT_NEGATIVE,
         ));
     }
-    count::nonnegative(spec, &["progressDeadlineSeconds"], &at, errors);
+    counts::validate_nonnegative_fields(spec, &["progressDeadlineSeconds"], &at, errors);
     if let Some(deadline) = spec.int("progressDeadlineSeconds")
         && deadline <= spec.int("minReadySeconds").unwrap_or_default()
     {
@@ -185,35 +202,39 @@ fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentStrategy, ValidateRollingUpdateDeployment
+fn validate_deployment_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     let rolling = strategy.at("rollingUpdate");
-    let place = at.child("rollingUpdate");
+    let field_path = at.child("rollingUpdate");
     match strategy.text("type") {
         "Recreate" if rolling.is_null() => {}
         "Recreate" => {
             let detail = "may not be specified when strategy `type` is 'Recreate'";
-            errors.push(Error::forbidden(&place, detail));
+            errors.push(Error::forbidden(&field_path, detail));
         }
         "RollingUpdate" if rolling.is_null() => {
             errors.push(Error::required(
-                &place,
+                &field_path,
                 "this should be defaulted and never be nil",
             ));
         }
         "RollingUpdate" => {
-            let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
-            let unavailable_at = place.child("maxUnavailable");
-            int_or_percent::positive(unavailable, &unavailable_at, errors);
-            int_or_percent::positive(surge, &place.child("maxSurge"), errors);
-            if int_or_percent::number(unavailable) == 0 && int_or_percent::number(surge) == 0 {
+            let unavailable = rolling.at("maxUnavailable");
+            let surge = rolling.at("maxSurge");
+            let unavailable_at = field_path.child("maxUnavailable");
+            int_or_string::validate_positive_int_or_percent(unavailable, &unavailable_at, errors);
+            int_or_string::validate_positive_int_or_percent(surge, &field_path.child("maxSurge"), errors);
+            if int_or_string::get_int_or_percent_value(unavailable) == 0
+                && int_or_string::get_int_or_percent_value(surge) == 0
+            {
                 let detail = "may not be 0 when `maxSurge` is 0";
                 errors.push(Error::invalid(&unavailable_at, unavailable, detail));
             }
-            int_or_percent::within_all(unavailable, &unavailable_at, errors);
+            int_or_string::validate_not_more_than_100_percent(unavailable, &unavailable_at, errors);
         }
         _ => errors.push(Error::not_supported(
             at,
-            printed::shown("apps", "DeploymentStrategy", strategy),
+            go_values::internal_value("apps", "DeploymentStrategy", strategy),
             ["Recreate", "RollingUpdate"],
         )),
     }

@@ -1,4 +1,4 @@
-//! The kinds of the `apps` group, a file each.
+//! The kinds of the `apps` group, one file per kind.
 
 mod controller_revision;
 mod daemon_set;
@@ -10,7 +10,7 @@ mod tests;
 
 use crate::rules::Rules;
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "ControllerRevision" => &controller_revision::ControllerRevision,

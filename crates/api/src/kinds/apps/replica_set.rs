@@ -1,52 +1,60 @@
-//! Replica sets: so many pods of one template.
+//! ReplicaSet: a number of pods of one template.
 
 use serde_json::Value;
 
 use crate::{
     apply::managed::Reset,
     field::Path,
-    kinds::{core::pod, count, immutable, label_selector, pod_template, reset},
+    kinds::{core::pod, counts, immutable, label_selector, pod_template, reset_fields},
     rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
     time::Time,
 };
 
-/// The rules of replica sets.
 pub(super) struct ReplicaSet;
 
+// upstream: pkg/registry/apps/replicaset/strategy.go rsStrategy
 impl Rules for ReplicaSet {
+    // upstream: pkg/apis/apps/v1/defaults.go SetDefaults_ReplicaSet
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         spec.fill("replicas", 1);
         pod::default_template(spec.make("template"));
     }
 
+    // upstream: pkg/registry/apps/replicaset/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
-        pod_template::drop_disabled(object, &Value::Null);
+        pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
+    // upstream: pkg/registry/apps/replicaset/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
-        pod_template::drop_disabled(new, old);
+        pod_template::drop_disabled_template_fields(new, old);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSet
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), None, errors);
+        validate_replica_set_spec(object.at("spec"), None, errors);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSetUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new.at("spec"), Some(old.at("spec")), errors);
-        immutable::selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+        validate_replica_set_spec(new.at("spec"), Some(old.at("spec")), errors);
+        immutable::validate_immutable_selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSetStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (status, at) = (new.at("status"), Path::new("status"));
-        pod_template::replica_counts(status, &at, errors);
+        let status = new.at("status");
+        let at = Path::new("status");
+        pod_template::validate_replica_counts(status, &at, errors);
     }
 
+    // upstream: pkg/registry/apps/replicaset/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let name = if old.is_none() {
-            pod_template::name_warning(new)
+            pod_template::warn_about_pod_name_prefix(new)
         } else {
             None
         };
@@ -58,20 +66,22 @@ impl Rules for ReplicaSet {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
-        pod_template::REPLICAS
+        pod_template::REPLICAS_COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printReplicaSet
     fn row(&self, object: &Value, now: Time) -> Row {
-        pod_template::replicas_row(object, now, label_selector::cell)
+        pod_template::replicas_row(object, now, label_selector::format_label_selector)
     }
 }
 
-fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSetSpec
+fn validate_replica_set_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let at = Path::new("spec");
-    count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
-    pod_template::replicated(spec, old, &at, errors);
+    counts::validate_nonnegative_fields(spec, &["replicas", "minReadySeconds"], &at, errors);
+    pod_template::validate_selector_and_template(spec, old, &at, errors);
 }

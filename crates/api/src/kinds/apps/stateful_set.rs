@@ -1,4 +1,4 @@
-//! Stateful sets: pods of one template with names, order and volumes of their own.
+//! StatefulSet: pods of one template with stable names, order and volumes.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::{
     field::{Error, Path, Shown},
     kinds::{
         core::{persistent_volume_claim as claim, pod},
-        count, immutable, int_or_percent, label_selector, pod_template, printed, reset,
+        counts, go_values, immutable, int_or_string, label_selector, pod_template, reset_fields,
     },
     name::{self, Rule},
     rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
@@ -17,7 +17,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of stateful sets.
 pub(super) struct StatefulSet;
 
 const COLUMNS: &[Column] = &[
@@ -28,18 +27,21 @@ const COLUMNS: &[Column] = &[
     pod_template::IMAGES,
 ];
 
-/// A stored set may have a template, claims or a service name that would be refused today, and still be changed.
+/// What is validated. A stored set may have a template, claims or a service name that are invalid today, and can still be updated.
+// upstream: pkg/apis/apps/validation/validation.go StatefulSetValidationOptions
 #[derive(Clone, Copy)]
-enum Judged<'o> {
-    New,
-    Changed { old: &'o Value, template: bool },
+enum ValidatedSpec<'o> {
+    Created,
+    Updated { old: &'o Value, template: bool },
 }
 
+// upstream: pkg/registry/apps/statefulset/strategy.go statefulSetStrategy
 impl Rules for StatefulSet {
     fn names(&self) -> Rule {
         Rule::Label
     }
 
+    // upstream: pkg/apis/apps/v1/defaults.go SetDefaults_StatefulSet
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         if spec.text("podManagementPolicy").is_empty() {
@@ -71,47 +73,54 @@ impl Rules for StatefulSet {
         }
     }
 
+    // upstream: pkg/registry/apps/statefulset/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
-        pod_template::drop_disabled(object, &Value::Null);
+        pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
+    // upstream: pkg/registry/apps/statefulset/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
-        pod_template::drop_disabled(new, old);
+        pod_template::drop_disabled_template_fields(new, old);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSet
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), Judged::New, errors);
+        validate_stateful_set_spec(object.at("spec"), ValidatedSpec::Created, errors);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSetUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, before) = (new.at("spec"), old.at("spec"));
-        let mut known = Errors::new();
-        let judged = |template: bool| Judged::Changed {
+        let spec = new.at("spec");
+        let before = old.at("spec");
+        let mut old_errors = Errors::new();
+        let validated = |template: bool| ValidatedSpec::Updated {
             old: before,
             template,
         };
-        validate(before, judged(true), &mut known);
-        validate(spec, judged(known.is_empty()), errors);
+        validate_stateful_set_spec(before, validated(true), &mut old_errors);
+        validate_stateful_set_spec(spec, validated(old_errors.is_empty()), errors);
         let at = Path::new("spec");
-        immutable::selector(spec, before, &at, errors);
+        immutable::validate_immutable_selector(spec, before, &at, errors);
         if spec.at("volumeClaimTemplates") != before.at("volumeClaimTemplates") {
             let claims = spec.items("volumeClaimTemplates");
-            let shown = Shown::Json(Value::Array(claims.to_vec()));
-            let place = at.child("volumeClaimTemplates");
-            errors.push(Error::invalid(&place, shown, immutable::IMMUTABLE));
+            let value = Shown::Json(Value::Array(claims.to_vec()));
+            let field_path = at.child("volumeClaimTemplates");
+            errors.push(Error::invalid(&field_path, value, immutable::IMMUTABLE));
         }
         for name in ["serviceName", "podManagementPolicy"] {
             if spec.text(name) != before.text(name) {
-                let shown = spec.text(name);
-                errors.push(Error::invalid(&at.child(name), shown, immutable::IMMUTABLE));
+                let value = spec.text(name);
+                errors.push(Error::invalid(&at.child(name), value, immutable::IMMUTABLE));
             }
         }
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSetStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (status, at) = (new.at("status"), Path::new("status"));
+        let status = new.at("status");
+        let at = Path::new("status");
         let counts = [
             "replicas",
             "readyReplicas",
@@ -121,11 +130,11 @@ impl Rules for StatefulSet {
             "observedGeneration",
             "collisionCount",
         ];
-        count::nonnegative(status, &counts, &at, errors);
+        counts::validate_nonnegative_fields(status, &counts, &at, errors);
         let all = "cannot be greater than status.replicas";
-        count::at_most(status, &counts[1..5], "replicas", all, &at, errors);
+        counts::validate_not_greater_than(status, &counts[1..5], "replicas", all, &at, errors);
         let ready = "cannot be greater than status.readyReplicas";
-        count::at_most(
+        counts::validate_not_greater_than(
             status,
             &["availableReplicas"],
             "readyReplicas",
@@ -133,19 +142,21 @@ impl Rules for StatefulSet {
             &at,
             errors,
         );
-        count::collisions(status, old.at("status"), &at, errors);
+        counts::validate_collision_count(status, old.at("status"), &at, errors);
     }
 
+    // upstream: pkg/registry/apps/statefulset/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = pod_template::warnings(new, old);
-        let (spec, at) = (new.at("spec"), Path::new("spec"));
+        let spec = new.at("spec");
+        let at = Path::new("spec");
         let claims = at.child("volumeClaimTemplates");
         for (index, claim) in spec.items("volumeClaimTemplates").iter().enumerate() {
-            let place = claims.index(index);
-            // Of changes it is told where it stands, nearly.
-            let changed_at = place.child("Spec");
-            let place = if old.is_none() { &place } else { &changed_at };
-            claim::spec_warnings(claim.at("spec"), place, &mut warnings);
+            let field_path = claims.index(index);
+            // upstream: pkg/registry/apps/statefulset/strategy.go WarningsOnUpdate; on update the path has "Spec" with a capital
+            let changed_at = field_path.child("Spec");
+            let field_path = if old.is_none() { &field_path } else { &changed_at };
+            claim::spec_warnings(claim.at("spec"), field_path, &mut warnings);
         }
         if spec.int("revisionHistoryLimit").is_some_and(|limit| limit < 0) {
             let text = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is \
@@ -160,142 +171,154 @@ impl Rules for StatefulSet {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printStatefulSet
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         let count = |tree: &Value, name: &str| tree.int(name).unwrap_or_default();
         let ready = format!("{}/{}", count(status, "readyReplicas"), count(spec, "replicas"));
         let mut row = named_row(object, now, [json!(ready)]);
-        row.cells.extend(pod_template::cells(spec.at("template")));
+        row.cells
+            .extend(pod_template::layout_container_cells(spec.at("template")));
         row
     }
 }
 
-fn validate(spec: &Value, judged: Judged<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSetSpec
+fn validate_stateful_set_spec(spec: &Value, validated: ValidatedSpec<'_>, errors: &mut Errors) {
     let at = Path::new("spec");
-    let place = at.child("podManagementPolicy");
+    let field_path = at.child("podManagementPolicy");
     match spec.text("podManagementPolicy") {
-        "" => errors.push(Error::required(&place, "")),
+        "" => errors.push(Error::required(&field_path, "")),
         "OrderedReady" | "Parallel" => {}
         other => errors.push(Error::invalid(
-            &place,
+            &field_path,
             other,
             "must be 'OrderedReady' or 'Parallel'",
         )),
     }
-    strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
-    let (retention, place) = (
-        spec.at("persistentVolumeClaimRetentionPolicy"),
-        at.child("persistentVolumeClaimRetentionPolicy"),
-    );
+    validate_update_strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
+    let retention = spec.at("persistentVolumeClaimRetentionPolicy");
+    let field_path = at.child("persistentVolumeClaimRetentionPolicy");
     for name in ["whenDeleted", "whenScaled"] {
         let policy = retention.text(name);
         if !retention.is_null() && !matches!(policy, "Retain" | "Delete") {
             errors.push(Error::not_supported(
-                &place.child(name),
+                &field_path.child(name),
                 policy,
                 ["Retain", "Delete"],
             ));
         }
     }
-    let new = matches!(judged, Judged::New);
+    let new = matches!(validated, ValidatedSpec::Created);
     if new {
-        let place = at.child("volumeClaimTemplates");
+        let field_path = at.child("volumeClaimTemplates");
         for (index, claim) in spec.items("volumeClaimTemplates").iter().enumerate() {
-            let place = place.index(index);
-            let lenient = claim::Leniency::default();
-            claim::validate_claim_spec(claim.at("spec"), lenient, &place.child("spec"), errors);
+            let field_path = field_path.index(index);
+            let options = claim::Leniency::default();
+            claim::validate_claim_spec(claim.at("spec"), options, &field_path.child("spec"), errors);
         }
     }
-    count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
+    counts::validate_nonnegative_fields(spec, &["replicas", "minReadySeconds"], &at, errors);
     if let Some(start) = spec.at("ordinals").int("start").filter(|start| *start < 0) {
         errors.push(Error::invalid(
             &at.child("ordinals.start"),
             start,
-            count::NOT_NEGATIVE,
+            counts::NOT_NEGATIVE,
         ));
     }
     let service = spec.text("serviceName");
     if new && !service.is_empty() {
-        let place = at.child("serviceName");
-        let faults = name::dns1123_label(service).into_iter();
-        errors.extend(faults.map(|fault| Error::invalid(&place, service, fault)));
+        let field_path = at.child("serviceName");
+        let msgs = name::dns1123_label(service).into_iter();
+        errors.extend(msgs.map(|msg| Error::invalid(&field_path, service, msg)));
     }
-    template(spec, judged, &at, errors);
+    validate_template(spec, validated, &at, errors);
 }
 
-fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSetSpec, validateRollingUpdateStatefulSet
+fn validate_update_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     let rolling = strategy.at("rollingUpdate");
-    let place = at.child("rollingUpdate");
+    let field_path = at.child("rollingUpdate");
     match strategy.text("type") {
         "" => errors.push(Error::required(at, "")),
         "OnDelete" if rolling.is_null() => {}
         "OnDelete" => {
             let detail = "only allowed for updateStrategy 'RollingUpdate'";
             errors.push(Error::invalid(
-                &place,
-                printed::shown("apps", "RollingUpdateStatefulSetStrategy", rolling),
+                &field_path,
+                go_values::internal_value("apps", "RollingUpdateStatefulSetStrategy", rolling),
                 detail,
             ));
         }
         "RollingUpdate" => {
-            count::nonnegative(rolling, &["partition"], &place, errors);
-            let (unavailable, place) = (rolling.at("maxUnavailable"), place.child("maxUnavailable"));
+            counts::validate_nonnegative_fields(rolling, &["partition"], &field_path, errors);
+            let unavailable = rolling.at("maxUnavailable");
+            let field_path = field_path.child("maxUnavailable");
             if !unavailable.is_null() {
-                int_or_percent::positive(unavailable, &place, errors);
-                if int_or_percent::number(unavailable) == 0 {
-                    errors.push(Error::invalid(&place, unavailable, "cannot be 0"));
+                int_or_string::validate_positive_int_or_percent(unavailable, &field_path, errors);
+                if int_or_string::get_int_or_percent_value(unavailable) == 0 {
+                    errors.push(Error::invalid(&field_path, unavailable, "cannot be 0"));
                 }
-                int_or_percent::within_all(unavailable, &place, errors);
+                int_or_string::validate_not_more_than_100_percent(unavailable, &field_path, errors);
             }
         }
         _ => errors.push(Error::invalid(
             at,
-            printed::shown("apps", "StatefulSetUpdateStrategy", strategy),
+            go_values::internal_value("apps", "StatefulSetUpdateStrategy", strategy),
             "must be 'RollingUpdate' or 'OnDelete'",
         )),
     }
 }
 
-fn template(spec: &Value, judged: Judged<'_>, at: &Path<'_>, errors: &mut Errors) {
-    pod_template::required_selector(spec, "empty selector is invalid for statefulset", at, errors);
-    let (template, place) = (spec.at("template"), at.child("template"));
+// upstream: pkg/apis/apps/validation/validation.go ValidatePodTemplateSpecForStatefulSet
+fn validate_template(spec: &Value, validated: ValidatedSpec<'_>, at: &Path<'_>, errors: &mut Errors) {
+    pod_template::validate_required_selector(spec, "empty selector is invalid for statefulset", at, errors);
+    let template = spec.at("template");
+    let field_path = at.child("template");
     if let Ok(selector) = Selector::from_object(spec.get("selector")) {
         if !selector.is_everything() {
-            pod_template::found(&selector, template, &place, errors);
+            pod_template::validate_labels_match(&selector, template, &field_path, errors);
         }
-        let (old, asked) = match judged {
-            Judged::New => (None, true),
-            Judged::Changed { old, template } => (Some(old), template),
+        let (old, validates_template) = match validated {
+            ValidatedSpec::Created => (None, true),
+            ValidatedSpec::Updated { old, template } => (Some(old), template),
         };
-        if asked {
-            let (options, completed) = (pod_template::options(old), completed(spec));
+        if validates_template {
+            let options = pod_template::template_validation_options(old);
+            let completed = template_with_claim_volumes(spec);
             let template = completed.as_ref().unwrap_or(template);
-            pod::validate_template_with(template, &options, &place, errors);
+            pod::validate_template_with(template, &options, &field_path, errors);
         }
         let metadata = template.at("metadata");
-        errors.extend(name::labels(&place.child("labels"), metadata.entries("labels")));
+        errors.extend(name::labels(
+            &field_path.child("labels"),
+            metadata.entries("labels"),
+        ));
         errors.extend(name::annotations(
-            &place.child("annotations"),
+            &field_path.child("annotations"),
             metadata.entries("annotations"),
         ));
     } else {
-        let shown = label_selector::shown(spec.at("selector"));
-        errors.push(Error::invalid(&at.child("selector"), shown, ""));
+        let selector = label_selector::error_value(spec.at("selector"));
+        errors.push(Error::invalid(&at.child("selector"), selector, ""));
     }
-    pod_template::restarted_for_ever(template, "StatefulSet", &place, errors);
+    pod_template::validate_restarted_always(template, "StatefulSet", &field_path, errors);
 }
 
-/// The template as pods will have it, as far as that matters, if it is not as it stands: the set gives each pod its
-/// host name, its subdomain, and the volumes of its claims.
-fn completed(spec: &Value) -> Option<Value> {
-    let (claims, pod) = (spec.items("volumeClaimTemplates"), spec.at("template").at("spec"));
+/// The template as validated: with the volumes of the claim templates and without host name and subdomain, which the controller
+/// sets per pod. `None` if it is the template as it is.
+// upstream: pkg/apis/apps/validation/validation.go volumesToAddForTemplates
+fn template_with_claim_volumes(spec: &Value) -> Option<Value> {
+    let claims = spec.items("volumeClaimTemplates");
+    let pod = spec.at("template").at("spec");
     if claims.is_empty() && !pod.has("hostname") && !pod.has("subdomain") {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What workloads must be, and what tables show of them.
+//! Validation and table rows of the workloads.
 
 use serde_json::{Value, json};
 
@@ -13,8 +13,8 @@ fn now() -> Time {
     Time::parse("2026-01-02T03:04:05Z").unwrap()
 }
 
-/// A new object of a kind, as it is stored, or what is wrong with it.
-fn made(kind: &str, spec: Value) -> Result<Value, String> {
+/// Creates an object of a kind; the error is the message of the status.
+fn create_workload(kind: &str, spec: Value) -> Result<Value, String> {
     let mut object = json!({
         "metadata": {"name": "x", "namespace": "n", "uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-02T03:03:35Z"},
     });
@@ -27,20 +27,25 @@ fn made(kind: &str, spec: Value) -> Result<Value, String> {
         json!({"metadata": {"labels": {"app": "a"}}, "spec": pod}),
     );
     rules(kind).unwrap().default(&mut object);
-    judged(kind, |at| create(&mut object, at).map(|_| ()))?;
+    run(kind, |at| create(&mut object, at).map(|_| ()))?;
     Ok(object)
 }
 
-fn changed(kind: &str, part: Part<'_>, old: &Value, change: impl Fn(&mut Value)) -> Result<Value, String> {
+fn update_workload(
+    kind: &str,
+    part: Part<'_>,
+    old: &Value,
+    change: impl Fn(&mut Value),
+) -> Result<Value, String> {
     let mut new = old.clone();
     change(&mut new);
-    judged(kind, |at| update(&mut new, old, part, at).map(|_| ()))?;
+    run(kind, |at| update(&mut new, old, part, at).map(|_| ()))?;
     Ok(new)
 }
 
-fn judged(
+fn run(
     kind: &str,
-    judge: impl FnOnce(&Circumstances<'_>) -> Result<(), crate::status::Status>,
+    operation: impl FnOnce(&Circumstances<'_>) -> Result<(), crate::status::Status>,
 ) -> Result<(), String> {
     let user = User::default();
     let at = Circumstances {
@@ -48,21 +53,21 @@ fn judged(
         now: now(),
         user: &user,
     };
-    judge(&at).map_err(|status| {
-        let answer = status.to_value();
-        let message = answer.text("message");
+    operation(&at).map_err(|status| {
+        let status = status.to_value();
+        let message = status.text("message");
         message.split_once("is invalid: ").unwrap().1.to_owned()
     })
 }
 
 #[test]
-fn an_unknown_strategy_is_shown_as_a_whole() {
+fn rejects_unknown_strategies_with_the_whole_value() {
     assert_eq!(
-        made("Deployment", json!({"strategy": {"type": "Now"}})).unwrap_err(),
+        create_workload("Deployment", json!({"strategy": {"type": "Now"}})).unwrap_err(),
         r#"spec.strategy: Unsupported value: {"Type":"Now","RollingUpdate":null}: supported values: "Recreate", "RollingUpdate""#
     );
     assert_eq!(
-        made(
+        create_workload(
             "StatefulSet",
             json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}})
         )
@@ -71,15 +76,15 @@ fn an_unknown_strategy_is_shown_as_a_whole() {
     );
     let rolling = json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": "10%"}}});
     assert_eq!(
-        made("DaemonSet", rolling).unwrap_err(),
+        create_workload("DaemonSet", rolling).unwrap_err(),
         r#"spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: "10%": may not be set when maxUnavailable is non-zero"#
     );
 }
 
 #[test]
-fn a_deadline_leaves_time_to_get_ready() {
+fn rejects_progress_deadline_not_above_min_ready_seconds() {
     assert_eq!(
-        made(
+        create_workload(
             "Deployment",
             json!({"minReadySeconds": 600, "progressDeadlineSeconds": 600})
         )
@@ -89,11 +94,11 @@ fn a_deadline_leaves_time_to_get_ready() {
 }
 
 #[test]
-fn annotations_of_a_deployment_count_as_a_change_but_not_by_way_of_the_status() {
-    let old = made("Deployment", json!({})).unwrap();
+fn annotation_changes_of_a_deployment_raise_the_generation() {
+    let old = create_workload("Deployment", json!({})).unwrap();
     let annotate = |object: &mut Value| object.make("metadata").make("annotations").set("a", "b");
     let generation = |part: Part<'_>| {
-        let new = changed("Deployment", part, &old, annotate).unwrap();
+        let new = update_workload("Deployment", part, &old, annotate).unwrap();
         new.at("metadata").int("generation")
     };
     assert_eq!(generation(Part::Object), Some(2));
@@ -101,21 +106,21 @@ fn annotations_of_a_deployment_count_as_a_change_but_not_by_way_of_the_status() 
 }
 
 #[test]
-fn a_daemon_set_counts_the_changes_of_its_template() {
+fn daemon_set_counts_template_changes() {
     let count = |object: &Value| {
         let annotations = object.at("metadata").at("annotations");
         annotations
             .text("deprecated.daemonset.template.generation")
             .to_owned()
     };
-    let old = made("DaemonSet", json!({})).unwrap();
+    let old = create_workload("DaemonSet", json!({})).unwrap();
     assert_eq!(count(&old), "1");
-    let same = changed("DaemonSet", Part::Object, &old, |new| {
+    let same = update_workload("DaemonSet", Part::Object, &old, |new| {
         new.make("metadata").remove("annotations");
         new.make("spec").set("minReadySeconds", 1);
     });
     assert_eq!(count(&same.unwrap()), "1");
-    let other = changed("DaemonSet", Part::Object, &old, |new| {
+    let other = update_workload("DaemonSet", Part::Object, &old, |new| {
         new.make("spec")
             .make("template")
             .make("spec")
@@ -125,18 +130,18 @@ fn a_daemon_set_counts_the_changes_of_its_template() {
 }
 
 #[test]
-fn a_stateful_set_gives_its_pods_the_volumes_of_its_claims() {
+fn stateful_set_pods_may_mount_claim_template_volumes() {
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     let mounts = json!([{"name": "data", "mountPath": "/d"}]);
     let pod = json!({"containers": [{"name": "c", "image": "i", "volumeMounts": mounts}], "hostname": "Not A Name"});
     let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": pod});
-    let set = made(
+    let set = create_workload(
         "StatefulSet",
         json!({"serviceName": "s", "template": template, "volumeClaimTemplates": [claim]}),
     )
     .unwrap();
     assert_eq!(
-        changed("StatefulSet", Part::Object, &set, |new| {
+        update_workload("StatefulSet", Part::Object, &set, |new| {
             new.make("spec").remove("volumeClaimTemplates");
             new.make("spec").set("serviceName", "t");
             new.make("spec").make("template").make("spec").remove("hostname");
@@ -148,10 +153,10 @@ fn a_stateful_set_gives_its_pods_the_volumes_of_its_claims() {
 }
 
 #[test]
-fn counts_in_a_status_fit_together() {
-    let old = made("ReplicaSet", json!({})).unwrap();
+fn rejects_inconsistent_status_counts() {
+    let old = create_workload("ReplicaSet", json!({})).unwrap();
     assert_eq!(
-        changed("ReplicaSet", Part::Status, &old, |new| {
+        update_workload("ReplicaSet", Part::Status, &old, |new| {
             new.set(
                 "status",
                 json!({"replicas": 1, "availableReplicas": 2, "observedGeneration": -1}),
@@ -165,9 +170,9 @@ fn counts_in_a_status_fit_together() {
 }
 
 #[test]
-fn rows_show_how_many_pods_there_are() {
+fn rows_show_replica_counts() {
     let row = |kind: &str, status: Value| {
-        let mut object = made(kind, json!({})).unwrap();
+        let mut object = create_workload(kind, json!({})).unwrap();
         object.set("status", status);
         json!(rules(kind).unwrap().row(&object, now()).cells)
     };

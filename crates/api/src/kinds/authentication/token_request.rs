@@ -1,20 +1,20 @@
-//! The wish for a token of a service account.
+//! TokenRequest: the `token` subresource of ServiceAccounts.
 
 use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::printed,
+    kinds::go_values,
     name,
     rules::{Circumstances, Errors, Rules, Tree, TreeMut},
 };
 
-/// The rules of token requests. Refusals are told without a name.
+/// Its errors carry no object name.
 pub(super) struct TokenRequest;
 
 const HOUR: i64 = 3600;
-const LEAST_SECONDS: i64 = 600;
-const MOST_SECONDS: i64 = 1 << 32;
+const MIN_EXPIRATION_SECONDS: i64 = 600;
+const MAX_EXPIRATION_SECONDS: i64 = 1 << 32;
 const REVIEWED_GROUPS: &str = "admissionReviewAPIGroups";
 
 impl Rules for TokenRequest {
@@ -22,32 +22,35 @@ impl Rules for TokenRequest {
         object.make("spec").fill("expirationSeconds", HOUR);
     }
 
+    // upstream: pkg/apis/authentication/validation/validation.go ValidateTokenRequest
+    // upstream: pkg/apis/authentication/validation/validation.go ValidateTokenRequest
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, root) = (object.at("spec"), Path::new("spec"));
+        let spec = object.at("spec");
+        let root = Path::new("spec");
         let seconds = spec.int("expirationSeconds").unwrap_or_default();
-        let place = root.child("expirationSeconds");
-        if seconds < LEAST_SECONDS {
+        let field_path = root.child("expirationSeconds");
+        if seconds < MIN_EXPIRATION_SECONDS {
             let detail = "may not specify a duration less than 10 minutes";
-            errors.push(Error::invalid(&place, seconds, detail));
+            errors.push(Error::invalid(&field_path, seconds, detail));
         }
-        if seconds > MOST_SECONDS {
+        if seconds > MAX_EXPIRATION_SECONDS {
             let detail = "may not specify a duration larger than 2^32 seconds";
-            errors.push(Error::invalid(&place, seconds, detail));
+            errors.push(Error::invalid(&field_path, seconds, detail));
         }
-        let place = root.child("attestations");
+        let field_path = root.child("attestations");
         if is_for_webhook(spec.at("boundObjectRef")) {
             if spec.items("audiences").len() != 1 {
-                let shown = printed::value(spec.at("audiences"));
+                let audiences = go_values::json_value(spec.at("audiences"));
                 let detail = "must be length 1 when bound to a webhook config";
-                errors.push(Error::invalid(&root.child("audiences"), shown, detail));
+                errors.push(Error::invalid(&root.child("audiences"), audiences, detail));
             }
-            attestations(errors, &place, spec);
+            attestations(errors, &field_path, spec);
         } else if !spec.entries("attestations").is_empty() {
-            // This fault alone is told.
-            let shown = printed::value(spec.at("attestations"));
+            // upstream: pkg/apis/authentication/validation/validation.go ValidateTokenRequest; it returns this error alone
+            let attestations = go_values::json_value(spec.at("attestations"));
             let detail = "attestations may only be specified with a webhook bound object reference";
             errors.clear();
-            errors.push(Error::invalid(&place, shown, detail));
+            errors.push(Error::invalid(&field_path, attestations, detail));
         }
     }
 }
@@ -60,35 +63,35 @@ fn is_for_webhook(reference: &Value) -> bool {
         )
 }
 
-/// A token for a webhook says for which group's reviews it is.
+/// A token bound to a webhook configuration must name the API group whose reviews it authenticates.
 fn attestations(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
     let entries = spec.entries("attestations");
     if entries.len() != 1 {
-        let shown = printed::value(spec.at("attestations"));
+        let attestations = go_values::json_value(spec.at("attestations"));
         let detail = "webhook bound requests require exactly one admissionReviewAPIGroups attestation";
-        errors.push(Error::invalid(at, shown, detail));
+        errors.push(Error::invalid(at, attestations, detail));
         return;
     }
     for (key, values) in entries {
-        let place = at.key(key);
+        let field_path = at.key(key);
         if key != REVIEWED_GROUPS {
-            errors.push(Error::not_supported(&place, key, [REVIEWED_GROUPS]));
+            errors.push(Error::not_supported(&field_path, key, [REVIEWED_GROUPS]));
             continue;
         }
         let values = values.as_array().map_or(&[][..], Vec::as_slice);
         let [group] = values else {
-            let shown = printed::value(spec.at("attestations").at(key));
-            errors.push(Error::invalid(&place, shown, "must specify a single value"));
+            let groups = go_values::json_value(spec.at("attestations").at(key));
+            errors.push(Error::invalid(&field_path, groups, "must specify a single value"));
             continue;
         };
-        let place = place.index(0);
+        let field_path = field_path.index(0);
         match group.as_str().unwrap_or_default() {
-            "" => errors.push(Error::invalid(&place, "", "may not be an empty string")),
+            "" => errors.push(Error::invalid(&field_path, "", "may not be an empty string")),
             "*" => {}
             group => {
-                for fault in name::dns1123_subdomain(group) {
-                    let detail = format!("must specify a valid API Group: {fault}");
-                    errors.push(Error::invalid(&place, group, detail));
+                for msg in name::dns1123_subdomain(group) {
+                    let detail = format!("must specify a valid API Group: {msg}");
+                    errors.push(Error::invalid(&field_path, group, detail));
                 }
             }
         }
@@ -102,7 +105,7 @@ mod tests {
     use super::*;
     use crate::{kinds::builtin, rules::User, time::Time};
 
-    fn told(spec: &Value) -> Vec<String> {
+    fn messages(spec: &Value) -> Vec<String> {
         let mut request = json!({"spec": spec});
         TokenRequest.default(&mut request);
         let at = Circumstances {
@@ -116,19 +119,22 @@ mod tests {
     }
 
     #[test]
-    fn tokens_live_ten_minutes_at_least() {
-        assert!(told(&json!({})).is_empty());
+    fn rejects_expiration_below_ten_minutes() {
+        assert!(messages(&json!({})).is_empty());
         assert_eq!(
-            told(&json!({"expirationSeconds": 599})),
+            messages(&json!({"expirationSeconds": 599})),
             ["spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes"]
         );
-        assert_eq!(told(&json!({"expirationSeconds": MOST_SECONDS + 1})).len(), 1);
+        assert_eq!(
+            messages(&json!({"expirationSeconds": MAX_EXPIRATION_SECONDS + 1})).len(),
+            1
+        );
     }
 
     #[test]
-    fn attestations_are_for_webhooks() {
+    fn rejects_attestations_without_webhook() {
         assert_eq!(
-            told(&json!({"expirationSeconds": 1, "attestations": {"a": ["b"]}})),
+            messages(&json!({"expirationSeconds": 1, "attestations": {"a": ["b"]}})),
             [
                 "spec.attestations: Invalid value: {\"a\":[\"b\"]}: attestations may only be specified with a webhook \
                  bound object reference"
@@ -138,7 +144,7 @@ mod tests {
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "name": "m",
         });
         let bound = |attestations: Value| {
-            told(&json!({"boundObjectRef": webhook, "audiences": ["a"], "attestations": attestations}))
+            messages(&json!({"boundObjectRef": webhook, "audiences": ["a"], "attestations": attestations}))
         };
         assert!(bound(json!({REVIEWED_GROUPS: ["*"]})).is_empty());
         assert_eq!(bound(json!({"x": []})).len(), 1);

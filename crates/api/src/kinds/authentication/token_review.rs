@@ -1,11 +1,12 @@
-//! The question whose a token is.
+//! TokenReview: asks which user a token authenticates.
 
 use serde_json::Value;
 
 use crate::{rules::Tree, status::Status};
 
-/// Why a token review cannot be answered at all; `None` if it can.
-pub fn refusal(review: &Value) -> Option<Status> {
+/// The error of a review that is not evaluated; `None` if it is valid.
+// upstream: pkg/registry/authentication/tokenreview/storage.go Create
+pub fn validate_token_review(review: &Value) -> Option<Status> {
     review
         .at("spec")
         .text("token")

@@ -1,11 +1,10 @@
-//! The kinds of the `authorization.k8s.io` group: questions about who may do what.
+//! The kinds of the `authorization.k8s.io` group: access reviews.
 
 mod review;
 
 use crate::rules::Rules;
 
-/// The rules of a kind of this group. Nothing is asked of a `SelfSubjectRulesReview` but a namespace, and who answers
-/// it looks for that.
+/// The strategy of a kind of this group. A `SelfSubjectRulesReview` has no validation here: its handler requires the namespace.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "LocalSubjectAccessReview" => &review::Review::Local,

@@ -1,4 +1,4 @@
-//! Questions whether somebody may do something.
+//! SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview: asks whether a user may perform an action.
 
 use serde_json::Value;
 
@@ -9,18 +9,18 @@ use crate::{
     selector::label::{self, InvalidValues, UnknownOperators},
 };
 
-/// Whom a question is about.
+/// The kinds of access reviews.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Review {
-    /// Anybody.
+    /// SubjectAccessReview: any user.
     Any,
-    /// Anybody, in one namespace.
+    /// LocalSubjectAccessReview: any user, in one namespace.
     Local,
-    /// Who asks.
+    /// SelfSubjectAccessReview: the user of the request.
     Own,
 }
 
-/// The fields of metadata, in the order in which errors show them.
+/// Fields of `ObjectMeta` in the order of the Go struct.
 const METADATA: [&str; 15] = [
     "name",
     "generateName",
@@ -39,7 +39,7 @@ const METADATA: [&str; 15] = [
     "managedFields",
 ];
 
-/// The fields of a record of who manages what, in the same way.
+/// Fields of `ManagedFieldsEntry` in the order of the Go struct.
 const MANAGED: [&str; 7] = [
     "manager",
     "operation",
@@ -51,13 +51,17 @@ const MANAGED: [&str; 7] = [
 ];
 
 impl Rules for Review {
+    // upstream: pkg/apis/authorization/validation/validation.go ValidateSubjectAccessReview, ValidateSelfSubjectAccessReview, ValidateLocalSubjectAccessReview
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (at, spec) = (Path::new("spec"), object.at("spec"));
-        let (resource, other) = (spec.at("resourceAttributes"), spec.at("nonResourceAttributes"));
+        // upstream: pkg/apis/authorization/validation/validation.go ValidateSubjectAccessReviewSpec, ValidateSelfSubjectAccessReviewSpec
+        let at = Path::new("spec");
+        let spec = object.at("spec");
+        let resource = spec.at("resourceAttributes");
+        let other = spec.at("nonResourceAttributes");
         if resource.is_null() == other.is_null() {
             errors.push(Error::invalid(
                 &at,
-                printed_attributes(other),
+                attributes_value(other),
                 "exactly one of nonResourceAttributes or resourceAttributes must be specified",
             ));
         }
@@ -76,15 +80,19 @@ impl Rules for Review {
         self.validate_metadata(object.at("metadata"), errors);
         if *self == Review::Local {
             let namespace = object.at("metadata").text("namespace");
-            let asked = resource.text("namespace");
-            if !resource.is_null() && asked != namespace {
+            let resource_namespace = resource.text("namespace");
+            if !resource.is_null() && resource_namespace != namespace {
                 let at = Path::new("spec.resourceAttributes.namespace");
-                errors.push(Error::invalid(&at, asked, "must match metadata.namespace"));
+                errors.push(Error::invalid(
+                    &at,
+                    resource_namespace,
+                    "must match metadata.namespace",
+                ));
             }
             if !other.is_null() {
                 let at = Path::new("spec.nonResourceAttributes");
-                let shown = printed_attributes(other);
-                errors.push(Error::invalid(&at, shown, "disallowed on this kind of request"));
+                let value = attributes_value(other);
+                errors.push(Error::invalid(&at, value, "disallowed on this kind of request"));
             }
         }
     }
@@ -109,20 +117,22 @@ impl Review {
             let at = Path::new("metadata");
             errors.push(Error::invalid(
                 &at,
-                Shown::Printed(printed_metadata(metadata)),
+                Shown::Printed(metadata_json(metadata)),
                 detail,
             ));
         }
     }
 }
 
+// upstream: pkg/apis/authorization/validation/validation.go validateResourceAttributes, validateFieldSelectorAttributes, validateLabelSelectorAttributes
 fn validate_selector(attributes: &Value, field: &str, at: &Path<'_>, errors: &mut Errors) {
     let selector = attributes.at(field);
     if selector.is_null() {
         return;
     }
     let at = at.child(field);
-    let (raw, requirements) = (selector.text("rawSelector"), selector.items("requirements"));
+    let raw = selector.text("rawSelector");
+    let requirements = selector.items("requirements");
     match (raw.is_empty(), requirements.is_empty()) {
         (false, false) => errors.push(Error::invalid(
             &at.child("rawSelector"),
@@ -151,6 +161,7 @@ fn validate_selector(attributes: &Value, field: &str, at: &Path<'_>, errors: &mu
     }
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go ValidateFieldSelectorRequirement
 fn validate_field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
     if requirement.text("key").is_empty() {
         errors.push(Error::required(&at.child("key"), "must be specified"));
@@ -169,8 +180,8 @@ fn validate_field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut E
     }
 }
 
-/// Attributes as errors show them: under the names of the program, not of the API.
-fn printed_attributes(attributes: &Value) -> Shown {
+/// NonResourceAttributes as the value of an error: the internal type has no JSON tags.
+fn attributes_value(attributes: &Value) -> Shown {
     if attributes.is_null() {
         return Shown::Json(Value::Null);
     }
@@ -182,12 +193,12 @@ fn printed_attributes(attributes: &Value) -> Shown {
     ))
 }
 
-fn printed_metadata(metadata: &Value) -> String {
-    printed(metadata, &METADATA, |name, value| match (name, value) {
+fn metadata_json(metadata: &Value) -> String {
+    fields_json(metadata, &METADATA, |name, value| match (name, value) {
         ("managedFields", Value::Array(entries)) => {
             let entries: Vec<_> = entries
                 .iter()
-                .map(|entry| printed(entry, &MANAGED, |_, value| go::json(value)))
+                .map(|entry| fields_json(entry, &MANAGED, |_, value| go::json(value)))
                 .collect();
             format!("[{}]", entries.join(","))
         }
@@ -195,7 +206,7 @@ fn printed_metadata(metadata: &Value) -> String {
     })
 }
 
-fn printed(object: &Value, order: &[&str], print: impl Fn(&str, &Value) -> String) -> String {
+fn fields_json(object: &Value, order: &[&str], print: impl Fn(&str, &Value) -> String) -> String {
     let fields: Vec<_> = order
         .iter()
         .filter(|name| object.has(name))
@@ -223,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn one_asks_about_a_resource_or_about_a_path_and_about_somebody() {
+    fn requires_attributes_and_a_subject() {
         let nothing = json!({"spec": {}});
         let attributes = "spec: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified";
         assert_eq!(errors(Review::Own, &nothing), [attributes]);
@@ -237,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_question_stays_in_its_namespace() {
+    fn rejects_local_review_of_another_namespace() {
         let object = json!({
             "metadata": {"namespace": "a", "labels": {"b": "c"}, "managedFields": [{"operation": "Update", "manager": "m"}]},
             "spec": {"user": "u", "resourceAttributes": {"namespace": "b"}},
@@ -253,13 +264,13 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_raw_or_required_and_unknown_operators_are_taken() {
+    fn requires_a_selector_and_accepts_unknown_operators() {
         let object = |selector: Value| json!({"spec": {"resourceAttributes": {"fieldSelector": selector.clone(), "labelSelector": selector}}});
-        let place = "spec.resourceAttributes";
+        let field_path = "spec.resourceAttributes";
         assert_eq!(
             errors(Review::Own, &object(json!({}))),
             ["fieldSelector", "labelSelector"].map(|field| format!(
-                "{place}.{field}.requirements: Required value: when {place}.{field} is specified, requirements or \
+                "{field_path}.{field}.requirements: Required value: when {field_path}.{field} is specified, requirements or \
                  rawSelector is required"
             ))
         );

@@ -1,25 +1,27 @@
-//! What the first version of autoscalers keeps in annotations: texts in the form that servers have always written.
+//! Annotations that keep what autoscaling/v1 has no fields for, byte for byte as upstream writes them.
+// upstream: pkg/apis/autoscaling/v1/conversion.go Convert_autoscaling_HorizontalPodAutoscaler_To_v1_HorizontalPodAutoscaler
 
 use serde_json::Value;
 
 use crate::{
     go,
-    kinds::{label_selector, printed},
+    kinds::{go_values, label_selector},
     quantity::Quantity,
     rules::{Tree, TreeMut},
 };
 
-/// Metrics other than the share of the CPU.
+/// Metrics other than CPU utilization.
 pub(super) const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
-/// What was measured.
+/// Current metrics.
 pub(super) const STATUSES: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
-/// The conditions.
+/// Conditions.
 pub(super) const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
-/// The behavior.
+/// Scaling behavior.
 pub(super) const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
-/// All of them, and two that were used for a while.
-pub(super) const ALL: [&str; 6] = [
+/// All of them, including two obsolete names.
+// upstream: pkg/apis/autoscaling/helpers.go DropRoundTripHorizontalPodAutoscalerAnnotations
+pub(super) const ROUND_TRIP_ANNOTATIONS: [&str; 6] = [
     METRICS,
     BEHAVIOR,
     "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
@@ -28,19 +30,19 @@ pub(super) const ALL: [&str; 6] = [
     CONDITIONS,
 ];
 
-/// A field of a metric in the first version, its way in the second, and what is written if it is not there.
-type Row = (&'static str, &'static str, Option<&'static str>);
+/// A field of a v1 metric, its path in v2, and the JSON that is written if it is absent.
+type FieldMapping = (&'static str, &'static str, Option<&'static str>);
 
-/// The details of the sorts of metrics, in the order they are written.
-pub(super) type Sorts = &'static [(&'static str, &'static [Row])];
+/// The metric source types and their fields, in the order they are written.
+pub(super) type SourceMappings = &'static [(&'static str, &'static [FieldMapping])];
 
 const NONE: Option<&str> = Some("\"\"");
 const ZERO: Option<&str> = Some("\"0\"");
 const NO_OBJECT: Option<&str> = Some("{\"kind\":\"\",\"name\":\"\"}");
-const NAME: Row = ("metricName", "metric.name", NONE);
+const NAME: FieldMapping = ("metricName", "metric.name", NONE);
 
-/// What metrics aim at.
-pub(super) const SPEC: Sorts = &[
+/// Fields of metric specs.
+pub(super) const SPEC_SOURCES: SourceMappings = &[
     (
         "object",
         &[
@@ -87,8 +89,8 @@ pub(super) const SPEC: Sorts = &[
     ),
 ];
 
-/// What was measured.
-pub(super) const STATUS: Sorts = &[
+/// Fields of metric statuses.
+pub(super) const STATUS_SOURCES: SourceMappings = &[
     (
         "object",
         &[
@@ -135,13 +137,13 @@ pub(super) const STATUS: Sorts = &[
     ),
 ];
 
-/// A list of texts that are JSON.
-pub(super) fn list(texts: impl Iterator<Item = String>) -> String {
+/// A JSON list of items that are JSON.
+pub(super) fn json_list(texts: impl Iterator<Item = String>) -> String {
     format!("[{}]", texts.collect::<Vec<_>>().join(","))
 }
 
-/// The items of a list, each read; `None` if it is no such list.
-pub(super) fn read_list(text: &str, read: impl Fn(&Value) -> Option<Value>) -> Option<Vec<Value>> {
+/// Parses the items of a list; `None` if the text is no such list.
+pub(super) fn parse_list(text: &str, read: impl Fn(&Value) -> Option<Value>) -> Option<Vec<Value>> {
     let list: Value = serde_json::from_str(text).ok()?;
     match list {
         Value::Null => Some(Vec::new()),
@@ -150,73 +152,77 @@ pub(super) fn read_list(text: &str, read: impl Fn(&Value) -> Option<Value>) -> O
     }
 }
 
-/// A metric as the first version writes it.
-pub(super) fn to_first(metric: &Value, sorts: Sorts) -> String {
-    let mut fields = vec![member("type", &go::json_string(metric.text("type")))];
-    for (sort, rows) in sorts {
-        let details = metric.at(sort);
+/// A v2 metric in the form of v1.
+// upstream: pkg/apis/autoscaling/v1/conversion.go Convert_autoscaling_ObjectMetricSource_To_v1_ObjectMetricSource, Convert_autoscaling_ResourceMetricSource_To_v1_ResourceMetricSource
+pub(super) fn to_v1_metric(metric: &Value, sorts: SourceMappings) -> String {
+    let mut fields = vec![json_member("type", &go::json_string(metric.text("type")))];
+    for (source_type, rows) in sorts {
+        let details = metric.at(source_type);
         if details.is_null() {
             continue;
         }
         let members: Vec<_> = rows
             .iter()
-            .filter_map(|(name, way, zero)| match details.way(way) {
-                Value::Null => zero.map(|zero| member(name, zero)),
-                value if *way == "describedObject" => Some(member(name, &reference(value))),
-                value if *way == "metric.selector" => Some(member(name, &label_selector::printed(value))),
-                value => Some(member(name, &go::json(value))),
+            .filter_map(|(name, v2_path, zero)| match details.way(v2_path) {
+                Value::Null => zero.map(|zero| json_member(name, zero)),
+                value if *v2_path == "describedObject" => Some(json_member(name, &reference_json(value))),
+                value if *v2_path == "metric.selector" => {
+                    Some(json_member(name, &label_selector::to_go_json(value)))
+                }
+                value => Some(json_member(name, &go::json(value))),
             })
             .collect();
-        fields.push(member(sort, &format!("{{{}}}", members.join(","))));
+        fields.push(json_member(source_type, &format!("{{{}}}", members.join(","))));
     }
     format!("{{{}}}", fields.join(","))
 }
 
-/// A metric as the second version has it. Only what is aimed at tells how it is aimed at.
-pub(super) fn from_first(metric: &Value, sorts: Sorts, aimed: bool) -> Option<Value> {
+/// A v1 metric in the form of v2. Only specs get a target type.
+// upstream: pkg/apis/autoscaling/v1/conversion.go Convert_v1_ObjectMetricSource_To_autoscaling_ObjectMetricSource, Convert_v1_ResourceMetricSource_To_autoscaling_ResourceMetricSource
+pub(super) fn from_v1_metric(metric: &Value, sorts: SourceMappings, is_spec: bool) -> Option<Value> {
     metric.as_object()?;
     let mut second = Value::Null;
     second.make("type");
     second.set("type", metric.text("type"));
-    for (sort, rows) in sorts {
-        let first = metric.at(sort);
+    for (source_type, rows) in sorts {
+        let first = metric.at(source_type);
         if first.is_null() {
             continue;
         }
-        let details = second.make(sort);
-        for (name, way, zero) in *rows {
+        let details = second.make(source_type);
+        for (name, v2_path, zero) in *rows {
             let value = match first.at(name) {
                 Value::Null if *zero == ZERO => Value::from("0"),
                 Value::Null => continue,
-                number @ Value::Number(_) if !way.ends_with("Utilization") => {
+                number @ Value::Number(_) if !v2_path.ends_with("Utilization") => {
                     Value::from(Quantity::from_value(number).ok()?.to_string())
                 }
                 value => value.clone(),
             };
-            match way.split_once('.') {
+            match v2_path.split_once('.') {
                 Some((part, field)) => details.make(part).set(field, value),
-                None => details.set(way, value),
+                None => details.set(v2_path, value),
             }
         }
-        if aimed {
-            aim(sort, details.make("target"));
+        if is_spec {
+            set_target_type(source_type, details.make("target"));
         }
     }
     Some(second)
 }
 
-fn aim(sort: &str, target: &mut Value) {
-    let averaged = match sort {
+fn set_target_type(source_type: &str, target: &mut Value) {
+    let averaged = match source_type {
         "object" => target.has("averageValue"),
         "external" => !target.has("value"),
         _ => !target.has("averageUtilization"),
     };
-    // The first version cannot leave the value of an object out; zero stands for that.
+    // v1 cannot omit the value of an object metric; zero means absent.
     let zero = Quantity::from_value(target.at("value")).is_ok_and(|value| value.is_zero());
-    if sort == "object" && averaged && zero {
+    if source_type == "object" && averaged && zero {
         target.remove("value");
     }
-    let kind = match (averaged, sort) {
+    let kind = match (averaged, source_type) {
         (true, _) => "AverageValue",
         (false, "object" | "external") => "Value",
         (false, _) => "Utilization",
@@ -224,21 +230,21 @@ fn aim(sort: &str, target: &mut Value) {
     target.set("type", kind);
 }
 
-/// The behavior, as it is kept.
-pub(super) fn behavior(behavior: &Value) -> String {
-    printed::go_struct("autoscaling", "HorizontalPodAutoscalerBehavior", behavior)
+// upstream: pkg/apis/autoscaling/v1/conversion.go Convert_autoscaling_HorizontalPodAutoscaler_To_v1_HorizontalPodAutoscaler
+pub(super) fn behavior_json(behavior: &Value) -> String {
+    go_values::internal_json("autoscaling", "HorizontalPodAutoscalerBehavior", behavior)
 }
 
-/// A behavior that was kept; `None` if it says nothing.
-pub(super) fn read_behavior(text: &str) -> Option<Value> {
-    let kept: Value = serde_json::from_str(text).ok()?;
-    let behavior = lowered(&kept);
-    let says = behavior.has("scaleUp") || behavior.has("scaleDown");
-    says.then_some(behavior)
+/// Parses a behavior; `None` if it has neither direction.
+pub(super) fn parse_behavior(text: &str) -> Option<Value> {
+    let parsed: Value = serde_json::from_str(text).ok()?;
+    let behavior = with_lower_field_names(&parsed);
+    let is_set = behavior.has("scaleUp") || behavior.has("scaleDown");
+    is_set.then_some(behavior)
 }
 
-/// The same with the names objects have: `ScaleUp` is `scaleUp`. What is `null` is left out.
-fn lowered(value: &Value) -> Value {
+/// Lowers the first letter of field names (`ScaleUp` to `scaleUp`), because the annotation has Go names, and drops nulls.
+fn with_lower_field_names(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields
             .iter()
@@ -248,16 +254,15 @@ fn lowered(value: &Value) -> Value {
                 if let Some(first) = name.get_mut(..1) {
                     first.make_ascii_lowercase();
                 }
-                (name, lowered(value))
+                (name, with_lower_field_names(value))
             })
             .collect(),
-        Value::Array(items) => items.iter().map(lowered).collect(),
+        Value::Array(items) => items.iter().map(with_lower_field_names).collect(),
         value => value.clone(),
     }
 }
 
-/// A condition, as it is kept.
-pub(super) fn condition(condition: &Value) -> String {
+pub(super) fn condition_json(condition: &Value) -> String {
     let names = [
         "type",
         "status",
@@ -269,20 +274,20 @@ pub(super) fn condition(condition: &Value) -> String {
     let members: Vec<_> = names
         .iter()
         .filter(|name| condition.has(name) || **name == "lastTransitionTime")
-        .map(|name| member(name, &go::json(condition.at(name))))
+        .map(|name| json_member(name, &go::json(condition.at(name))))
         .collect();
     format!("{{{}}}", members.join(","))
 }
 
-fn reference(object: &Value) -> String {
+fn reference_json(object: &Value) -> String {
     let members: Vec<_> = ["kind", "name", "apiVersion"]
         .iter()
         .filter(|name| object.has(name))
-        .map(|name| member(name, &go::json(object.at(name))))
+        .map(|name| json_member(name, &go::json(object.at(name))))
         .collect();
     format!("{{{}}}", members.join(","))
 }
 
-fn member(name: &str, value: &str) -> String {
+fn json_member(name: &str, value: &str) -> String {
     format!("\"{name}\":{value}")
 }

@@ -1,44 +1,48 @@
-//! The two versions of horizontal pod autoscalers, which are one stored thing.
+//! Conversion between autoscaling/v1 and v2. Autoscalers are stored as v2.
 //!
-//! The first version knows one metric, the share of the CPU. What it cannot say stands in annotations, so that nothing
-//! is lost on the way there and back: metrics, what was measured, conditions, behavior.
+//! v1 has only the CPU utilization metric. What it cannot express (metrics, current metrics, conditions, behavior) is kept in
+//! annotations, so that a round trip loses nothing.
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    annotation::{self, BEHAVIOR, CONDITIONS, METRICS, SPEC, STATUS, STATUSES},
-    horizontal_pod_autoscaler::{DEFAULT_CPU, cpu},
+    annotation::{self, BEHAVIOR, CONDITIONS, METRICS, SPEC_SOURCES, STATUS_SOURCES, STATUSES},
+    horizontal_pod_autoscaler::{DEFAULT_CPU_UTILIZATION, cpu_metric},
 };
 use crate::{
     kinds::builtin,
     rules::{Tree, TreeMut},
 };
 
-/// An autoscaler of the first version as one of the second.
-pub fn to_v2(first: &Value) -> Value {
-    let mut second = with_parts(first, "autoscaling/v2");
-    let (spec, status) = (first.at("spec"), first.at("status"));
-    let annotations = first.at("metadata").entries("annotations");
-    let kept = |name: &str| annotations.get(name).and_then(Value::as_str);
+/// Converts from v1 to v2.
+// upstream: pkg/apis/autoscaling/v1/conversion.go Convert_v1_HorizontalPodAutoscaler_To_autoscaling_HorizontalPodAutoscaler
+pub fn to_v2(v1: &Value) -> Value {
+    let mut v2 = with_type_and_metadata(v1, "autoscaling/v2");
+    let spec = v1.at("spec");
+    let status = v1.at("status");
+    let annotations = v1.at("metadata").entries("annotations");
+    let annotation_text = |name: &str| annotations.get(name).and_then(Value::as_str);
 
-    let into = second.make("spec");
+    let into = v2.make("spec");
     for name in ["scaleTargetRef", "minReplicas", "maxReplicas"] {
         into.copy_from(name, spec);
     }
-    let own = spec.int("targetCPUUtilizationPercentage").map(cpu);
-    let mut metrics = kept(METRICS)
-        .and_then(|text| annotation::read_list(text, |one| annotation::from_first(one, SPEC, true)))
+    let own = spec.int("targetCPUUtilizationPercentage").map(cpu_metric);
+    let mut metrics = annotation_text(METRICS)
+        .and_then(|text| {
+            annotation::parse_list(text, |one| annotation::from_v1_metric(one, SPEC_SOURCES, true))
+        })
         .unwrap_or_default();
     metrics.extend(own);
     if metrics.is_empty() {
-        metrics.push(cpu(DEFAULT_CPU));
+        metrics.push(cpu_metric(DEFAULT_CPU_UTILIZATION));
     }
     into.set("metrics", metrics);
-    if let Some(behavior) = kept(BEHAVIOR).and_then(annotation::read_behavior) {
+    if let Some(behavior) = annotation_text(BEHAVIOR).and_then(annotation::parse_behavior) {
         into.set("behavior", behavior);
     }
 
-    let into = second.make("status");
+    let into = v2.make("status");
     for name in [
         "observedGeneration",
         "lastScaleTime",
@@ -47,11 +51,13 @@ pub fn to_v2(first: &Value) -> Value {
     ] {
         into.copy_from(name, status);
     }
-    let measured = kept(STATUSES)
-        .and_then(|text| annotation::read_list(text, |one| annotation::from_first(one, STATUS, false)))
+    let measured = annotation_text(STATUSES)
+        .and_then(|text| {
+            annotation::parse_list(text, |one| annotation::from_v1_metric(one, STATUS_SOURCES, false))
+        })
         .or_else(|| {
-            let share = status.int("currentCPUUtilizationPercentage")?;
-            let current = json!({"averageUtilization": share});
+            let utilization = status.int("currentCPUUtilizationPercentage")?;
+            let current = json!({"averageUtilization": utilization});
             Some(vec![
                 json!({"type": "Resource", "resource": {"name": "cpu", "current": current}}),
             ])
@@ -60,28 +66,30 @@ pub fn to_v2(first: &Value) -> Value {
         into.set("currentMetrics", measured);
     }
     if let Some(conditions) =
-        kept(CONDITIONS).and_then(|text| annotation::read_list(text, |one| Some(one.clone())))
+        annotation_text(CONDITIONS).and_then(|text| annotation::parse_list(text, |one| Some(one.clone())))
     {
         into.set("conditions", conditions);
     }
-    normal(second, "v2")
+    normalize(v2, "v2")
 }
 
-/// An autoscaler of the second version as one of the first.
-pub fn to_v1(second: &Value) -> Value {
-    let mut first = with_parts(second, "autoscaling/v1");
-    let (spec, status) = (second.at("spec"), second.at("status"));
+/// Converts from v2 to v1.
+// upstream: pkg/apis/autoscaling/v1/conversion.go Convert_autoscaling_HorizontalPodAutoscaler_To_v1_HorizontalPodAutoscaler
+pub fn to_v1(v2: &Value) -> Value {
+    let mut v1 = with_type_and_metadata(v2, "autoscaling/v1");
+    let spec = v2.at("spec");
+    let status = v2.at("status");
 
-    let into = first.make("spec");
+    let into = v1.make("spec");
     for name in ["scaleTargetRef", "minReplicas", "maxReplicas"] {
         into.copy_from(name, spec);
     }
-    let shares = spec.items("metrics").iter().find_map(cpu_share);
-    if let Some(share) = shares {
-        into.set("targetCPUUtilizationPercentage", share);
+    let utilizations = spec.items("metrics").iter().find_map(cpu_utilization);
+    if let Some(utilization) = utilizations {
+        into.set("targetCPUUtilizationPercentage", utilization);
     }
 
-    let into = first.make("status");
+    let into = v1.make("status");
     for name in [
         "observedGeneration",
         "lastScaleTime",
@@ -102,42 +110,47 @@ pub fn to_v1(second: &Value) -> Value {
     let others: Vec<_> = spec
         .items("metrics")
         .iter()
-        .filter(|one| cpu_share(one).is_none())
+        .filter(|one| cpu_utilization(one).is_none())
         .collect();
     let mut annotations = Map::new();
-    let mut keep = |name: &str, text: String| drop(annotations.insert(name.to_owned(), text.into()));
+    let mut set_annotation =
+        |name: &str, text: String| drop(annotations.insert(name.to_owned(), text.into()));
     if !others.is_empty() {
-        let texts = others.into_iter().map(|one| annotation::to_first(one, SPEC));
-        keep(METRICS, annotation::list(texts));
+        let texts = others
+            .into_iter()
+            .map(|one| annotation::to_v1_metric(one, SPEC_SOURCES));
+        set_annotation(METRICS, annotation::json_list(texts));
     }
     if !measured.is_empty() {
-        let texts = measured.iter().map(|one| annotation::to_first(one, STATUS));
-        keep(STATUSES, annotation::list(texts));
+        let texts = measured
+            .iter()
+            .map(|one| annotation::to_v1_metric(one, STATUS_SOURCES));
+        set_annotation(STATUSES, annotation::json_list(texts));
     }
     if spec.has("behavior") {
-        keep(BEHAVIOR, annotation::behavior(spec.at("behavior")));
+        set_annotation(BEHAVIOR, annotation::behavior_json(spec.at("behavior")));
     }
     let conditions = status.items("conditions");
     if !conditions.is_empty() {
-        keep(
+        set_annotation(
             CONDITIONS,
-            annotation::list(conditions.iter().map(annotation::condition)),
+            annotation::json_list(conditions.iter().map(annotation::condition_json)),
         );
     }
     if !annotations.is_empty() {
-        let into = first.make("metadata").make("annotations");
+        let into = v1.make("metadata").make("annotations");
         for (name, text) in annotations {
             into.set(&name, text);
         }
     }
-    normal(first, "v1")
+    normalize(v1, "v1")
 }
 
-/// Kind, version and metadata, without the annotations that stand for what the other version says.
-fn with_parts(object: &Value, version: &str) -> Value {
+/// Kind, version and metadata, without the annotations of the other version.
+fn with_type_and_metadata(object: &Value, version: &str) -> Value {
     let mut metadata = object.at("metadata").clone();
     if let Some(annotations) = metadata.at_mut("annotations") {
-        for name in annotation::ALL {
+        for name in annotation::ROUND_TRIP_ANNOTATIONS {
             annotations.remove(name);
         }
         if annotations.as_object().is_some_and(Map::is_empty) {
@@ -147,13 +160,13 @@ fn with_parts(object: &Value, version: &str) -> Value {
     json!({"kind": "HorizontalPodAutoscaler", "apiVersion": version, "metadata": metadata})
 }
 
-fn normal(object: Value, version: &str) -> Value {
+fn normalize(object: Value, version: &str) -> Value {
     let kind = builtin()
         .kind("autoscaling", version, "HorizontalPodAutoscaler")
         .expect("both versions are built in");
     match kind.ty.normalize(&object) {
         Ok(decoded) => decoded.value,
-        // What stood in annotations need not fit; then it stays as it is, and the rules tell.
+        // Annotations are client input and need not fit the schema; then they stay as they are and validation reports them.
         Err(_) => object,
     }
 }
@@ -163,7 +176,7 @@ fn cpu_resource(metric: &Value) -> Option<&Value> {
     (metric.text("type") == "Resource" && resource.text("name") == "cpu").then_some(resource)
 }
 
-fn cpu_share(metric: &Value) -> Option<i64> {
+fn cpu_utilization(metric: &Value) -> Option<i64> {
     cpu_resource(metric)?.at("target").int("averageUtilization")
 }
 
@@ -182,7 +195,7 @@ mod tests {
                 "maxReplicas": 3,
                 "metrics": [
                     {"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "10"}}},
-                    cpu(50),
+                    cpu_metric(50),
                 ],
                 "behavior": {"scaleDown": {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}},
             },
@@ -198,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn the_first_version_keeps_in_annotations_what_it_cannot_say() {
-        let first = to_v1(&second());
-        assert_eq!(first.at("spec").int("targetCPUUtilizationPercentage"), Some(50));
-        assert_eq!(first.at("status").int("currentCPUUtilizationPercentage"), Some(7));
+    fn v1_keeps_v2_fields_in_annotations() {
+        let v1 = to_v1(&second());
+        assert_eq!(v1.at("spec").int("targetCPUUtilizationPercentage"), Some(50));
+        assert_eq!(v1.at("status").int("currentCPUUtilizationPercentage"), Some(7));
         assert_eq!(
-            first.at("metadata").at("annotations"),
+            v1.at("metadata").at("annotations"),
             &json!({
                 "a": "b",
                 "autoscaling.alpha.kubernetes.io/metrics":
@@ -219,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_on_the_way_there_and_back() {
-        assert_eq!(to_v2(&to_v1(&second())), normal(second(), "v2"));
+    fn round_trip_loses_nothing() {
+        assert_eq!(to_v2(&to_v1(&second())), normalize(second(), "v2"));
         let object = json!({"kind": "Service", "name": "s"});
         let metric = |target: Value| json!({"metric": {"name": "m"}, "target": target});
         let mut described = metric(json!({"type": "AverageValue", "averageValue": "1"}));
@@ -233,20 +246,20 @@ mod tests {
                 json!({"type": "Object", "object": described}),
                 json!({"type": "External", "external": metric(json!({"type": "Value", "value": "3"}))}),
                 json!({"type": "ContainerResource", "containerResource": {"name": "memory", "container": "c", "target": contained}}),
-                cpu(50),
+                cpu_metric(50),
             ],
         );
-        assert_eq!(to_v2(&to_v1(&all)), normal(all, "v2"));
+        assert_eq!(to_v2(&to_v1(&all)), normalize(all, "v2"));
     }
 
     #[test]
-    fn the_first_version_alone_aims_at_a_share_of_the_cpu() {
+    fn v1_target_becomes_a_cpu_metric() {
         let bare = json!({"metadata": {"name": "x"}, "spec": {"maxReplicas": 2}});
-        assert_eq!(to_v2(&bare).at("spec").items("metrics"), [cpu(80)]);
+        assert_eq!(to_v2(&bare).at("spec").items("metrics"), [cpu_metric(80)]);
         let said = json!({"spec": {"maxReplicas": 2, "targetCPUUtilizationPercentage": 30}});
-        assert_eq!(to_v2(&said).at("spec").items("metrics"), [cpu(30)]);
+        assert_eq!(to_v2(&said).at("spec").items("metrics"), [cpu_metric(30)]);
         let broken = json!({"metadata": {"annotations": {"autoscaling.alpha.kubernetes.io/metrics": "["}}, "spec": {}});
-        assert_eq!(to_v2(&broken).at("spec").items("metrics"), [cpu(80)]);
+        assert_eq!(to_v2(&broken).at("spec").items("metrics"), [cpu_metric(80)]);
         assert_eq!(to_v2(&broken).at("metadata"), &json!({}));
     }
 }

@@ -1,4 +1,4 @@
-//! Horizontal pod autoscalers: how many pods there are to be, by what is measured. The rules read version 2.
+//! HorizontalPodAutoscaler: scales a workload on metrics. Validation works on autoscaling/v2.
 
 use serde_json::{Value, json};
 
@@ -6,20 +6,20 @@ use super::metric;
 use crate::{
     apply::managed::Reset,
     field::{Error, Path},
-    kinds::{count, reset},
+    kinds::{counts, reset_fields},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of horizontal pod autoscalers.
 pub(super) struct HorizontalPodAutoscaler;
 
-/// The share of the CPU that is aimed at when nothing is said.
-pub(super) const DEFAULT_CPU: i64 = 80;
+/// CPU utilization target if the client gives no metric.
+// upstream: pkg/apis/autoscaling/v2/defaults.go SetDefaults_HorizontalPodAutoscaler
+pub(super) const DEFAULT_CPU_UTILIZATION: i64 = 80;
 
-const MAX_PERIOD: i64 = 1800;
-const MAX_WINDOW: i64 = 3600;
+const MAX_PERIOD_SECONDS: i64 = 1800;
+const MAX_STABILIZATION_WINDOW_SECONDS: i64 = 3600;
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -31,18 +31,21 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// Which versions of a referenced kind are taken.
+/// The apiVersions that a reference may have.
+// upstream: pkg/apis/autoscaling/validation/validation.go CrossVersionObjectReferenceValidationOptions
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Versions {
-    /// Those with a group.
+pub(super) enum ApiVersions {
+    /// With a group.
     Grouped,
-    /// Also those of the core group, and none.
+    /// With or without a group, or empty.
     Any,
-    /// Whatever it is: it is the old one.
+    /// Any: it is unchanged.
     Unchecked,
 }
 
+// upstream: pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go autoscalerStrategy
 impl Rules for HorizontalPodAutoscaler {
+    // upstream: pkg/apis/autoscaling/v2/defaults.go SetDefaults_HorizontalPodAutoscaler
     fn default(&self, object: &mut Value) {
         let first = object.text("apiVersion") == "autoscaling/v1";
         let spec = object.make("spec");
@@ -51,57 +54,63 @@ impl Rules for HorizontalPodAutoscaler {
             return;
         }
         if spec.items("metrics").is_empty() {
-            spec.set("metrics", vec![cpu(DEFAULT_CPU)]);
+            spec.set("metrics", vec![cpu_metric(DEFAULT_CPU_UTILIZATION)]);
         }
         if spec.has("behavior") {
             let behavior = spec.make("behavior");
             let rules = behavior.make("scaleUp");
             rules.fill("stabilizationWindowSeconds", 0);
             rules.fill("selectPolicy", "Max");
-            let policies = vec![policy("Pods", 4), policy("Percent", 100)];
+            let policies = vec![scaling_policy("Pods", 4), scaling_policy("Percent", 100)];
             rules.fill("policies", policies);
             let rules = behavior.make("scaleDown");
             rules.fill("selectPolicy", "Max");
-            rules.fill("policies", vec![policy("Percent", 100)]);
+            rules.fill("policies", vec![scaling_policy("Percent", 100)]);
         }
     }
 
+    // upstream: pkg/apis/autoscaling/validation/validation.go ValidateHorizontalPodAutoscaler
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = object.at("spec");
-        validate(spec, target_versions(spec), Versions::Any, errors);
+        validate_autoscaler_spec(spec, target_versions(spec), ApiVersions::Any, errors);
     }
 
+    // upstream: pkg/apis/autoscaling/validation/validation.go ValidateHorizontalPodAutoscalerUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, before) = (new.at("spec"), old.at("spec"));
-        let (target, target_before) = (spec.at("scaleTargetRef"), before.at("scaleTargetRef"));
+        let spec = new.at("spec");
+        let before = old.at("spec");
+        let target = spec.at("scaleTargetRef");
+        let target_before = before.at("scaleTargetRef");
         let same = ["apiVersion", "kind"]
             .iter()
             .all(|name| target.text(name) == target_before.text(name));
         let target = if same {
-            Versions::Unchecked
+            ApiVersions::Unchecked
         } else {
             target_versions(spec)
         };
         let metrics = if before.items("metrics").iter().any(metric::has_bad_version) {
-            Versions::Unchecked
+            ApiVersions::Unchecked
         } else {
-            Versions::Any
+            ApiVersions::Any
         };
-        validate(spec, target, metrics, errors);
+        validate_autoscaler_spec(spec, target, metrics, errors);
     }
 
+    // upstream: pkg/apis/autoscaling/validation/validation.go ValidateHorizontalPodAutoscalerStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (status, at) = (new.at("status"), Path::new("status"));
+        let status = new.at("status");
+        let at = Path::new("status");
         let conditions = at.child("conditions");
         for (index, condition) in status.items("conditions").iter().enumerate() {
-            count::nonnegative(
+            counts::validate_nonnegative_fields(
                 condition,
                 &["observedGeneration"],
                 &conditions.index(index),
                 errors,
             );
         }
-        count::nonnegative(status, &["currentReplicas", "desiredReplicas"], &at, errors);
+        counts::validate_nonnegative_fields(status, &["currentReplicas", "desiredReplicas"], &at, errors);
     }
 
     fn has_generation(&self) -> bool {
@@ -109,20 +118,22 @@ impl Rules for HorizontalPodAutoscaler {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printHorizontalPodAutoscaler
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         let target = spec.at("scaleTargetRef");
         let least = spec.int("minReplicas");
         let cells = [
             json!(format!("{}/{}", target.text("kind"), target.text("name"))),
-            json!(metric::cell(
+            json!(metric::format_hpa_metrics(
                 spec.items("metrics"),
                 status.items("currentMetrics")
             )),
@@ -134,57 +145,57 @@ impl Rules for HorizontalPodAutoscaler {
     }
 }
 
-/// A metric that aims at a share of the CPU.
-pub(super) fn cpu(share: i64) -> Value {
+/// A metric with a CPU utilization target.
+pub(super) fn cpu_metric(share: i64) -> Value {
     let target = json!({"type": "Utilization", "averageUtilization": share});
     json!({"type": "Resource", "resource": {"name": "cpu", "target": target}})
 }
 
-fn policy(kind: &str, value: i64) -> Value {
+fn scaling_policy(kind: &str, value: i64) -> Value {
     json!({"type": kind, "value": value, "periodSeconds": 15})
 }
 
-fn target_versions(spec: &Value) -> Versions {
+fn target_versions(spec: &Value) -> ApiVersions {
     match spec.at("scaleTargetRef").text("kind") {
-        // The one kind of the core group that can be scaled.
-        "ReplicationController" => Versions::Any,
-        _ => Versions::Grouped,
+        // ReplicationController is the only scalable kind of the core group.
+        "ReplicationController" => ApiVersions::Any,
+        _ => ApiVersions::Grouped,
     }
 }
 
-fn validate(spec: &Value, target: Versions, metrics: Versions, errors: &mut Errors) {
+// upstream: pkg/apis/autoscaling/validation/validation.go validateHorizontalPodAutoscalerSpec
+fn validate_autoscaler_spec(spec: &Value, target: ApiVersions, metrics: ApiVersions, errors: &mut Errors) {
     let at = Path::new("spec");
-    let (least, most) = (
-        spec.int("minReplicas"),
-        spec.int("maxReplicas").unwrap_or_default(),
-    );
+    let least = spec.int("minReplicas");
+    let most = spec.int("maxReplicas").unwrap_or_default();
     if least.is_some_and(|least| most < least) {
         let detail = "must be greater than or equal to `minReplicas`";
         errors.push(Error::invalid(&at.child("maxReplicas"), most, detail));
     }
-    reference(
+    validate_cross_version_object_reference(
         spec.at("scaleTargetRef"),
         target,
         &at.child("scaleTargetRef"),
         errors,
     );
-    let place = at.child("metrics");
+    let field_path = at.child("metrics");
     for (index, one) in spec.items("metrics").iter().enumerate() {
-        metric::validate(one, metrics, &place.index(index), errors);
+        metric::validate_metric_spec(one, metrics, &field_path.index(index), errors);
     }
     let measured_outside = |one: &Value| matches!(one.text("type"), "Object" | "External");
     if least == Some(0) && !spec.items("metrics").iter().any(measured_outside) {
         let detail =
             "must specify at least one Object or External metric to support scaling to zero replicas";
-        errors.push(Error::forbidden(&place, detail));
+        errors.push(Error::forbidden(&field_path, detail));
     }
-    let (behavior, place) = (spec.at("behavior"), at.child("behavior"));
+    let behavior = spec.at("behavior");
+    let field_path = at.child("behavior");
     for name in ["scaleUp", "scaleDown"] {
         if behavior.has(name) {
-            scaling_rules(behavior.at(name), &place.child(name), errors);
+            validate_scaling_rules(behavior.at(name), &field_path.child(name), errors);
         }
     }
-    count::nonnegative(spec, &["minReplicas"], &at, errors);
+    counts::validate_nonnegative_fields(spec, &["minReplicas"], &at, errors);
     match most {
         0 => errors.push(Error::required(&at.child("maxReplicas"), "")),
         1.. => {}
@@ -196,28 +207,34 @@ fn validate(spec: &Value, target: Versions, metrics: Versions, errors: &mut Erro
     }
 }
 
-/// What is wrong with a reference to an object of any version.
-pub(super) fn reference(reference: &Value, versions: Versions, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/autoscaling/validation/validation.go ValidateCrossVersionObjectReference
+pub(super) fn validate_cross_version_object_reference(
+    reference: &Value,
+    versions: ApiVersions,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     for name in ["kind", "name"] {
-        let place = at.child(name);
+        let field_path = at.child(name);
         match reference.text(name) {
-            "" => errors.push(Error::required(&place, "")),
+            "" => errors.push(Error::required(&field_path, "")),
             text => errors.extend(
                 name::path_segment_name(text)
                     .into_iter()
-                    .map(|fault| Error::invalid(&place, text, fault)),
+                    .map(|msg| Error::invalid(&field_path, text, msg)),
             ),
         }
     }
     let version = reference.text("apiVersion");
-    if let Some(fault) = version_fault(version, versions) {
-        errors.push(Error::invalid(&at.child("apiVersion"), version, fault));
+    if let Some(msg) = invalid_api_version(version, versions) {
+        errors.push(Error::invalid(&at.child("apiVersion"), version, msg));
     }
 }
 
-/// What is wrong with the version of a referenced kind.
-pub(super) fn version_fault(version: &str, versions: Versions) -> Option<String> {
-    if versions == Versions::Unchecked {
+/// Why the apiVersion of a reference is invalid.
+// upstream: pkg/apis/autoscaling/validation/validation.go ValidateAPIVersion
+pub(super) fn invalid_api_version(version: &str, versions: ApiVersions) -> Option<String> {
+    if versions == ApiVersions::Unchecked {
         return None;
     }
     if version != "/" && version.matches('/').count() > 1 {
@@ -226,44 +243,47 @@ pub(super) fn version_fault(version: &str, versions: Versions) -> Option<String>
     let grouped = version
         .split_once('/')
         .is_some_and(|(group, _)| !group.is_empty());
-    (versions == Versions::Grouped && !grouped).then(|| "apiVersion must specify API group".to_owned())
+    (versions == ApiVersions::Grouped && !grouped).then(|| "apiVersion must specify API group".to_owned())
 }
 
-fn scaling_rules(rules: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("stabilizationWindowSeconds");
+// upstream: pkg/apis/autoscaling/validation/validation.go validateScalingRules
+fn validate_scaling_rules(rules: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let field_path = at.child("stabilizationWindowSeconds");
     match rules.int("stabilizationWindowSeconds") {
         Some(window @ ..0) => {
             errors.push(Error::invalid(
-                &place,
+                &field_path,
                 window,
                 "must be greater than or equal to zero",
             ));
         }
-        Some(window) if window > MAX_WINDOW => {
-            let detail = format!("must be less than or equal to {MAX_WINDOW}");
-            errors.push(Error::invalid(&place, window, detail));
+        Some(window) if window > MAX_STABILIZATION_WINDOW_SECONDS => {
+            let detail = format!("must be less than or equal to {MAX_STABILIZATION_WINDOW_SECONDS}");
+            errors.push(Error::invalid(&field_path, window, detail));
         }
         _ => {}
     }
-    let known = ["Disabled", "Max", "Min"];
+    let supported = ["Disabled", "Max", "Min"];
     if let Some(policy) = rules.at("selectPolicy").as_str()
-        && !known.contains(&policy)
+        && !supported.contains(&policy)
     {
-        errors.push(Error::not_supported(&at.child("selectPolicy"), policy, known));
+        errors.push(Error::not_supported(&at.child("selectPolicy"), policy, supported));
     }
-    let (policies, place) = (rules.items("policies"), at.child("policies"));
+    let policies = rules.items("policies");
+    let field_path = at.child("policies");
     if policies.is_empty() {
-        errors.push(Error::required(&place, "must specify at least one Policy"));
+        errors.push(Error::required(&field_path, "must specify at least one Policy"));
     }
     for (index, policy) in policies.iter().enumerate() {
-        scaling_policy(policy, &place.index(index), errors);
+        validate_scaling_policy(policy, &field_path.index(index), errors);
     }
     if rules.has("tolerance") {
-        metric::not_negative(rules.at("tolerance"), &at.child("tolerance"), errors);
+        metric::validate_not_negative(rules.at("tolerance"), &at.child("tolerance"), errors);
     }
 }
 
-fn scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/autoscaling/validation/validation.go validateScalingPolicy
+fn validate_scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut Errors) {
     let kind = policy.text("type");
     if !matches!(kind, "Pods" | "Percent") {
         errors.push(Error::not_supported(&at.child("type"), kind, ["Percent", "Pods"]));
@@ -279,8 +299,8 @@ fn scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     let period = policy.int("periodSeconds").unwrap_or_default();
-    if period > MAX_PERIOD {
-        let detail = format!("must be less than or equal to {MAX_PERIOD}");
+    if period > MAX_PERIOD_SECONDS {
+        let detail = format!("must be less than or equal to {MAX_PERIOD_SECONDS}");
         errors.push(Error::invalid(&at.child("periodSeconds"), period, detail));
     }
 }
@@ -289,24 +309,23 @@ fn scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn told(spec: &Value, old: Option<&Value>) -> Vec<String> {
+    fn messages(spec: &Value, old: Option<&Value>) -> Vec<String> {
         let mut errors = Errors::new();
         let target = if old.is_some() {
-            Versions::Unchecked
+            ApiVersions::Unchecked
         } else {
             target_versions(spec)
         };
-        validate(spec, target, Versions::Any, &mut errors);
+        validate_autoscaler_spec(spec, target, ApiVersions::Any, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn scaling_to_nothing_needs_a_metric_that_is_there_without_pods() {
+    fn scaling_to_zero_requires_object_or_external_metrics() {
         let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
-        let spec =
-            json!({"scaleTargetRef": target, "minReplicas": 0, "maxReplicas": 1, "metrics": [cpu(80)]});
+        let spec = json!({"scaleTargetRef": target, "minReplicas": 0, "maxReplicas": 1, "metrics": [cpu_metric(80)]});
         assert_eq!(
-            told(&spec, None),
+            messages(&spec, None),
             [
                 "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero \
                  replicas"
@@ -315,28 +334,28 @@ mod tests {
     }
 
     #[test]
-    fn a_target_has_a_group_unless_it_always_had_none() {
-        let spec = |kind: &str| json!({"scaleTargetRef": {"kind": kind, "name": "d"}, "maxReplicas": 1, "metrics": [cpu(80)]});
-        let fault = "spec.scaleTargetRef.apiVersion: Invalid value: \"\": apiVersion must specify API group";
-        assert_eq!(told(&spec("Deployment"), None), [fault]);
-        assert_eq!(told(&spec("ReplicationController"), None), [""; 0]);
-        assert_eq!(told(&spec("Deployment"), Some(&spec("Deployment"))), [""; 0]);
+    fn tolerates_targets_without_group_if_unchanged() {
+        let spec = |kind: &str| json!({"scaleTargetRef": {"kind": kind, "name": "d"}, "maxReplicas": 1, "metrics": [cpu_metric(80)]});
+        let msg = "spec.scaleTargetRef.apiVersion: Invalid value: \"\": apiVersion must specify API group";
+        assert_eq!(messages(&spec("Deployment"), None), [msg]);
+        assert_eq!(messages(&spec("ReplicationController"), None), [""; 0]);
+        assert_eq!(messages(&spec("Deployment"), Some(&spec("Deployment"))), [""; 0]);
     }
 
     #[test]
-    fn only_the_second_version_says_how_it_scales() {
+    fn v2_defaults_the_behavior() {
         let defaulted = |version: &str| {
             let mut object = json!({"spec": {"maxReplicas": 2, "behavior": {"scaleUp": {"policies": []}}}});
             object.set("apiVersion", version);
             HorizontalPodAutoscaler.default(&mut object);
             object.at("spec").clone()
         };
-        let second = defaulted("autoscaling/v2");
-        assert_eq!(second.items("metrics"), [cpu(80)]);
-        assert_eq!(second.way("behavior.scaleUp").at("policies"), &json!([]));
+        let v2 = defaulted("autoscaling/v2");
+        assert_eq!(v2.items("metrics"), [cpu_metric(80)]);
+        assert_eq!(v2.way("behavior.scaleUp").at("policies"), &json!([]));
         assert_eq!(
-            second.way("behavior.scaleDown"),
-            &json!({"selectPolicy": "Max", "policies": [policy("Percent", 100)]})
+            v2.way("behavior.scaleDown"),
+            &json!({"selectPolicy": "Max", "policies": [scaling_policy("Percent", 100)]})
         );
         let first = defaulted("autoscaling/v1");
         assert_eq!((first.int("minReplicas"), first.has("metrics")), (Some(1), false));

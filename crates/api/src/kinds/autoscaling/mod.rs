@@ -1,7 +1,6 @@
-//! The kinds of the `autoscaling` group, a file each.
+//! The kinds of the `autoscaling` group, one file per kind.
 //!
-//! Autoscalers are kept in version 2; [`conversion`] makes the first version of them, and back. A [`scale`] is a view
-//! of what can be scaled.
+//! Autoscalers are stored as v2; [`conversion`] converts to and from v1. A [`scale`] is the `scale` subresource of a scalable kind.
 
 mod annotation;
 pub mod conversion;
@@ -11,7 +10,7 @@ pub mod scale;
 
 use crate::rules::Rules;
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "HorizontalPodAutoscaler" => &horizontal_pod_autoscaler::HorizontalPodAutoscaler,

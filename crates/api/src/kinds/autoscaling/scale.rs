@@ -1,19 +1,18 @@
-//! The scale of a kind that keeps a number of pods: how many are asked for, how many there are, which they are.
+//! Scale: the `scale` subresource of workloads, with desired and current replicas and the selector.
 
 use serde_json::{Value, json};
 
 use crate::{
     field::Path,
-    kinds::{Kind, count},
+    kinds::{Kind, counts},
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::Selector,
     time::Time,
 };
 
-/// The rules of scales: they are never stored, but tables show them.
 pub(super) struct Scale;
 
-/// What of the metadata of an object its scale carries.
+/// Metadata that a Scale copies from its object.
 const METADATA: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
 
 const COLUMNS: &[Column] = &[
@@ -23,11 +22,13 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// The scale of an object; `None` if objects of this kind have none.
+/// The Scale of an object; `None` if the kind has no scale subresource.
+// upstream: pkg/registry/apps/deployment/storage/storage.go scaleFromDeployment
 pub fn of(kind: &Kind, object: &Value) -> Option<Value> {
     kind.subresource("scale")?;
-    let (spec, status) = (object.at("spec"), object.at("status"));
-    // A plain map of labels here, an object with expressions in all newer kinds.
+    let spec = object.at("spec");
+    let status = object.at("status");
+    // ReplicationControllers have a plain map of labels, newer kinds a LabelSelector.
     let selector = if kind.group.is_empty() {
         Selector::from_labels(spec.get("selector"))
     } else {
@@ -54,7 +55,8 @@ pub fn of(kind: &Kind, object: &Value) -> Option<Value> {
     Some(scale)
 }
 
-/// Gives an object the number of replicas a scale asks for, and the resourceVersion it was read at, if it names one.
+/// Sets the replicas of an object from a Scale, and the resourceVersion if the Scale has one.
+// upstream: pkg/registry/apps/deployment/storage/storage.go UpdatedObject
 pub fn set(object: &mut Value, scale: &Value) {
     let replicas = scale.at("spec").int("replicas").unwrap_or_default();
     object.make("spec").set("replicas", replicas);
@@ -67,17 +69,19 @@ impl Rules for Scale {
         object.make("spec");
     }
 
-    /// Of the metadata nothing is taken over, so nothing is judged.
+    /// Metadata of a Scale is ignored on update, so it is not validated.
+    // upstream: pkg/apis/autoscaling/validation/validation.go ValidateScale
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        count::nonnegative(object.at("spec"), &["replicas"], &Path::new("spec"), errors);
+        counts::validate_nonnegative_fields(object.at("spec"), &["replicas"], &Path::new("spec"), errors);
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printScale
     fn row(&self, object: &Value, now: Time) -> Row {
-        let replicas = |part: &str| json!(object.at(part).int("replicas").unwrap_or_default());
+        let replicas = |field: &str| json!(object.at(field).int("replicas").unwrap_or_default());
         named_row(object, now, [replicas("spec"), replicas("status")])
     }
 }
@@ -92,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_shows_what_is_asked_for_and_what_is_there() {
+    fn scale_has_desired_and_current_replicas() {
         let deployment = json!({
             "metadata": {"name": "x", "uid": "u", "labels": {"a": "b"}, "resourceVersion": "7"},
             "spec": {
@@ -124,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_sets_the_replicas_and_nothing_else() {
+    fn applying_a_scale_sets_only_replicas() {
         let mut set_to = json!({"metadata": {"name": "x", "resourceVersion": "7"}, "spec": {"replicas": 3}});
         set(
             &mut set_to,

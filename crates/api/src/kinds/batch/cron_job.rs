@@ -1,4 +1,4 @@
-//! Cron jobs: a job again and again, by a schedule.
+//! CronJob: creates Jobs on a schedule.
 
 use serde_json::{Value, json};
 
@@ -7,16 +7,15 @@ use crate::{
     apply::managed::Reset,
     cron::{Schedule, Zone},
     field::{Error, Path},
-    kinds::{core::pod, count, label_selector, pod_template, reset},
+    kinds::{core::pod, counts, label_selector, pod_template, reset_fields},
     rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age, named_row},
     time::Time,
 };
 
-/// The rules of cron jobs.
 pub(super) struct CronJob;
 
-/// The controller appends eleven characters to the name of a job, which may have 63.
-const MAX_NAME: usize = 52;
+// upstream: pkg/apis/batch/validation/validation.go ValidateCronJobCreate; the controller appends 11 characters to names of at most 63
+const MAX_NAME_LENGTH: usize = 52;
 
 const POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 
@@ -33,7 +32,9 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.jobTemplate.spec.selector").wide(),
 ];
 
+// upstream: pkg/registry/batch/cronjob/strategy.go cronJobStrategy
 impl Rules for CronJob {
+    // upstream: pkg/apis/batch/v1/defaults.go SetDefaults_CronJob
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         if spec.text("concurrencyPolicy").is_empty() {
@@ -43,48 +44,53 @@ impl Rules for CronJob {
         spec.fill("successfulJobsHistoryLimit", 3);
         spec.fill("failedJobsHistoryLimit", 1);
         let job = spec.make("jobTemplate").make("spec");
-        job::default_policy(job);
+        job::set_defaults_pod_failure_policy(job);
         pod::default_template(job.make("template"));
     }
 
+    // upstream: pkg/registry/batch/cronjob/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
-        job::drop_disabled(object.make("spec").make("jobTemplate").make("spec"), &Value::Null);
+        job::drop_disabled_fields(object.make("spec").make("jobTemplate").make("spec"), &Value::Null);
     }
 
+    // upstream: pkg/registry/batch/cronjob/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
         let before = old.way("spec.jobTemplate.spec");
-        job::drop_disabled(new.make("spec").make("jobTemplate").make("spec"), before);
+        job::drop_disabled_fields(new.make("spec").make("jobTemplate").make("spec"), before);
     }
 
+    // upstream: pkg/apis/batch/validation/validation.go ValidateCronJobCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = object.at("spec");
-        validate(spec, None, errors);
+        validate_cron_job_spec(spec, None, errors);
         let name = object.at("metadata").text("name");
-        if name.len() > MAX_NAME {
-            let place = Path::new("metadata");
-            let detail = format!("must be no more than {MAX_NAME} characters");
-            errors.push(Error::invalid(&place.child("name"), name, detail));
+        if name.len() > MAX_NAME_LENGTH {
+            let field_path = Path::new("metadata");
+            let detail = format!("must be no more than {MAX_NAME_LENGTH} characters");
+            errors.push(Error::invalid(&field_path.child("name"), name, detail));
         }
-        missing_schedule(spec, errors);
+        require_schedule(spec, errors);
     }
 
+    // upstream: pkg/apis/batch/validation/validation.go ValidateCronJobUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new.at("spec"), Some(old.at("spec")), errors);
-        missing_schedule(new.at("spec"), errors);
+        validate_cron_job_spec(new.at("spec"), Some(old.at("spec")), errors);
+        require_schedule(new.at("spec"), errors);
     }
 
+    // upstream: pkg/registry/batch/cronjob/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         let generation = |object: &Value| object.at("metadata").int("generation");
         if old.is_none() {
-            warnings.extend(pod_template::name_warning(new));
+            warnings.extend(pod_template::warn_about_pod_name_prefix(new));
         }
         if old.is_none_or(|old| generation(old) != generation(new)) {
-            let way = "spec.jobTemplate.spec";
-            let before = old.map(|old| old.way(way));
-            warnings.extend(job::spec_warnings(new.way(way), before, &Path::new(way)));
+            let path = "spec.jobTemplate.spec";
+            let before = old.map(|old| old.way(path));
+            warnings.extend(job::spec_warnings(new.way(path), before, &Path::new(path)));
         }
         if old.is_some() && new.at("spec").text("schedule").contains("TZ") {
             let text = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
@@ -99,15 +105,17 @@ impl Rules for CronJob {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printCronJob
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         let suspended = match spec.at("suspend") {
             Value::Bool(true) => "True",
             Value::Bool(false) => "False",
@@ -127,61 +135,67 @@ impl Rules for CronJob {
         ];
         let mut row = named_row(object, now, cells);
         let job = spec.at("jobTemplate").at("spec");
-        row.cells.extend(pod_template::cells(job.at("template")));
-        row.cells.push(label_selector::cell(job.at("selector")));
+        row.cells
+            .extend(pod_template::layout_container_cells(job.at("template")));
+        row.cells
+            .push(label_selector::format_label_selector(job.at("selector")));
         row
     }
 }
 
-fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validateCronJobSpec
+fn validate_cron_job_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let at = Path::new("spec");
-    let place = at.child("schedule");
+    let field_path = at.child("schedule");
     let schedule = spec.text("schedule");
     if !schedule.is_empty() {
         let named_before = old.is_some_and(|old| old.text("schedule").contains("TZ"));
-        validate_schedule(schedule, named_before, spec.has("timeZone"), &place, errors);
+        validate_schedule(schedule, named_before, spec.has("timeZone"), &field_path, errors);
     }
-    count::nonnegative(spec, &["startingDeadlineSeconds"], &at, errors);
+    counts::validate_nonnegative_fields(spec, &["startingDeadlineSeconds"], &at, errors);
     if old.is_none_or(|old| old.at("timeZone") != spec.at("timeZone"))
         && let Some(zone) = spec.at("timeZone").as_str()
     {
-        time_zone(zone, &at.child("timeZone"), errors);
+        validate_time_zone(zone, &at.child("timeZone"), errors);
     }
-    let (policy, place) = (spec.text("concurrencyPolicy"), at.child("concurrencyPolicy"));
+    let policy = spec.text("concurrencyPolicy");
+    let field_path = at.child("concurrencyPolicy");
     if policy.is_empty() {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
     } else if !POLICIES.contains(&policy) {
-        errors.push(Error::not_supported(&place, policy, POLICIES));
+        errors.push(Error::not_supported(&field_path, policy, POLICIES));
     }
-    let (job, place) = (spec.at("jobTemplate").at("spec"), at.child("jobTemplate"));
-    let place = place.child("spec");
+    let job = spec.at("jobTemplate").at("spec");
+    let field_path = at.child("jobTemplate");
+    let field_path = field_path.child("spec");
     let before = old.map(|old| old.way("jobTemplate.spec"));
-    job::validate_spec(job, before, &place, errors);
+    job::validate_job_spec(job, before, &field_path, errors);
     if job.has("selector") {
-        let shown = label_selector::shown(job.at("selector"));
+        let selector = label_selector::error_value(job.at("selector"));
         let detail = "`selector` will be auto-generated";
-        errors.push(Error::invalid(&place.child("selector"), shown, detail));
+        errors.push(Error::invalid(&field_path.child("selector"), selector, detail));
     }
     if job.flag("manualSelector") {
         let manual = job.at("manualSelector");
         errors.push(Error::not_supported(
-            &place.child("manualSelector"),
+            &field_path.child("manualSelector"),
             manual,
             ["nil", "false"],
         ));
     }
     let limits = ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
-    count::nonnegative(spec, &limits, &at, errors);
+    counts::validate_nonnegative_fields(spec, &limits, &at, errors);
 }
 
-/// Told after everything else.
-fn missing_schedule(spec: &Value, errors: &mut Errors) {
+/// Declarative validation, whose errors are last.
+fn require_schedule(spec: &Value, errors: &mut Errors) {
     if spec.text("schedule").is_empty() {
         let at = Path::new("spec");
         errors.push(Error::required(&at.child("schedule"), ""));
     }
 }
 
+// upstream: pkg/apis/batch/validation/validation.go validateScheduleFormat
 fn validate_schedule(
     schedule: &str,
     named_before: bool,
@@ -189,8 +203,8 @@ fn validate_schedule(
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
-    if let Err(fault) = schedule.parse::<Schedule>() {
-        errors.push(Error::invalid(at, schedule, fault.to_string()));
+    if let Err(msg) = schedule.parse::<Schedule>() {
+        errors.push(Error::invalid(at, schedule, msg.to_string()));
     }
     if !schedule.contains("TZ") {
         return;
@@ -204,31 +218,32 @@ fn validate_schedule(
     }
 }
 
-/// A zone must have a name of the time zone database. Names of single machines mean nothing to a cluster.
-fn time_zone(zone: &str, at: &Path<'_>, errors: &mut Errors) {
-    let mut tell = |detail: String| errors.push(Error::invalid(at, zone, detail));
+/// The zone must be a name of the IANA time zone database; `Local` depends on the machine.
+// upstream: pkg/apis/batch/validation/validation.go validateTimeZone
+fn validate_time_zone(zone: &str, at: &Path<'_>, errors: &mut Errors) {
+    let mut push = |detail: String| errors.push(Error::invalid(at, zone, detail));
     if zone.is_empty() {
-        return tell("timeZone must be nil or non-empty string".to_owned());
+        return push("timeZone must be nil or non-empty string".to_owned());
     }
     let fits = |b: u8| b.is_ascii_alphanumeric() || b".-_+".contains(&b);
-    let is_part = |part: &str| {
-        !matches!(part, "." | "..")
-            && !part.starts_with('-')
-            && (1..=14).contains(&part.len())
-            && part.bytes().all(fits)
+    let is_valid_segment = |segment: &str| {
+        !matches!(segment, "." | "..")
+            && !segment.starts_with('-')
+            && (1..=14).contains(&segment.len())
+            && segment.bytes().all(fits)
     };
-    if !zone.split('/').all(is_part) {
-        return tell(format!("unknown time zone {zone}"));
+    if !zone.split('/').all(is_valid_segment) {
+        return push(format!("unknown time zone {zone}"));
     }
     if zone.eq_ignore_ascii_case("Local") {
-        tell(
+        push(
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones".to_owned(),
         );
     }
     if zone != "Local"
-        && let Err(fault) = Zone::named(zone)
+        && let Err(msg) = Zone::named(zone)
     {
-        tell(fault.to_string());
+        push(msg.to_string());
     }
 }
 
@@ -236,17 +251,17 @@ fn time_zone(zone: &str, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn told(spec: &Value, old: Option<&Value>) -> Vec<String> {
+    fn messages(spec: &Value, old: Option<&Value>) -> Vec<String> {
         let mut errors = Errors::new();
-        validate(spec, old, &mut errors);
+        validate_cron_job_spec(spec, old, &mut errors);
         let kept = |text: &String| text.contains("spec.schedule") || text.contains("timeZone");
         errors.iter().map(ToString::to_string).filter(kept).collect()
     }
 
     #[test]
-    fn a_zone_is_one_of_the_world() {
+    fn rejects_unknown_time_zones() {
         let spec = |zone: &str| json!({"schedule": "* * * * *", "timeZone": zone});
-        assert_eq!(told(&spec("Europe/Paris"), None), [""; 0]);
+        assert_eq!(messages(&spec("Europe/Paris"), None), [""; 0]);
         let explicit = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         for (zone, details) in [
             ("", &["timeZone must be nil or non-empty string"][..]),
@@ -260,25 +275,25 @@ mod tests {
                 .iter()
                 .map(|detail| format!("spec.timeZone: Invalid value: \"{zone}\": {detail}"))
                 .collect();
-            assert_eq!(told(&spec(zone), None), want);
+            assert_eq!(messages(&spec(zone), None), want);
         }
-        assert_eq!(told(&spec("Nowhere"), Some(&spec("Nowhere"))), [""; 0]);
+        assert_eq!(messages(&spec("Nowhere"), Some(&spec("Nowhere"))), [""; 0]);
     }
 
     #[test]
-    fn a_schedule_names_no_zone_unless_it_always_did() {
+    fn rejects_zones_in_new_schedules() {
         let named = json!({"schedule": "TZ=UTC * * * * *"});
         let both = json!({"schedule": "TZ=UTC * * * * *", "timeZone": "UTC"});
         assert_eq!(
-            told(&named, None),
+            messages(&named, None),
             [
                 "spec.schedule: Invalid value: \"TZ=UTC * * * * *\": cannot use TZ or CRON_TZ in schedule, use timeZone \
                  field instead"
             ]
         );
-        assert_eq!(told(&named, Some(&named)), [""; 0]);
+        assert_eq!(messages(&named, Some(&named)), [""; 0]);
         assert_eq!(
-            told(&both, Some(&named)),
+            messages(&both, Some(&named)),
             [
                 "spec.schedule: Invalid value: \"TZ=UTC * * * * *\": cannot use both timeZone field and TZ or CRON_TZ in \
                  schedule"

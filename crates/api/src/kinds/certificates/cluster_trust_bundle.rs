@@ -1,4 +1,4 @@
-//! Bundles of authorities that are trusted.
+//! ClusterTrustBundle: X.509 trust anchors (KEP-3257).
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -8,38 +8,41 @@ use serde_json::{Value, json};
 use super::signer;
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name::{Faults, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree},
     time::Time,
 };
 
-/// The rules of bundles.
 pub(super) struct ClusterTrustBundle;
 
-const BUNDLE_BYTES: usize = 1024 * 1024;
+const MAX_BUNDLE_BYTES: usize = 1024 * 1024;
 
 const COLUMNS: &[Column] = &[Column::name(), Column::field("SignerName", "spec.signerName")];
 
+// upstream: pkg/registry/certificates/clustertrustbundle/strategy.go strategy
 impl Rules for ClusterTrustBundle {
-    /// The signer has a say in what names look like.
+    /// The name is validated with the signer, in `validate`.
     fn names(&self) -> Rule {
         Rule::Any
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidateClusterTrustBundle
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_names(object, errors);
         let spec = Path::new("spec");
-        validate_bundle(
+        validate_trust_bundle(
             object.at("spec").text("trustBundle"),
             &spec.child("trustBundle"),
             errors,
         );
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidateClusterTrustBundleUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
-        let (after, before) = (new.at("spec"), old.at("spec"));
-        // A bundle that stays is not read again: readers change.
+        let after = new.at("spec");
+        let before = old.at("spec");
+        // An unchanged bundle is not parsed again, because parsers change.
         if after.text("trustBundle") == before.text("trustBundle") {
             validate_names(new, errors);
         } else {
@@ -48,10 +51,15 @@ impl Rules for ClusterTrustBundle {
         let name = after.text("signerName");
         if name != before.text("signerName") {
             let spec = Path::new("spec");
-            errors.push(Error::invalid(&spec.child("signerName"), name, demand::IMMUTABLE));
+            errors.push(Error::invalid(
+                &spec.child("signerName"),
+                name,
+                field_checks::IMMUTABLE,
+            ));
         }
     }
 
+    // upstream: pkg/registry/certificates/clustertrustbundle/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -71,6 +79,7 @@ impl Rules for ClusterTrustBundle {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printClusterTrustBundle
     fn row(&self, object: &Value, _: Time) -> Row {
         let signer = match object.at("spec").text("signerName") {
             "" => "<none>",
@@ -80,27 +89,29 @@ impl Rules for ClusterTrustBundle {
     }
 }
 
-/// Judges the name, which is told before the rest of the metadata, and the signer.
+/// Validates the name, whose errors precede those of other metadata, and the signer.
+// upstream: pkg/apis/certificates/validation/validation.go ValidateClusterTrustBundle
 fn validate_names(object: &Value, errors: &mut Errors) {
-    let (metadata, place) = (object.at("metadata"), Path::new("metadata"));
+    let metadata = object.at("metadata");
+    let field_path = Path::new("metadata");
     let signer = object.at("spec").text("signerName");
-    let mut told = Errors::new();
+    let mut messages = Errors::new();
     let prefix = metadata.text("generateName");
     if !prefix.is_empty() {
-        let found = name_faults(prefix, signer, |name| Rule::Subdomain.prefix(name));
-        demand::tell(prefix, found, &place.child("generateName"), &mut told);
+        let msgs = invalid_name_messages(prefix, signer, |name| Rule::Subdomain.prefix(name));
+        field_checks::push_invalid(prefix, msgs, &field_path.child("generateName"), &mut messages);
     }
     let name = metadata.text("name");
-    let found = name_faults(name, signer, |name| Rule::Subdomain.name(name));
-    demand::tell(name, found, &place.child("name"), &mut told);
-    errors.prepend(told);
+    let msgs = invalid_name_messages(name, signer, |name| Rule::Subdomain.name(name));
+    field_checks::push_invalid(name, msgs, &field_path.child("name"), &mut messages);
+    errors.prepend(messages);
     if !signer.is_empty() {
         let spec = Path::new("spec");
-        signer::validate(signer, &spec.child("signerName"), errors);
+        signer::validate_signer_name(signer, &spec.child("signerName"), errors);
     }
 }
 
-fn name_faults(name: &str, signer: &str, rule: impl Fn(&str) -> Faults) -> Faults {
+fn invalid_name_messages(name: &str, signer: &str, rule: impl Fn(&str) -> Faults) -> Faults {
     if signer.is_empty() {
         if name.contains(':') {
             return vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()];
@@ -116,43 +127,44 @@ fn name_faults(name: &str, signer: &str, rule: impl Fn(&str) -> Faults) -> Fault
     }
 }
 
-fn validate_bundle(bundle: &str, at: &Path<'_>, errors: &mut Errors) {
-    if bundle.len() > BUNDLE_BYTES {
-        errors.push(Error::too_long(at, BUNDLE_BYTES));
+// upstream: pkg/apis/certificates/validation/validation.go validateTrustBundle
+fn validate_trust_bundle(bundle: &str, at: &Path<'_>, errors: &mut Errors) {
+    if bundle.len() > MAX_BUNDLE_BYTES {
+        errors.push(Error::too_long(at, MAX_BUNDLE_BYTES));
         return;
     }
-    let mut told = Errors::new();
-    let mut tell = |detail: String| told.push(Error::invalid(at, "<value omitted>", detail));
+    let mut messages = Errors::new();
+    let mut push = |detail: String| messages.push(Error::invalid(at, "<value omitted>", detail));
     let blocks = pem_blocks(bundle.as_bytes());
     let mut anchors: BTreeMap<&[u8], Vec<String>> = BTreeMap::new();
     for (index, block) in blocks.iter().enumerate() {
         if block.label != "CERTIFICATE" {
-            tell(format!("entry {index} has bad block type: {}", block.label));
+            push(format!("entry {index} has bad block type: {}", block.label));
         } else if block.has_headers {
-            tell(format!("entry {index} has PEM block headers"));
+            push(format!("entry {index} has PEM block headers"));
         } else {
             match Certificate::from_der(&block.bytes) {
-                Err(_) => tell(format!("entry {index} does not parse as X.509")),
+                Err(_) => push(format!("entry {index} does not parse as X.509")),
                 Ok(certificate) if !certificate.is_authority => {
-                    tell(format!("entry {index} does not have the CA bit set"));
+                    push(format!("entry {index} does not have the CA bit set"));
                 }
                 Ok(_) => anchors.entry(&block.bytes).or_default().push(index.to_string()),
             }
         }
     }
-    if told.is_empty() {
-        let mut tell = |detail: String| told.push(Error::invalid(at, "<value omitted>", detail));
+    if messages.is_empty() {
+        let mut push = |detail: String| messages.push(Error::invalid(at, "<value omitted>", detail));
         if anchors.is_empty() {
-            tell("at least one trust anchor must be provided".to_owned());
+            push("at least one trust anchor must be provided".to_owned());
         }
         for indices in anchors.values().filter(|indices| indices.len() > 1) {
-            tell(format!(
+            push(format!(
                 "duplicate trust anchor (indices [{}])",
                 indices.join(" ")
             ));
         }
     }
-    errors.extend(told);
+    errors.extend(messages);
 }
 
 #[cfg(test)]
@@ -161,13 +173,13 @@ mod tests {
 
     fn bundle(text: &str) -> Vec<String> {
         let mut errors = Errors::new();
-        validate_bundle(text, &Path::new("b"), &mut errors);
+        validate_trust_bundle(text, &Path::new("b"), &mut errors);
         errors.into_iter().map(|error| error.detail).collect()
     }
 
     #[test]
-    fn a_bundle_holds_each_authority_once() {
-        let authority = samples::AUTHORITY;
+    fn rejects_malformed_and_duplicate_trust_anchors() {
+        let authority = samples::CA_CERTIFICATE;
         assert_eq!(bundle(authority), [""; 0]);
         assert_eq!(bundle(""), ["at least one trust anchor must be provided"]);
         assert_eq!(
@@ -175,7 +187,7 @@ mod tests {
             ["duplicate trust anchor (indices [0 1])"]
         );
         assert_eq!(
-            bundle(samples::REQUEST),
+            bundle(samples::CERTIFICATE_REQUEST),
             ["entry 0 has bad block type: CERTIFICATE REQUEST"]
         );
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
@@ -186,16 +198,16 @@ mod tests {
     }
 
     #[test]
-    fn the_name_begins_with_the_signer() {
-        let faults = |name, signer| name_faults(name, signer, |name| Rule::Subdomain.name(name));
-        assert_eq!(faults("a.io:s:x", "a.io/s"), [""; 0]);
-        assert_eq!(faults("x", ""), [""; 0]);
+    fn requires_the_signer_as_name_prefix() {
+        let msgs = |name, signer| invalid_name_messages(name, signer, |name| Rule::Subdomain.name(name));
+        assert_eq!(msgs("a.io:s:x", "a.io/s"), [""; 0]);
+        assert_eq!(msgs("x", ""), [""; 0]);
         assert_eq!(
-            faults("x", "a.io/s"),
+            msgs("x", "a.io/s"),
             ["ClusterTrustBundle for signerName a.io/s must be named with prefix a.io:s:"]
         );
         assert_eq!(
-            faults("a:x", ""),
+            msgs("a:x", ""),
             ["ClusterTrustBundle without signer name must not have \":\" in its name"]
         );
     }

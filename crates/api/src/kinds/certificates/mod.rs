@@ -1,4 +1,4 @@
-//! The kinds of the `certificates.k8s.io` group, a file each.
+//! The kinds of the `certificates.k8s.io` group, one file per kind.
 
 mod cluster_trust_bundle;
 mod pod_certificate_request;
@@ -7,13 +7,15 @@ mod samples;
 mod signer;
 mod signing_request;
 
-pub use self::signing_request::{Requested, RequestedName, certificate_end, read_request};
+pub use self::signing_request::{
+    CertificateRequestInfo, SubjectAltNameKind, certificate_not_after, parse_certificate_request,
+};
 use crate::rules::Rules;
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
-        "CertificateSigningRequest" => &signing_request::SigningRequest,
+        "CertificateSigningRequest" => &signing_request::CertificateSigningRequest,
         "ClusterTrustBundle" => &cluster_trust_bundle::ClusterTrustBundle,
         "PodCertificateRequest" => &pod_certificate_request::PodCertificateRequest,
         _ => return None,

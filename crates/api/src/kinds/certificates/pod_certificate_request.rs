@@ -1,6 +1,6 @@
-//! Requests for certificates of pods, made by their nodes.
+//! PodCertificateRequest: a certificate for a pod, requested by its kubelet (KEP-4317).
 
-mod issued;
+mod issued_certificate;
 
 use std::borrow::Cow;
 
@@ -12,23 +12,22 @@ use crate::{
     apply::{FieldSet, managed::Reset},
     base64,
     field::{Error, Path, Shown},
-    kinds::{condition, demand, status_meta},
+    kinds::{condition, field_checks, status_meta},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
     time::Time,
 };
 
-/// The rules of requests.
 pub(super) struct PodCertificateRequest;
 
-const REQUEST_BYTES: usize = 10 * 1024;
-const ANNOTATIONS_BYTES: usize = 256 * 1024;
-const UID_BYTES: usize = 128;
+const MAX_REQUEST_BYTES: usize = 10 * 1024;
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
+const MAX_UID_BYTES: usize = 128;
 const HOUR: i64 = 60 * 60;
 const DAY: i64 = 24 * HOUR;
 
-/// The conditions that end a request.
-const ENDS: [&str; 3] = ["Issued", "Denied", "Failed"];
+/// The terminal condition types.
+const TERMINAL_CONDITIONS: [&str; 3] = ["Issued", "Denied", "Failed"];
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -47,26 +46,34 @@ impl Rules for PodCertificateRequest {
 
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_spec(object.at("spec"), errors);
+        validate_pod_certificate_request_spec(object.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         if new.at("spec") != old.at("spec") {
-            let shown = Shown::Printed(printed(new.at("spec")));
-            errors.push(Error::invalid(&Path::new("spec"), shown, demand::IMMUTABLE));
+            let spec_value = Shown::Printed(spec_json(new.at("spec")));
+            errors.push(Error::invalid(
+                &Path::new("spec"),
+                spec_value,
+                field_checks::IMMUTABLE,
+            ));
         }
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         if errors.is_empty() {
-            validate_status(new, old, at.now, errors);
+            validate_status_update(new, old, at.now, errors);
         }
     }
 
+    // upstream: pkg/registry/certificates/podcertificaterequest/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -103,12 +110,13 @@ impl Rules for PodCertificateRequest {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPodCertificateRequest
     fn row(&self, object: &Value, _: Time) -> Row {
         let spec = object.at("spec");
         let conditions = object.at("status").items("conditions").iter();
         let state = conditions
             .map(|condition| condition.text("type"))
-            .rfind(|kind| ENDS.contains(kind));
+            .rfind(|kind| TERMINAL_CONDITIONS.contains(kind));
         let annotations = spec.entries("unverifiedUserAnnotations").iter();
         let mut annotations: Vec<_> = annotations
             .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
@@ -127,9 +135,10 @@ impl Rules for PodCertificateRequest {
     }
 }
 
-fn validate_spec(spec: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestCreate
+fn validate_pod_certificate_request_spec(spec: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
-    signer::validate(spec.text("signerName"), &at.child("signerName"), errors);
+    signer::validate_signer_name(spec.text("signerName"), &at.child("signerName"), errors);
     validate_annotations(spec, &at.child("unverifiedUserAnnotations"), errors);
     for (name, uid) in [
         ("podName", "podUID"),
@@ -137,27 +146,27 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
         ("nodeName", "nodeUID"),
     ] {
         let value = spec.text(name);
-        demand::tell(value, name::dns1123_subdomain(value), &at.child(name), errors);
-        let place = at.child(uid);
+        field_checks::push_invalid(value, name::dns1123_subdomain(value), &at.child(name), errors);
+        let field_path = at.child(uid);
         match spec.text(uid).len() {
-            0 => errors.push(Error::invalid(&place, "", "must not be empty")),
-            length if length > UID_BYTES => errors.push(Error::too_long(&place, UID_BYTES)),
+            0 => errors.push(Error::invalid(&field_path, "", "must not be empty")),
+            length if length > MAX_UID_BYTES => errors.push(Error::too_long(&field_path, MAX_UID_BYTES)),
             _ => {}
         }
     }
-    let place = at.child("maxExpirationSeconds");
+    let field_path = at.child("maxExpirationSeconds");
     let Some(seconds) = spec.int("maxExpirationSeconds") else {
-        errors.push(Error::required(&place, "must be set"));
+        errors.push(Error::required(&field_path, "must be set"));
         return;
     };
-    let most = if signer::is_own(spec.text("signerName")) {
+    let most = if signer::is_kubernetes_signer(spec.text("signerName")) {
         DAY
     } else {
         91 * DAY
     };
     if !(HOUR..=most).contains(&seconds) {
         let detail = format!("must be in the range [{HOUR}, {most}]");
-        errors.push(Error::invalid(&place, seconds, detail));
+        errors.push(Error::invalid(&field_path, seconds, detail));
     }
     let request = spec.text("stubPKCS10Request");
     if request.is_empty() {
@@ -165,7 +174,7 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
         errors.push(Error::invalid(&at, Shown::Omitted, detail));
     } else {
         let bytes = base64::decode(request).unwrap_or_default();
-        validate_request(&bytes, &at.child("stubPKCS10Request"), errors);
+        validate_stub_pkcs10_request(&bytes, &at.child("stubPKCS10Request"), errors);
     }
 }
 
@@ -175,14 +184,15 @@ fn validate_annotations(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.extend(name::domain_prefixed_key(at, &key.to_lowercase()));
         bytes += key.len() + value.as_str().map_or(0, str::len);
     }
-    if bytes > ANNOTATIONS_BYTES {
-        errors.push(Error::too_long(at, ANNOTATIONS_BYTES));
+    if bytes > MAX_ANNOTATIONS_BYTES {
+        errors.push(Error::too_long(at, MAX_ANNOTATIONS_BYTES));
     }
 }
 
-fn validate_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
-    if bytes.len() > REQUEST_BYTES {
-        errors.push(Error::too_long(at, REQUEST_BYTES));
+// upstream: pkg/apis/certificates/validation/validation.go validateStubPKCS10Request
+fn validate_stub_pkcs10_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
+    if bytes.len() > MAX_REQUEST_BYTES {
+        errors.push(Error::too_long(at, MAX_REQUEST_BYTES));
         return;
     }
     let request = CertificateRequest::from_der(bytes);
@@ -218,52 +228,60 @@ fn validate_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
 
 // --- Status ---
 
-fn is(object: &Value, end: &str) -> bool {
+// upstream: pkg/apis/certificates/validation/validation.go pcrIsIssued, pcrIsDenied, pcrIsFailed
+fn has_condition(object: &Value, condition_type: &str) -> bool {
     let conditions = object.at("status").items("conditions").iter();
     conditions
-        .filter(|condition| condition.text("type") == end)
+        .filter(|condition| condition.text("type") == condition_type)
         .any(|condition| condition.text("status") == "True")
 }
 
-fn validate_status(new: &Value, old: &Value, now: Time, errors: &mut Errors) {
-    let (at, status) = (Path::new("status"), new.at("status"));
+// upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
+fn validate_status_update(new: &Value, old: &Value, now: Time, errors: &mut Errors) {
+    let at = Path::new("status");
+    let status = new.at("status");
     validate_conditions(status.items("conditions"), &at.child("conditions"), errors);
     if !errors.is_empty() {
         return;
     }
     let changed = status != old.at("status");
-    let mut refuse = |detail: &str| errors.push(Error::invalid(&at, Shown::Omitted, detail));
-    if ENDS.iter().any(|end| is(old, end)) {
+    let mut reject = |detail: &str| errors.push(Error::invalid(&at, Shown::Omitted, detail));
+    if TERMINAL_CONDITIONS
+        .iter()
+        .any(|condition_type| has_condition(old, condition_type))
+    {
         if changed {
-            refuse("immutable after PodCertificateRequest is issued, denied, or failed");
+            reject("immutable after PodCertificateRequest is issued, denied, or failed");
         }
-    } else if is(new, "Denied") || is(new, "Failed") {
+    } else if has_condition(new, "Denied") || has_condition(new, "Failed") {
         let fields = status.as_object().into_iter().flatten();
         if fields.into_iter().any(|(name, _)| name != "conditions") {
-            refuse(
+            reject(
                 "non-condition status fields must be empty when denying or failing the PodCertificateRequest",
             );
         }
-    } else if is(new, "Issued") {
-        errors.extend(issued::validate(new, old, now));
+    } else if has_condition(new, "Issued") {
+        errors.extend(issued_certificate::validate_issued_certificate(new, old, now));
     } else if changed {
-        refuse("status is immutable unless transitioning to \"Issued\", \"Denied\", or \"Failed\"");
+        reject("status is immutable unless transitioning to \"Issued\", \"Denied\", or \"Failed\"");
     }
 }
 
+// upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
 fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Errors) {
-    let mut known = 0;
+    let mut terminal_conditions = 0;
     for (index, condition) in conditions.iter().enumerate() {
-        // Clients are used to a dot before the bracket here.
+        // upstream: pkg/apis/certificates/validation/validation.go formatIndex; the path has a dot before the bracket
         let step = format!("[{index}]");
         let at = list.child(&step);
-        let (kind, status) = (condition.text("type"), condition.text("status"));
-        if !ENDS.contains(&kind) {
-            errors.push(Error::not_supported(&at.child("type"), kind, ENDS));
+        let kind = condition.text("type");
+        let status = condition.text("status");
+        if !TERMINAL_CONDITIONS.contains(&kind) {
+            errors.push(Error::not_supported(&at.child("type"), kind, TERMINAL_CONDITIONS));
             continue;
         }
-        known += 1;
-        if known > 1 {
+        terminal_conditions += 1;
+        if terminal_conditions > 1 {
             let detail = "There may be at most one condition with type \"Issued\", \"Denied\", or \"Failed\"";
             errors.push(Error::invalid(&at.child("type"), kind, detail));
         }
@@ -271,11 +289,11 @@ fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Error
             errors.push(Error::not_supported(&at.child("status"), status, ["True"]));
         }
     }
-    condition::validate(conditions, list, errors);
+    condition::validate_conditions(conditions, list, errors);
 }
 
-/// A spec as errors show it: under the names of the program, not of the API.
-fn printed(spec: &Value) -> String {
+/// A spec as the value of an error: the internal type has no JSON tags.
+fn spec_json(spec: &Value) -> String {
     let text = |name: &str| crate::go::json(&json!(spec.text(name)));
     let or_null = |name: &str| crate::go::json(spec.at(name));
     format!(

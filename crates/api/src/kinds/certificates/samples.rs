@@ -1,9 +1,9 @@
-//! A request and a certificate for tests.
+//! A certificate request and a certificate for tests.
 
 use k3_pki::pem_blocks;
 
-/// A request for a certificate, with an RSA key of 2048 bits.
-pub(super) const REQUEST: &str = "\
+/// A PKCS#10 request with an RSA key of 2048 bits.
+pub(super) const CERTIFICATE_REQUEST: &str = "\
 -----BEGIN CERTIFICATE REQUEST-----
 MIICYzCCAUsCAQAwHjEPMA0GA1UEAwwGZ29sZGVuMQswCQYDVQQKDAJnMTCCASIw
 DQYJKoZIhvcNAQEBBQADggEPADCCAQoCggEBAI8nuisZ/h5oPqTQZO1FSMtMjCYU
@@ -21,8 +21,8 @@ XU2RNT6PwYO6wfm0S4S9BF1ND7kZkrbqdW/sPYdu+9aQ6BFmmYWn
 -----END CERTIFICATE REQUEST-----
 ";
 
-/// The certificate of an authority, with an RSA key of 2048 bits.
-pub(super) const AUTHORITY: &str = "\
+/// A CA certificate with an RSA key of 2048 bits.
+pub(super) const CA_CERTIFICATE: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIDCzCCAfOgAwIBAgIUemHX+HsIT7YFTQC4zbujekzeNaQwDQYJKoZIhvcNAQEL
 BQAwFDESMBAGA1UEAwwJZ29sZGVuLWNhMCAXDTI2MTExNTIxMDI1MVoYDzIxMjYx
@@ -44,14 +44,12 @@ JGPcyOgsJ4z4J8LvCQ6k
 -----END CERTIFICATE-----
 ";
 
-/// The bytes of the request.
-pub(super) fn request() -> Vec<u8> {
-    bytes(REQUEST)
+pub(super) fn certificate_request() -> Vec<u8> {
+    bytes(CERTIFICATE_REQUEST)
 }
 
-/// The bytes of the certificate.
-pub(super) fn authority() -> Vec<u8> {
-    bytes(AUTHORITY)
+pub(super) fn ca_certificate() -> Vec<u8> {
+    bytes(CA_CERTIFICATE)
 }
 
 fn bytes(text: &str) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Names of signers: `example.com/signer`.
+//! Signer names: `example.com/signer`.
 
 use crate::{
     field::{Error, Path},
@@ -6,11 +6,11 @@ use crate::{
     rules::Errors,
 };
 
-const DOMAIN_BYTES: usize = 253;
-const NAME_BYTES: usize = DOMAIN_BYTES + (253 + 63 + 1) + 1;
+const MAX_DOMAIN_BYTES: usize = 253;
+const MAX_NAME_BYTES: usize = MAX_DOMAIN_BYTES + (253 + 63 + 1) + 1;
 
-/// What is wrong with the name of a signer.
-pub(super) fn validate(signer: &str, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/certificates/validation/validation.go ValidateCertificateSigningRequestCreate
+pub(super) fn validate_signer_name(signer: &str, at: &Path<'_>, errors: &mut Errors) {
     if signer.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -21,8 +21,8 @@ pub(super) fn validate(signer: &str, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(at, signer, detail));
         return;
     };
-    if domain.len() > DOMAIN_BYTES {
-        errors.push(Error::too_long(at, DOMAIN_BYTES));
+    if domain.len() > MAX_DOMAIN_BYTES {
+        errors.push(Error::too_long(at, MAX_DOMAIN_BYTES));
     }
     validate_labels(domain, name::dns1123_label, at, errors);
     if !domain.contains('.') {
@@ -30,27 +30,27 @@ pub(super) fn validate(signer: &str, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(at, domain, detail));
     }
     validate_labels(path, name::dns1123_subdomain, at, errors);
-    if signer.len() > NAME_BYTES {
-        errors.push(Error::too_long(at, NAME_BYTES));
+    if signer.len() > MAX_NAME_BYTES {
+        errors.push(Error::too_long(at, MAX_NAME_BYTES));
     }
 }
 
-/// Whether a signer is one of the project's own.
-pub(super) fn is_own(signer: &str) -> bool {
+/// Whether a signer name is in the reserved domain `kubernetes.io`.
+pub(super) fn is_kubernetes_signer(signer: &str) -> bool {
     let host = signer.split('/').next().unwrap_or_default();
     host == "kubernetes.io" || host.ends_with(".kubernetes.io")
 }
 
-/// Tells of the first label that is malformed; more would say the same again.
-fn validate_labels(part: &str, rule: fn(&str) -> name::Faults, at: &Path<'_>, errors: &mut Errors) {
-    for label in part.split('.') {
-        let faults = rule(label);
-        if faults.is_empty() {
+/// Reports the first malformed label only; the others would give the same message.
+fn validate_labels(segment: &str, rule: fn(&str) -> name::Faults, at: &Path<'_>, errors: &mut Errors) {
+    for label in segment.split('.') {
+        let msgs = rule(label);
+        if msgs.is_empty() {
             continue;
         }
-        for fault in faults {
-            let detail = format!("validating label {}: {fault}", go::quote(label));
-            errors.push(Error::invalid(at, part, detail));
+        for msg in msgs {
+            let detail = format!("validating label {}: {msg}", go::quote(label));
+            errors.push(Error::invalid(at, segment, detail));
         }
         return;
     }
@@ -61,32 +61,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signer_is_a_path_at_a_domain() {
-        let faults = |signer: &str| {
+    fn rejects_malformed_signer_names() {
+        let msgs = |signer: &str| {
             let mut errors = Errors::new();
-            validate(signer, &Path::new("s"), &mut errors);
+            validate_signer_name(signer, &Path::new("s"), &mut errors);
             errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(faults("example.com/s.v1"), [""; 0]);
-        assert_eq!(faults(""), ["s: Required value"]);
+        assert_eq!(msgs("example.com/s.v1"), [""; 0]);
+        assert_eq!(msgs(""), ["s: Required value"]);
         assert_eq!(
-            faults("a/b/c"),
+            msgs("a/b/c"),
             [
                 "s: Invalid value: \"a/b/c\": must be a fully qualified domain and path of the form \
               'example.com/signer-name'"
             ]
         );
-        let told = faults("A/b");
+        let messages = msgs("A/b");
         assert!(
-            told[0]
+            messages[0]
                 .starts_with("s: Invalid value: \"A\": validating label \"A\": a lowercase RFC 1123 label")
         );
-        assert!(told[1].ends_with("should be a domain with at least two segments separated by dots"));
+        assert!(messages[1].ends_with("should be a domain with at least two segments separated by dots"));
     }
 
     #[test]
-    fn some_signers_are_reserved() {
-        assert!(is_own("kubernetes.io/x") && is_own("a.kubernetes.io/x"));
-        assert!(!is_own("notkubernetes.io/x"));
+    fn recognizes_kubernetes_signers() {
+        assert!(is_kubernetes_signer("kubernetes.io/x") && is_kubernetes_signer("a.kubernetes.io/x"));
+        assert!(!is_kubernetes_signer("notkubernetes.io/x"));
     }
 }

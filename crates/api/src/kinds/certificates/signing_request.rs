@@ -1,4 +1,4 @@
-//! Requests for certificates: who asks, what for, who approves, and what was issued.
+//! CertificateSigningRequest: the request, its approval and the issued certificate.
 
 mod conditions;
 
@@ -7,35 +7,37 @@ use std::{borrow::Cow, net::IpAddr};
 use k3_pki::{AlternativeName, Certificate, CertificateRequest, pem_blocks};
 use serde_json::{Map, Value, json};
 
-use self::conditions::{APPROVED, DENIED, FAILED, fill_times, has, keep_conditions, of_kind, state};
+use self::conditions::{
+    APPROVED, DENIED, FAILED, conditions_of_type, format_csr_state, has_condition,
+    populate_condition_timestamps, preserve_condition_instances,
+};
 use super::signer;
 use crate::{
     apply::{FieldSet, managed::Reset},
     base64,
     field::{Error, Path},
     go,
-    kinds::demand,
+    kinds::field_checks,
     name::Rule,
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
     time::{self, Duration, Time},
 };
 
-/// The rules of requests.
-pub(super) struct SigningRequest;
+pub(super) struct CertificateSigningRequest;
 
-/// The rules of their approval.
-struct Approval;
+/// The strategy of the `approval` subresource.
+struct CertificateSigningRequestApproval;
 
-/// Which door a change comes through.
+/// The endpoint that an update is sent to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Door {
+enum UpdateEndpoint {
     Object,
     Status,
     Approval,
 }
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
-const LEAST_SECONDS: i64 = 600;
+const MIN_EXPIRATION_SECONDS: i64 = 600;
 
 const USAGES: [&str; 23] = [
     "any",
@@ -82,11 +84,13 @@ const COLUMNS: &[Column] = &[
     ),
 ];
 
-impl Rules for SigningRequest {
+// upstream: pkg/registry/certificates/certificates/strategy.go csrStrategy
+impl Rules for CertificateSigningRequest {
     fn names(&self) -> Rule {
         Rule::Any
     }
 
+    // upstream: pkg/registry/certificates/certificates/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         let spec = object.make("spec");
         for field in ["username", "uid", "groups", "extra"] {
@@ -108,6 +112,7 @@ impl Rules for SigningRequest {
         object.set("status", Map::new());
     }
 
+    // upstream: pkg/registry/certificates/certificates/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         new.copy_from("status", old);
@@ -116,25 +121,28 @@ impl Rules for SigningRequest {
     fn prepare_status(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         new.copy_from("spec", old);
         for kind in [APPROVED, DENIED] {
-            keep_conditions(new, old, kind);
+            preserve_condition_instances(new, old, kind);
         }
-        fill_times(new, old, at.now);
+        populate_condition_timestamps(new, old, at.now);
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidateCertificateSigningRequestCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_all(object, None, errors);
+        validate_certificate_signing_request(object, None, errors);
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidateCertificateSigningRequestUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_change(new, old, Door::Object, errors);
+        validate_update_by_endpoint(new, old, UpdateEndpoint::Object, errors);
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidateCertificateSigningRequestStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_change(new, old, Door::Status, errors);
+        validate_update_by_endpoint(new, old, UpdateEndpoint::Status, errors);
     }
 
     fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
-        (subresource == "approval").then_some(&Approval)
+        (subresource == "approval").then_some(&CertificateSigningRequestApproval)
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
@@ -150,6 +158,7 @@ impl Rules for SigningRequest {
         false
     }
 
+    // upstream: pkg/registry/certificates/certificates/strategy.go SelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         const FIELDS: &[Selectable] = &[Selectable::rule("spec.signerName", |object| {
             Cow::Borrowed(object.at("spec").text("signerName"))
@@ -161,8 +170,10 @@ impl Rules for SigningRequest {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printCertificateSigningRequest
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (metadata, spec) = (object.at("metadata"), object.at("spec"));
+        let metadata = object.at("metadata");
+        let spec = object.at("spec");
         let signer = match spec.text("signerName") {
             "" => "<none>",
             signer => signer,
@@ -177,14 +188,15 @@ impl Rules for SigningRequest {
             json!(signer),
             json!(spec.text("username")),
             json!(duration),
-            json!(state(object)),
+            json!(format_csr_state(object)),
         ])
     }
 }
 
-impl Rules for Approval {
+impl Rules for CertificateSigningRequestApproval {
+    // upstream: pkg/registry/certificates/certificates/strategy.go csrApprovalStrategy
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        fill_times(new, old, at.now);
+        populate_condition_timestamps(new, old, at.now);
         let conditions = new.make("status").remove("conditions");
         new.copy_from("spec", old);
         new.copy_from("status", old);
@@ -196,36 +208,39 @@ impl Rules for Approval {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_change(new, old, Door::Approval, errors);
+        validate_update_by_endpoint(new, old, UpdateEndpoint::Approval, errors);
     }
 
     fn reset(&self, _: &str) -> Option<Reset> {
-        SigningRequest.reset("approval")
+        CertificateSigningRequest.reset("approval")
     }
 }
 
 // --- What is wrong ---
 
-/// What is wrong with a request. What the old one has already is taken again.
-fn validate_all(object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (at, spec) = (Path::new("spec"), object.at("spec"));
-    // A request that stays was read when it came.
+/// Validates a request. Invalid values that the old request already has are tolerated.
+// upstream: pkg/apis/certificates/validation/validation.go validateCertificateSigningRequest, getValidationOptions
+fn validate_certificate_signing_request(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let at = Path::new("spec");
+    let spec = object.at("spec");
+    // An unchanged request was parsed on create.
     let read = old.is_some_and(|old| old.at("spec").at("request") == spec.at("request"));
-    if !read && let Err(fault) = read_request(spec.text("request")) {
-        errors.push(Error::invalid(&at.child("request"), spec.at("request"), fault));
+    if !read && let Err(msg) = parse_certificate_request(spec.text("request")) {
+        errors.push(Error::invalid(&at.child("request"), spec.at("request"), msg));
     }
     validate_usages(spec, old, &at.child("usages"), errors);
-    let (place, name) = (at.child("signerName"), spec.text("signerName"));
+    let field_path = at.child("signerName");
+    let name = spec.text("signerName");
     let legacy = old.is_some_and(|old| old.at("spec").text("signerName") == LEGACY_SIGNER);
     if name == LEGACY_SIGNER && !legacy {
         let detail = "the legacy signerName is not allowed via this API version";
-        errors.push(Error::invalid(&place, name, detail));
+        errors.push(Error::invalid(&field_path, name, detail));
     } else {
-        signer::validate(name, &place, errors);
+        signer::validate_signer_name(name, &field_path, errors);
     }
     if let Some(seconds) = spec
         .int("expirationSeconds")
-        .filter(|seconds| *seconds < LEAST_SECONDS)
+        .filter(|seconds| *seconds < MIN_EXPIRATION_SECONDS)
     {
         errors.push(Error::invalid(
             &at.child("expirationSeconds"),
@@ -233,19 +248,20 @@ fn validate_all(object: &Value, old: Option<&Value>, errors: &mut Errors) {
             "may not specify a duration less than 600 seconds (10 minutes)",
         ));
     }
-    conditions::validate(object, old, errors);
+    conditions::validate_conditions(object, old, errors);
     let certificate = |object: &'_ Value| object.at("status").text("certificate").to_owned();
     let arbitrary = old.is_some_and(|old| {
         let before = certificate(old);
-        before == certificate(object) || read_certificates(&before).is_err()
+        before == certificate(object) || parse_certificates(&before).is_err()
     });
-    if !arbitrary && let Err(fault) = read_certificates(&certificate(object)) {
+    if !arbitrary && let Err(msg) = parse_certificates(&certificate(object)) {
         let status = Path::new("status");
-        let place = status.child("certificate");
-        errors.push(Error::invalid(&place, "<certificate data>", fault));
+        let field_path = status.child("certificate");
+        errors.push(Error::invalid(&field_path, "<certificate data>", msg));
     }
 }
 
+// upstream: pkg/apis/certificates/validation/validation.go hasUnknownUsage, hasDuplicateUsage
 fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
     let usages: Vec<_> = spec.texts("usages").collect();
     let before: Vec<_> = old
@@ -260,20 +276,27 @@ fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mu
             errors.push(Error::not_supported(&at.index(index), *usage, USAGES));
         }
     }
-    if !demand::repeated(&before).contains(&true) {
-        let repeated = demand::repeated(&usages);
+    if !field_checks::duplicate_flags(&before).contains(&true) {
+        let repeated = field_checks::duplicate_flags(&usages);
         for index in (0..usages.len()).filter(|index| repeated[*index]) {
             errors.push(Error::duplicate(&at.index(index), usages[index]));
         }
     }
 }
 
-/// What is wrong with a change through a door.
-fn validate_change(new: &Value, old: &Value, door: Door, errors: &mut Errors) {
-    validate_all(new, Some(old), errors);
+/// Validates an update through an endpoint.
+// upstream: pkg/apis/certificates/validation/validation.go validateCertificateSigningRequestUpdate
+fn validate_update_by_endpoint(new: &Value, old: &Value, endpoint: UpdateEndpoint, errors: &mut Errors) {
+    validate_certificate_signing_request(new, Some(old), errors);
     let status = Path::new("status");
-    let (list, certificate) = (status.child("conditions"), status.child("certificate"));
-    let counts = |kind: &str| (of_kind(new, kind).count(), of_kind(old, kind).count());
+    let list = status.child("conditions");
+    let certificate = status.child("certificate");
+    let counts = |kind: &str| {
+        (
+            conditions_of_type(new, kind).count(),
+            conditions_of_type(old, kind).count(),
+        )
+    };
     for kind in [APPROVED, DENIED, FAILED] {
         let (after, before) = counts(kind);
         if after < before {
@@ -281,7 +304,7 @@ fn validate_change(new: &Value, old: &Value, door: Door, errors: &mut Errors) {
             errors.push(Error::forbidden(&list, detail));
         }
     }
-    if door != Door::Approval {
+    if endpoint != UpdateEndpoint::Approval {
         for kind in [APPROVED, DENIED] {
             let (after, before) = counts(kind);
             if after > before {
@@ -290,17 +313,17 @@ fn validate_change(new: &Value, old: &Value, door: Door, errors: &mut Errors) {
             }
         }
     }
-    let issued = |object: &'_ Value| object.at("status").text("certificate").to_owned();
-    if issued(new) != issued(old) {
-        if door != Door::Status {
+    let issued_certificate = |object: &'_ Value| object.at("status").text("certificate").to_owned();
+    if issued_certificate(new) != issued_certificate(old) {
+        if endpoint != UpdateEndpoint::Status {
             let detail = "updates may not set certificate content";
             errors.push(Error::forbidden(&certificate, detail));
-        } else if !issued(old).is_empty() {
+        } else if !issued_certificate(old).is_empty() {
             let detail = "updates may not modify existing certificate content";
             errors.push(Error::forbidden(&certificate, detail));
         }
     }
-    let both = |object: &Value| has(object, APPROVED) && has(object, DENIED);
+    let both = |object: &Value| has_condition(object, APPROVED) && has_condition(object, DENIED);
     if both(new) && !both(old) {
         let members = [APPROVED, DENIED].map(|kind| format!("conditions[{{\"type\": \"{kind}\"}}]"));
         let detail = format!("must specify at most one of: `{}`", members.join("`, `"));
@@ -312,64 +335,65 @@ fn validate_change(new: &Value, old: &Value, door: Door, errors: &mut Errors) {
     }
 }
 
-/// Reads a `spec.request` and verifies its signature. Whoever decides about a request decides by what this returns.
-pub fn read_request(text: &str) -> Result<CertificateRequest, String> {
+/// Parses `spec.request` and verifies its signature. Approvers and signers decide on what this returns.
+// upstream: pkg/apis/certificates/helpers.go ParseCSR
+pub fn parse_certificate_request(text: &str) -> Result<CertificateRequest, String> {
     let pem = base64::decode(text).unwrap_or_default();
     CertificateRequest::from_pem(&pem).map_err(|error| error.to_string())
 }
 
-/// What the certificate is to say which a `spec.request` asks for.
+/// Subject and alternative names that `spec.request` asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Requested {
-    /// The common name; empty if it is to have none.
+pub struct CertificateRequestInfo {
+    /// Common name; may be empty.
     pub common_name: String,
-    /// The organizations.
+    /// Organizations.
     pub organizations: Vec<String>,
-    /// What the other names are that it is to have, each as often as there are such.
-    pub names: Vec<RequestedName>,
-    /// Those of them that are hosts.
+    /// Kinds of the subject alternative names, one entry per name.
+    pub names: Vec<SubjectAltNameKind>,
+    /// DNS names.
     pub hosts: Vec<String>,
-    /// Those of them that are addresses in the network.
+    /// IP addresses.
     pub addresses: Vec<IpAddr>,
-    /// The uids of the subject.
+    /// UIDs of the subject.
     pub uids: Vec<String>,
 }
 
-/// What sort of name a certificate is to have beside its subject.
+/// The kind of a subject alternative name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestedName {
-    /// An address of mail.
+pub enum SubjectAltNameKind {
+    /// An email address.
     Mail,
-    /// A host.
+    /// A DNS name.
     Host,
-    /// A resource, by its URI.
+    /// A URI.
     Resource,
-    /// An address in the network.
+    /// An IP address.
     Address,
 }
 
 // --- Requested ---
 
-impl From<&CertificateRequest> for Requested {
+impl From<&CertificateRequest> for CertificateRequestInfo {
     fn from(request: &CertificateRequest) -> Self {
         let identity = request.identity().clone();
-        let mut requested = Requested {
+        let mut requested = CertificateRequestInfo {
             common_name: identity.common_name,
             organizations: identity.organizations,
             uids: identity.uids,
-            ..Requested::default()
+            ..CertificateRequestInfo::default()
         };
         for name in request.names() {
             requested.names.push(match name {
-                AlternativeName::Email(_) => RequestedName::Mail,
+                AlternativeName::Email(_) => SubjectAltNameKind::Mail,
                 AlternativeName::Dns(host) => {
                     requested.hosts.push(host.clone());
-                    RequestedName::Host
+                    SubjectAltNameKind::Host
                 }
-                AlternativeName::Uri(_) => RequestedName::Resource,
+                AlternativeName::Uri(_) => SubjectAltNameKind::Resource,
                 AlternativeName::Address(address) => {
                     requested.addresses.push(*address);
-                    RequestedName::Address
+                    SubjectAltNameKind::Address
                 }
             });
         }
@@ -377,14 +401,15 @@ impl From<&CertificateRequest> for Requested {
     }
 }
 
-/// When the first certificate of a `status.certificate` ends to be valid, if it can be read.
-pub fn certificate_end(certificate: &str) -> Option<Time> {
+/// `notAfter` of the first certificate of `status.certificate`, if it can be parsed.
+pub fn certificate_not_after(certificate: &str) -> Option<Time> {
     let blocks = pem_blocks(&base64::decode(certificate).ok()?);
     let all = Certificate::list_from_der(&blocks.first()?.bytes).ok()?;
     Some(Time::from_unix(all.first()?.not_after, 0))
 }
 
-fn read_certificates(text: &str) -> Result<(), String> {
+// upstream: pkg/apis/certificates/validation/validation.go validateCertificate
+fn parse_certificates(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Ok(());
     }

@@ -1,19 +1,18 @@
-//! Leases: who leads, and until when.
+//! Lease: the holder and the expiry of a lock.
 
 use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::count::NOT_NEGATIVE,
+    kinds::counts::NOT_NEGATIVE,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of leases.
 pub(super) struct Lease;
 
-/// Fields of coordinated leader election, which is off.
-const COORDINATED: [&str; 2] = ["strategy", "preferredHolder"];
+/// Fields of coordinated leader election (KEP-4355), whose feature gate is off.
+const COORDINATED_LEADER_ELECTION_FIELDS: [&str; 2] = ["strategy", "preferredHolder"];
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -21,37 +20,45 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
+// upstream: pkg/registry/coordination/lease/strategy.go leaseStrategy
 impl Rules for Lease {
+    // upstream: pkg/registry/coordination/lease/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
-        for name in COORDINATED {
+        for name in COORDINATED_LEADER_ELECTION_FIELDS {
             object.make("spec").remove(name);
         }
     }
 
+    // upstream: pkg/registry/coordination/lease/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
-        for name in COORDINATED {
+        for name in COORDINATED_LEADER_ELECTION_FIELDS {
             if !old.at("spec").has(name) {
                 new.make("spec").remove(name);
             }
         }
     }
 
+    // upstream: pkg/apis/coordination/validation/validation.go ValidateLease
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, at) = (object.at("spec"), Path::new("spec"));
-        for (name, least, detail) in [
+        // upstream: pkg/apis/coordination/validation/validation.go ValidateLeaseSpec
+        let spec = object.at("spec");
+        let at = Path::new("spec");
+        for (name, min, detail) in [
             ("leaseDurationSeconds", 1, "must be greater than 0"),
             ("leaseTransitions", 0, NOT_NEGATIVE),
         ] {
-            if let Some(number) = spec.int(name).filter(|number| *number < least) {
+            if let Some(number) = spec.int(name).filter(|number| *number < min) {
                 errors.push(Error::invalid(&at.child(name), number, detail));
             }
         }
     }
 
+    // upstream: pkg/registry/coordination/lease/strategy.go AllowCreateOnUpdate
     fn creates_on_update(&self) -> bool {
         true
     }
 
+    // upstream: pkg/registry/coordination/lease/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -60,6 +67,7 @@ impl Rules for Lease {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printLease
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.at("spec").text("holderIdentity"))])
     }
@@ -70,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_holder_is_shown() {
+    fn row_shows_the_holder() {
         let now = Time::parse("2026-01-02T03:04:05Z").unwrap();
         let lease = json!({
             "metadata": {"name": "a", "creationTimestamp": "2026-01-02T03:04:00Z"},

@@ -4,29 +4,29 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::demand::tell,
+    kinds::field_checks::push_invalid,
     name,
     rules::{Circumstances, Errors, Rules, Tree},
 };
 
-/// The rules of bindings.
 pub(super) struct Binding;
 
 impl Rules for Binding {
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let target = object.at("target");
-        let (kind, node) = (target.text("kind"), target.text("name"));
+        let kind = target.text("kind");
+        let node = target.text("name");
         let root = Path::new("target");
         let is_node = matches!(kind, "" | "Node");
         if !is_node {
-            let place = root.child("kind");
-            errors.push(Error::not_supported(&place, kind, ["Node", "<empty>"]));
+            let field_path = root.child("kind");
+            errors.push(Error::not_supported(&field_path, kind, ["Node", "<empty>"]));
         }
-        let place = root.child("name");
+        let field_path = root.child("name");
         if node.is_empty() {
-            errors.push(Error::required(&place, ""));
+            errors.push(Error::required(&field_path, ""));
         } else if is_node {
-            tell(node, name::dns1123_subdomain(node), &place, errors);
+            push_invalid(node, name::dns1123_subdomain(node), &field_path, errors);
         }
     }
 }

@@ -7,7 +7,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of component statuses.
 pub(super) struct ComponentStatus;
 
 const COLUMNS: &[Column] = &[
@@ -22,6 +21,7 @@ impl Rules for ComponentStatus {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printComponentStatus
     fn row(&self, object: &Value, _: Time) -> Row {
         let healthy = object
             .items("conditions")

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand::tell,
+    kinds::field_checks::push_invalid,
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
 };
 
 /// How many bytes the values of a config map or secret may have together.
-pub(in crate::kinds) const MOST_BYTES: usize = 1024 * 1024;
+pub(in crate::kinds) const MAX_BYTES: usize = 1024 * 1024;
 
 /// How many bytes a value has that is written in base64.
 pub(in crate::kinds) fn bytes_of(value: &Value) -> usize {
@@ -19,35 +19,39 @@ pub(in crate::kinds) fn bytes_of(value: &Value) -> usize {
     text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(2)
 }
 
-/// The rules of config maps.
 pub(super) struct ConfigMap;
 
 const COLUMNS: &[Column] = &[Column::name(), Column::field("Data", "data"), Column::age()];
 
+// upstream: pkg/registry/core/configmap/strategy.go strategy
 impl Rules for ConfigMap {
+    // upstream: pkg/apis/core/validation/validation.go ValidateConfigMap
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let mut bytes = 0;
-        let (data, binary) = (object.entries("data"), object.entries("binaryData"));
-        let (data_place, binary_place) = (Path::new("data"), Path::new("binaryData"));
+        let data = object.entries("data");
+        let binary = object.entries("binaryData");
+        let data_place = Path::new("data");
+        let binary_place = Path::new("binaryData");
         for (key, value) in data {
-            let place = data_place.key(key);
-            tell(key, name::config_key(key), &place, errors);
+            let field_path = data_place.key(key);
+            push_invalid(key, name::config_key(key), &field_path, errors);
             if binary.contains_key(key) {
                 let detail = "duplicate of key present in binaryData";
-                errors.push(Error::invalid(&place, key, detail));
+                errors.push(Error::invalid(&field_path, key, detail));
             }
             bytes += value.as_str().map_or(0, str::len);
         }
         for (key, value) in binary {
-            tell(key, name::config_key(key), &binary_place.key(key), errors);
+            push_invalid(key, name::config_key(key), &binary_place.key(key), errors);
             bytes += bytes_of(value);
         }
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             // The whole object is too large: its place has no name.
-            errors.push(Error::too_long(&Path::new(""), MOST_BYTES));
+            errors.push(Error::too_long(&Path::new(""), MAX_BYTES));
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateConfigMapUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         immutable(errors, new, old, &["data", "binaryData"]);
         self.validate(new, at, errors);
@@ -57,6 +61,7 @@ impl Rules for ConfigMap {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printConfigMap
     fn row(&self, object: &Value, now: Time) -> Row {
         let count = object.entries("data").len() + object.entries("binaryData").len();
         named_row(object, now, [json!(count)])

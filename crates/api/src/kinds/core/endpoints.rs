@@ -5,13 +5,12 @@ use serde_json::{Value, json};
 use super::endpoint_ip::endpoint_ip;
 use crate::{
     field::{Error, Path},
-    kinds::demand::{port_number, protocol, tell},
+    kinds::field_checks::{push_invalid, validate_port_number, validate_protocol},
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of endpoints.
 pub(super) struct Endpoints;
 
 const COLUMNS: &[Column] = &[
@@ -21,9 +20,11 @@ const COLUMNS: &[Column] = &[
 ];
 const ADDRESSES: [&str; 2] = ["addresses", "notReadyAddresses"];
 /// How many addresses a table shows.
-const MOST_SHOWN: usize = 3;
+const MAX_SHOWN: usize = 3;
 
+// upstream: pkg/registry/core/endpoint/strategy.go endpointsStrategy
 impl Rules for Endpoints {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Endpoints
     fn default(&self, object: &mut Value) {
         for subset in object.items_mut("subsets") {
             for port in subset.items_mut("ports") {
@@ -32,10 +33,12 @@ impl Rules for Endpoints {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateEndpointsCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         subsets(errors, object);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateEndpointsUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         // What was taken once stays valid.
         if new.at("subsets") != old.at("subsets") {
@@ -43,6 +46,7 @@ impl Rules for Endpoints {
         }
     }
 
+    // upstream: pkg/registry/core/endpoint/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let labels = new.at("metadata").at("labels");
         if labels.text("endpoints.kubernetes.io/managed-by") == "endpoint-controller" {
@@ -55,14 +59,15 @@ impl Rules for Endpoints {
             for list in ADDRESSES {
                 let list_place = subset_place.child(list);
                 for (index, address) in subset.items(list).iter().enumerate() {
-                    let place = list_place.index(index);
-                    warnings.extend(name::ip_warning(&place.child("ip"), address.text("ip")));
+                    let field_path = list_place.index(index);
+                    warnings.extend(name::ip_warning(&field_path.child("ip"), address.text("ip")));
                 }
             }
         }
         warnings
     }
 
+    // upstream: pkg/registry/core/endpoint/strategy.go AllowCreateOnUpdate
     fn creates_on_update(&self) -> bool {
         true
     }
@@ -71,6 +76,7 @@ impl Rules for Endpoints {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printEndpoints
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(shown(object))])
     }
@@ -85,15 +91,15 @@ fn subsets(errors: &mut Errors, object: &Value) {
             errors.push(Error::required(&subset_place, detail));
         }
         for list in ADDRESSES {
-            let place = subset_place.child(list);
+            let field_path = subset_place.child(list);
             for (index, item) in subset.items(list).iter().enumerate() {
-                address(errors, &place.index(index), item);
+                address(errors, &field_path.index(index), item);
             }
         }
-        let place = subset_place.child("ports");
+        let field_path = subset_place.child("ports");
         let ports = subset.items("ports");
         for (index, item) in ports.iter().enumerate() {
-            port(errors, &place.index(index), item, ports.len() > 1);
+            port(errors, &field_path.index(index), item, ports.len() > 1);
         }
     }
 }
@@ -103,10 +109,10 @@ fn address(errors: &mut Errors, at: &Path<'_>, address: &Value) {
     errors.extend(name::legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
     let host = address.text("hostname");
     if !host.is_empty() {
-        tell(host, name::dns1123_label(host), &at.child("hostname"), errors);
+        push_invalid(host, name::dns1123_label(host), &at.child("hostname"), errors);
     }
     if let Some(node) = address.at("nodeName").as_str() {
-        tell(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
+        push_invalid(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
     }
     endpoint_ip(errors, &at.child("ip"), ip);
 }
@@ -114,14 +120,14 @@ fn address(errors: &mut Errors, at: &Path<'_>, address: &Value) {
 fn port(errors: &mut Errors, at: &Path<'_>, port: &Value, needs_name: bool) {
     let name = port.text("name");
     if !name.is_empty() {
-        tell(name, name::dns1123_label(name), &at.child("name"), errors);
+        push_invalid(name, name::dns1123_label(name), &at.child("name"), errors);
     } else if needs_name {
         errors.push(Error::required(&at.child("name"), ""));
     }
-    port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
-    protocol(port.text("protocol"), &at.child("protocol"), errors);
+    validate_port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
+    validate_protocol(port.text("protocol"), &at.child("protocol"), errors);
     if let Some(word) = port.at("appProtocol").as_str() {
-        tell(word, name::label_key(word), &at.child("appProtocol"), errors);
+        push_invalid(word, name::label_key(word), &at.child("appProtocol"), errors);
     }
 }
 
@@ -134,7 +140,8 @@ fn shown(object: &Value) -> String {
     let mut first = Vec::new();
     let mut count = 0;
     for subset in subsets {
-        let (ports, addresses) = (subset.items("ports"), subset.items("addresses"));
+        let ports = subset.items("ports");
+        let addresses = subset.items("addresses");
         let numbers = ports.iter().map(|port| port.int("port"));
         let numbers: Vec<_> = if ports.is_empty() {
             vec![None]
@@ -143,7 +150,7 @@ fn shown(object: &Value) -> String {
         };
         for number in numbers {
             count += addresses.len();
-            let room = MOST_SHOWN - first.len();
+            let room = MAX_SHOWN - first.len();
             first.extend(
                 addresses
                     .iter()
@@ -157,8 +164,8 @@ fn shown(object: &Value) -> String {
         }
     }
     let list = first.join(",");
-    if count > MOST_SHOWN {
-        format!("{list} + {} more...", count - MOST_SHOWN)
+    if count > MAX_SHOWN {
+        format!("{list} + {} more...", count - MAX_SHOWN)
     } else {
         list
     }

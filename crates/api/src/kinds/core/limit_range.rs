@@ -7,13 +7,12 @@ use serde_json::Value;
 use super::pod::resources::{default_list, overcommits, validate_container_name, validate_name};
 use crate::{
     field::{Error, Path},
-    kinds::{demand::tell, printed::word},
+    kinds::{field_checks::push_invalid, go_values::typed_string},
     name,
     quantity::{Format, Quantity},
     rules::{Circumstances, Errors, Rules, Tree, TreeMut},
 };
 
-/// The rules of limit ranges.
 pub(super) struct LimitRange;
 
 const POD: &str = "Pod";
@@ -27,8 +26,9 @@ const DEFAULT_REQUEST: &str = "defaultRequest";
 const RATIO: &str = "maxLimitRequestRatio";
 
 /// Up to this amount thousandths are counted.
-const MOST_IN_MILLIS: i64 = i64::MAX / 1000;
+const MAX_IN_MILLIS: i64 = i64::MAX / 1000;
 
+// upstream: pkg/registry/core/limitrange/strategy.go limitrangeStrategy
 impl Rules for LimitRange {
     fn default(&self, object: &mut Value) {
         for limit in object.make("spec").items_mut("limits") {
@@ -45,6 +45,7 @@ impl Rules for LimitRange {
         }
     }
 
+    // upstream: pkg/registry/core/limitrange/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
         // A limit range needs no name of its own choice.
         let metadata = object.make("metadata");
@@ -54,23 +55,26 @@ impl Rules for LimitRange {
         }
     }
 
+    // upstream: pkg/registry/core/limitrange/strategy.go PrepareForUpdate
     fn prepare_update(&self, _: &mut Value, _: &Value, _: &Circumstances<'_>) {}
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateLimitRange
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = Path::new("spec");
         let root = spec.child("limits");
         let mut types = BTreeSet::new();
         for (index, limit) in object.at("spec").items("limits").iter().enumerate() {
-            let place = root.index(index);
+            let field_path = root.index(index);
             let ty = limit.text("type");
-            limit_type(errors, &place.child("type"), ty);
+            limit_type(errors, &field_path.child("type"), ty);
             if !types.insert(ty) {
-                errors.push(Error::duplicate(&place.child("type"), word(ty)));
+                errors.push(Error::duplicate(&field_path.child("type"), typed_string(ty)));
             }
-            judge(errors, &place, limit, ty);
+            judge(errors, &field_path, limit, ty);
         }
     }
 
+    // upstream: pkg/registry/core/limitrange/strategy.go AllowCreateOnUpdate
     fn creates_on_update(&self) -> bool {
         true
     }
@@ -88,12 +92,12 @@ fn inherit(limit: &mut Value, into: &str, from: &str) {
 }
 
 fn limit_type(errors: &mut Errors, at: &Path<'_>, ty: &str) {
-    let faults = name::label_key(ty);
-    if !faults.is_empty() {
-        tell(ty, faults, at, errors);
+    let msgs = name::label_key(ty);
+    if !msgs.is_empty() {
+        push_invalid(ty, msgs, at, errors);
     } else if !ty.contains('/') && ![POD, CONTAINER, CLAIM].contains(&ty) {
         let detail = "must be a standard limit type or fully qualified";
-        errors.push(Error::invalid(at, word(ty), detail));
+        errors.push(Error::invalid(at, typed_string(ty), detail));
     }
 }
 
@@ -103,7 +107,8 @@ type Amounts<'v> = BTreeMap<&'v str, Quantity>;
 fn judge(errors: &mut Errors, at: &Path<'_>, limit: &Value, ty: &str) {
     let max = read(errors, at, limit, ty, MAX);
     let min = read(errors, at, limit, ty, MIN);
-    let (mut default, mut request) = (Amounts::new(), Amounts::new());
+    let mut default = Amounts::new();
+    let mut request = Amounts::new();
     if ty == POD {
         for list in [DEFAULT, DEFAULT_REQUEST] {
             if !limit.entries(list).is_empty() {
@@ -139,13 +144,13 @@ fn judge(errors: &mut Errors, at: &Path<'_>, limit: &Value, ty: &str) {
 
 /// Reads a list of amounts, and tells which names are wrong.
 fn read<'v>(errors: &mut Errors, at: &Path<'_>, limit: &'v Value, ty: &str, list: &str) -> Amounts<'v> {
-    let place = at.child(list);
+    let field_path = at.child(list);
     let mut amounts = Amounts::new();
     for (name, amount) in limit.entries(list) {
         if matches!(ty, POD | CONTAINER) {
-            validate_container_name(name, &place.key(name), errors);
+            validate_container_name(name, &field_path.key(name), errors);
         } else {
-            validate_name(name, &place.key(name), errors);
+            validate_name(name, &field_path.key(name), errors);
         }
         if let Ok(amount) = Quantity::from_value(amount) {
             amounts.insert(name, amount);
@@ -166,9 +171,13 @@ struct Bounds<'b> {
 
 impl Bounds<'_> {
     fn judge(&self, errors: &mut Errors, at: &Path<'_>) {
-        let mut tell = |list: &str, shown: &Quantity, detail: String| {
-            let place = at.child(list);
-            errors.push(Error::invalid(&place.key(self.name), shown.to_string(), detail));
+        let mut push_at = |list: &str, shown: &Quantity, detail: String| {
+            let field_path = at.child(list);
+            errors.push(Error::invalid(
+                &field_path.key(self.name),
+                shown.to_string(),
+                detail,
+            ));
         };
         let pairs = [
             (MIN, self.min, "min", self.min, "max", self.max),
@@ -203,7 +212,7 @@ impl Bounds<'_> {
             if let (Some(shown), Some(low), Some(high)) = (shown, low, high)
                 && low > high
             {
-                tell(
+                push_at(
                     list,
                     shown,
                     format!("{low_name} value {low} is greater than {high_name} value {high}"),
@@ -212,12 +221,12 @@ impl Bounds<'_> {
         }
         if let Some(ratio) = self.ratio {
             if *ratio < Quantity::new(1, Format::DecimalSi) {
-                tell(RATIO, ratio, format!("ratio {ratio} is less than 1"));
+                push_at(RATIO, ratio, format!("ratio {ratio} is less than 1"));
             }
             if let (Some(min), Some(max)) = (self.min, self.max) {
                 let (asked, most) = ratios(ratio, min, max);
                 if asked > most {
-                    tell(
+                    push_at(
                         RATIO,
                         ratio,
                         format!("ratio {ratio} is greater than max/min = {most:.6}"),
@@ -230,7 +239,7 @@ impl Bounds<'_> {
             && !overcommits(self.name)
         {
             let name = self.name;
-            tell(
+            push_at(
                 DEFAULT_REQUEST,
                 request,
                 format!("default value {default} must equal to defaultRequest value {request} in {name}"),
@@ -243,7 +252,7 @@ impl Bounds<'_> {
 #[expect(clippy::cast_precision_loss, reason = "an estimate is what clients know")]
 fn ratios(ratio: &Quantity, min: &Quantity, max: &Quantity) -> (f64, f64) {
     let all = [ratio, min, max];
-    if all.iter().all(|amount| amount.value() < MOST_IN_MILLIS) {
+    if all.iter().all(|amount| amount.value() < MAX_IN_MILLIS) {
         let [ratio, min, max] = all.map(|amount| amount.milli_value() as f64);
         (ratio / 1000.0, max / min)
     } else {

@@ -1,4 +1,4 @@
-//! The kinds of the core group, a file each.
+//! The kinds of the core group, one file per kind.
 
 mod binding;
 mod component_status;
@@ -23,7 +23,7 @@ pub(crate) mod volume;
 
 use crate::rules::Rules;
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "Binding" => &binding::Binding,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
-    kinds::{demand::tell, printed, reset},
+    kinds::{field_checks::push_invalid, go_values, reset_fields},
     name::{self, Rule},
     rules::{
         Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row, standard_finalizer,
@@ -15,7 +15,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of namespaces.
 pub(super) struct Namespace;
 
 /// The rules of the list of what must be done before a namespace goes.
@@ -34,16 +33,19 @@ const SELECTABLE: &[Selectable] = &[Selectable::rule("status.phase", |namespace|
     Cow::Borrowed(namespace.at("status").text("phase"))
 })];
 
+// upstream: pkg/registry/core/namespace/strategy.go namespaceStrategy
 impl Rules for Namespace {
     fn names(&self) -> Rule {
         Rule::Label
     }
 
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Namespace
     fn default(&self, object: &mut Value) {
         label_with_name(object);
         object.make("status").fill("phase", "Active");
     }
 
+    // upstream: pkg/registry/core/namespace/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
         // The name may have been made after the defaults were set.
         label_with_name(object);
@@ -56,19 +58,22 @@ impl Rules for Namespace {
         }
     }
 
+    // upstream: pkg/registry/core/namespace/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.make("spec").copy_from("finalizers", old.at("spec"));
         new.copy_from("status", old);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateNamespace
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = Path::new("spec");
-        let place = spec.child("finalizers");
+        let field_path = spec.child("finalizers");
         for name in object.at("spec").texts("finalizers") {
-            finalizer(errors, &place, name);
+            finalizer(errors, &field_path, name);
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateNamespaceStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let (phase, detail) = if new.at("metadata").has("deletionTimestamp") {
             (
@@ -81,7 +86,7 @@ impl Rules for Namespace {
         let found = new.at("status").text("phase");
         if found != phase {
             let status = Path::new("status");
-            let shown = printed::word(found);
+            let shown = go_values::typed_string(found);
             errors.push(Error::invalid(&status.child("Phase"), shown, detail));
         }
     }
@@ -91,13 +96,14 @@ impl Rules for Namespace {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn selects_by_namespace(&self) -> bool {
         false
     }
 
+    // upstream: pkg/registry/core/namespace/strategy.go NamespaceToSelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         SELECTABLE
     }
@@ -106,6 +112,7 @@ impl Rules for Namespace {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printNamespace
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.at("status").text("phase"))])
     }
@@ -118,9 +125,9 @@ impl Rules for Finalize {
 
     fn validate_update(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = Path::new("spec");
-        let place = spec.child("finalizers");
+        let field_path = spec.child("finalizers");
         for (index, name) in new.at("spec").texts("finalizers").enumerate() {
-            finalizer(errors, &place.index(index), name);
+            finalizer(errors, &field_path.index(index), name);
         }
     }
 
@@ -130,7 +137,7 @@ impl Rules for Finalize {
 }
 
 fn finalizer(errors: &mut Errors, at: &Path<'_>, name: &str) {
-    tell(name, name::label_key(name), at, errors);
+    push_invalid(name, name::label_key(name), at, errors);
     standard_finalizer(name, at, errors);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::kinds::demand;
+use crate::kinds::field_checks;
 use crate::{
     field::{Error, Path},
     go,
@@ -56,70 +56,70 @@ const DEPRECATED: [(&str, &str); 8] = [
 
 /// What is wrong with a selector of nodes.
 pub(crate) fn validate(selector: &Value, values: Values, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("nodeSelectorTerms");
+    let field_path = at.child("nodeSelectorTerms");
     let terms = selector.items("nodeSelectorTerms");
     if terms.is_empty() {
         let detail = "must have at least one node selector term";
-        errors.push(Error::required(&place, detail));
+        errors.push(Error::required(&field_path, detail));
     }
     for (index, term) in terms.iter().enumerate() {
-        validate_term(term, values, &place.index(index), errors);
+        validate_term(term, values, &field_path.index(index), errors);
     }
 }
 
 /// What is wrong with a term of such a selector.
 pub(crate) fn validate_term(term: &Value, values: Values, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("matchExpressions");
+    let field_path = at.child("matchExpressions");
     for (index, requirement) in term.items("matchExpressions").iter().enumerate() {
-        label_requirement(requirement, values, &place.index(index), errors);
+        label_requirement(requirement, values, &field_path.index(index), errors);
     }
-    let place = at.child("matchFields");
+    let field_path = at.child("matchFields");
     for (index, requirement) in term.items("matchFields").iter().enumerate() {
-        field_requirement(requirement, &place.index(index), errors);
+        field_requirement(requirement, &field_path.index(index), errors);
     }
 }
 
 fn label_requirement(requirement: &Value, taken: Values, at: &Path<'_>, errors: &mut Errors) {
     let values = requirement.items("values");
-    let place = at.child("values");
+    let field_path = at.child("values");
     match requirement.text("operator") {
         "In" | "NotIn" => {
             if values.is_empty() {
                 let detail = "must be specified when `operator` is 'In' or 'NotIn'";
-                errors.push(Error::required(&place, detail));
+                errors.push(Error::required(&field_path, detail));
             }
         }
         "Exists" | "DoesNotExist" => {
             if !values.is_empty() {
                 let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                errors.push(Error::forbidden(&place, detail));
+                errors.push(Error::forbidden(&field_path, detail));
             }
         }
         "Gt" | "Lt" => {
             if values.len() != 1 {
                 let detail = "must be specified single value when `operator` is 'Lt' or 'Gt'";
-                errors.push(Error::required(&place, detail));
+                errors.push(Error::required(&field_path, detail));
             }
         }
         other => errors.push(Error::invalid(&at.child("operator"), other, NO_OPERATOR)),
     }
-    demand::qualified(requirement.text("key"), &at.child("key"), errors);
+    field_checks::validate_qualified_name(requirement.text("key"), &at.child("key"), errors);
     if taken == Values::Checked {
         for (index, value) in requirement.texts("values").enumerate() {
-            demand::tell(value, name::label_value(value), &place.index(index), errors);
+            field_checks::push_invalid(value, name::label_value(value), &field_path.index(index), errors);
         }
     }
 }
 
 /// Of the fields of a node, only its name can be asked for.
 fn field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("values");
+    let field_path = at.child("values");
     match requirement.text("operator") {
         "In" | "NotIn" => {
             if requirement.items("values").len() != 1 {
                 let detail =
                     "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
-                errors.push(Error::required(&place, detail));
+                errors.push(Error::required(&field_path, detail));
             }
         }
         other => errors.push(Error::invalid(&at.child("operator"), other, NO_OPERATOR)),
@@ -134,7 +134,12 @@ fn field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     for (index, value) in requirement.texts("values").enumerate() {
-        demand::tell(value, Rule::Subdomain.name(value), &place.index(index), errors);
+        field_checks::push_invalid(
+            value,
+            Rule::Subdomain.name(value),
+            &field_path.index(index),
+            errors,
+        );
     }
 }
 
@@ -158,9 +163,9 @@ pub(crate) fn deprecated(label: &str) -> Option<&'static str> {
 
 /// Warnings about the labels that the requirements of a term name.
 pub(crate) fn warnings(term: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
-    let place = at.child("matchExpressions");
+    let field_path = at.child("matchExpressions");
     for (index, requirement) in term.items("matchExpressions").iter().enumerate() {
-        warnings.extend(warning(requirement, &place.index(index)));
+        warnings.extend(warning(requirement, &field_path.index(index)));
     }
 }
 
@@ -230,34 +235,34 @@ mod tests {
     fn operators_say_how_many_values_there_are() {
         let of = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "k", "operator": operator, "values": values}]});
         assert!(errors(&of("In", json!(["a"]))).is_empty());
-        let place = "required.nodeSelectorTerms[0].matchExpressions[0]";
+        let field_path = "required.nodeSelectorTerms[0].matchExpressions[0]";
         assert_eq!(
             errors(&of("NotIn", json!([]))),
             [format!(
-                "{place}.values: Required value: must be specified when `operator` is 'In' or 'NotIn'"
+                "{field_path}.values: Required value: must be specified when `operator` is 'In' or 'NotIn'"
             )]
         );
         assert_eq!(
             errors(&of("Gt", json!(["1", "2"]))),
             [format!(
-                "{place}.values: Required value: must be specified single value when `operator` is 'Lt' or 'Gt'"
+                "{field_path}.values: Required value: must be specified single value when `operator` is 'Lt' or 'Gt'"
             )]
         );
         assert_eq!(
             errors(&of("Like", json!([]))),
             [format!(
-                "{place}.operator: Invalid value: \"Like\": not a valid selector operator"
+                "{field_path}.operator: Invalid value: \"Like\": not a valid selector operator"
             )]
         );
     }
 
     #[test]
     fn nodes_are_picked_by_name_and_no_other_field() {
-        let place = "required.nodeSelectorTerms[0].matchFields[0]";
+        let field_path = "required.nodeSelectorTerms[0].matchFields[0]";
         assert_eq!(
             errors(&json!({"matchFields": [{"key": "spec.x", "operator": "In", "values": ["a"]}]})),
             [format!(
-                "{place}.key: Invalid value: \"spec.x\": not a valid field selector key"
+                "{field_path}.key: Invalid value: \"spec.x\": not a valid field selector key"
             )]
         );
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     apply::managed::Reset,
     field::{Error, ErrorKind, Path},
-    kinds::{count, label_selector, pod_template, reset},
+    kinds::{counts, label_selector, pod_template, reset_fields},
     rules::{self, Circumstances, Column, Dependents, Errors, Row, Rules, Selectable, Tree, TreeMut},
     selector::label::Selector,
     time::Time,
@@ -15,13 +15,14 @@ use crate::{
 
 use super::pod;
 
-/// The rules of replication controllers.
 pub(super) struct ReplicationController;
 
 /// Begins the annotations that name what an older server could not keep.
 const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 
+// upstream: pkg/registry/core/replicationcontroller/strategy.go rcStrategy
 impl Rules for ReplicationController {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_ReplicationController
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         let labels = spec.at("template").at("metadata").at("labels").clone();
@@ -38,16 +39,19 @@ impl Rules for ReplicationController {
         }
     }
 
+    // upstream: pkg/registry/core/replicationcontroller/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
-        pod_template::drop_disabled(object, &Value::Null);
+        pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
+    // upstream: pkg/registry/core/replicationcontroller/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
-        pod_template::drop_disabled(new, old);
+        pod_template::drop_disabled_template_fields(new, old);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateReplicationController
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         // Names are told of after the spec, and what they were to begin with is not.
         let of = |error: &Error, field| error.kind == ErrorKind::Invalid && error.field == field;
@@ -60,13 +64,15 @@ impl Rules for ReplicationController {
         counts(spec, errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateReplicationControllerUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(new.at("spec"), Some(old.at("spec")), errors);
         for (key, value) in old.at("metadata").entries("annotations") {
             let Some((NON_CONVERTIBLE, field)) = key.split_once('/') else {
                 continue;
             };
-            let (spec, before) = (new.at("spec"), old.at("spec"));
+            let spec = new.at("spec");
+            let before = old.at("spec");
             if !field.contains("selector") {
                 errors.push(Error {
                     kind: ErrorKind::NotFound,
@@ -75,10 +81,10 @@ impl Rules for ReplicationController {
                     detail: "unknown non-convertible field".to_owned(),
                 });
             } else if spec.at("selector") != before.at("selector") {
-                let place = Path::new("spec");
+                let field_path = Path::new("spec");
                 let detail = "cannot update non-convertible selector";
                 errors.push(Error::invalid(
-                    &place.child("selector"),
+                    &field_path.child("selector"),
                     spec.at("selector"),
                     detail,
                 ));
@@ -87,13 +93,15 @@ impl Rules for ReplicationController {
         counts(new.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateReplicationControllerStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        pod_template::replica_counts(new.at("status"), &Path::new("status"), errors);
+        pod_template::validate_replica_counts(new.at("status"), &Path::new("status"), errors);
     }
 
+    // upstream: pkg/registry/core/replicationcontroller/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         match old {
-            None => pod_template::name_warning(new)
+            None => pod_template::warn_about_pod_name_prefix(new)
                 .into_iter()
                 .chain(pod_template::warnings(new, None))
                 .collect(),
@@ -120,15 +128,16 @@ impl Rules for ReplicationController {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
-        pod_template::REPLICAS
+        pod_template::REPLICAS_COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printReplicationController
     fn row(&self, object: &Value, now: Time) -> Row {
-        pod_template::replicas_row(object, now, label_selector::labels_cell)
+        pod_template::replicas_row(object, now, label_selector::format_labels)
     }
 }
 
@@ -137,20 +146,26 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     if spec.entries("selector").is_empty() {
         errors.push(Error::required(&at.child("selector"), ""));
     }
-    let (template, place) = (spec.at("template"), at.child("template"));
+    let template = spec.at("template");
+    let field_path = at.child("template");
     if template.is_null() {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
     } else {
         let selector = Selector::from_labels(spec.get("selector"));
-        pod_template::found(&selector, template, &place, errors);
-        pod::validate_template_with(template, &pod_template::options(old), &place, errors);
-        pod_template::restarted_for_ever(template, "ReplicationController", &place, errors);
+        pod_template::validate_labels_match(&selector, template, &field_path, errors);
+        pod::validate_template_with(
+            template,
+            &pod_template::template_validation_options(old),
+            &field_path,
+            errors,
+        );
+        pod_template::validate_restarted_always(template, "ReplicationController", &field_path, errors);
     }
 }
 
 fn counts(spec: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
-    count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
+    counts::validate_nonnegative_fields(spec, &["replicas", "minReadySeconds"], &at, errors);
 }
 
 #[cfg(test)]

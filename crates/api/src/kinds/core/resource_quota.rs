@@ -4,21 +4,22 @@ use std::{cell::LazyCell, collections::BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::pod::resources::{amount, default_list, is_standard_quota, validate_amount, validate_quota_name};
+use super::pod::resources::{
+    default_list, is_standard_quota, quantity_or_zero, validate_amount, validate_quota_name,
+};
 use crate::{
     apply::managed::Reset,
     bound::{self, MOST_VALUE},
     field::{Error, Path, Shown},
     kinds::{
-        printed::{self, word},
-        reset,
+        go_values::{self, typed_string},
+        reset_fields,
     },
     quantity::Quantity,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of resource quotas.
 pub(super) struct ResourceQuota;
 
 const COLUMNS: &[Column] = &[
@@ -57,6 +58,7 @@ const OF_PODS: [&str; 7] = [
     "requests.memory",
 ];
 
+// upstream: pkg/registry/core/resourcequota/strategy.go resourcequotaStrategy
 impl Rules for ResourceQuota {
     fn default(&self, object: &mut Value) {
         for (part, list) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
@@ -66,11 +68,13 @@ impl Rules for ResourceQuota {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuota
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         spec(errors, object.at("spec"));
         status(errors, object.at("status"));
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         spec(errors, new.at("spec"));
         let scopes = |quota: &Value| -> BTreeSet<String> {
@@ -78,11 +82,12 @@ impl Rules for ResourceQuota {
         };
         if scopes(new) != scopes(old) {
             let root = Path::new("spec");
-            let shown = printed::value(new.at("spec").at("scopes"));
+            let shown = go_values::json_value(new.at("spec").at("scopes"));
             errors.push(Error::invalid(&root.child("scopes"), shown, "field is immutable"));
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         if new.at("metadata").text("resourceVersion").is_empty() {
             errors.push(Error::required(&Path::new("resourceVersion"), ""));
@@ -90,6 +95,7 @@ impl Rules for ResourceQuota {
         status(errors, new.at("status"));
     }
 
+    // upstream: pkg/registry/core/resourcequota/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_some() {
             return Vec::new();
@@ -119,16 +125,18 @@ impl Rules for ResourceQuota {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printResourceQuota
     fn row(&self, object: &Value, now: Time) -> Row {
         let status = object.at("status");
-        let (mut requests, mut limits) = (Vec::new(), Vec::new());
+        let mut requests = Vec::new();
+        let mut limits = Vec::new();
         for (name, hard) in status.entries("hard") {
             let used = status.at("used").at(name).as_str().unwrap_or("0");
             let text = format!("{name}: {used}/{}", hard.as_str().unwrap_or_default());
@@ -151,8 +159,8 @@ fn spec(errors: &mut Errors, spec: &Value) {
     amounts(errors, &root.child("hard"), spec.at("hard"));
     scopes(errors, &root.child("scopes"), spec);
     if spec.has("scopeSelector") {
-        let place = root.child("scopeSelector");
-        expressions(errors, &place.child("matchExpressions"), spec);
+        let field_path = root.child("scopeSelector");
+        expressions(errors, &field_path.child("matchExpressions"), spec);
     }
 }
 
@@ -165,14 +173,14 @@ fn status(errors: &mut Errors, status: &Value) {
 
 fn amounts(errors: &mut Errors, at: &Path<'_>, list: &Value) {
     for (name, value) in list.as_object().into_iter().flatten() {
-        let place = at.key(name);
-        validate_quota_name(name, &place, errors);
-        validate_amount(name, &amount(value), &place, errors);
+        let field_path = at.key(name);
+        validate_quota_name(name, &field_path, errors);
+        validate_amount(name, &quantity_or_zero(value), &field_path, errors);
     }
 }
 
 fn scopes(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
-    let whole = LazyCell::new(|| printed::value(spec.at("scopes")));
+    let whole = LazyCell::new(|| go_values::json_value(spec.at("scopes")));
     let shown = || whole.clone();
     let scopes: Vec<_> = spec.texts("scopes").collect();
     for scope in &scopes {
@@ -188,23 +196,27 @@ fn expressions(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
     let expressions = spec.at("scopeSelector").items("matchExpressions");
     // Many errors may show the whole selector.
     let whole = LazyCell::new(|| {
-        let printed = printed::go_struct("core", "ScopeSelector", spec.at("scopeSelector"));
+        let printed = go_values::internal_json("core", "ScopeSelector", spec.at("scopeSelector"));
         Shown::Printed(bound::cut_owned(printed, MOST_VALUE))
     });
     for expression in expressions {
         let scope = expression.text("scopeName");
         if !is_standard(scope) {
-            let place = at.child("scopeName");
-            errors.push(Error::invalid(&place, word(scope), "unsupported scope"));
+            let field_path = at.child("scopeName");
+            errors.push(Error::invalid(
+                &field_path,
+                typed_string(scope),
+                "unsupported scope",
+            ));
         }
         unfitting(errors, at, spec, scope, || whole.clone());
         let operator = expression.text("operator");
-        let place = at.child("operator");
+        let field_path = at.child("operator");
         if YES_OR_NO.contains(&scope) && operator != "Exists" {
             let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
                           ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
-            errors.push(Error::invalid(&place, word(operator), detail));
+            errors.push(Error::invalid(&field_path, typed_string(operator), detail));
         }
         let values = expression.items("values");
         match operator {
@@ -216,18 +228,18 @@ fn expressions(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
             "Exists" | "DoesNotExist" if !values.is_empty() => {
                 let detail =
                     "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
-                let shown = printed::value(expression.at("values"));
+                let shown = go_values::json_value(expression.at("values"));
                 errors.push(Error::invalid(&at.child("values"), shown, detail));
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             _ => {
                 let detail = "not a valid selector operator";
-                errors.push(Error::invalid(&place, word(operator), detail));
+                errors.push(Error::invalid(&field_path, typed_string(operator), detail));
             }
         }
     }
     let scopes: Vec<_> = expressions.iter().map(|one| one.text("scopeName")).collect();
-    opposites(errors, at, &scopes, || printed::value(spec.at("scopes")));
+    opposites(errors, at, &scopes, || go_values::json_value(spec.at("scopes")));
 }
 
 /// Tells for each limited resource that it has nothing to do with a scope.
@@ -276,7 +288,7 @@ fn fits(scope: &str, resource: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn faults(object: &Value) -> Vec<String> {
+    fn msgs(object: &Value) -> Vec<String> {
         let mut errors = Errors::new();
         spec(&mut errors, object);
         errors.iter().map(ToString::to_string).collect()
@@ -285,11 +297,11 @@ mod tests {
     #[test]
     fn scopes_fit_what_is_limited() {
         assert_eq!(
-            faults(&json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]})),
+            msgs(&json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]})),
             [""; 0]
         );
         assert_eq!(
-            faults(&json!({"hard": {"cpu": "1"}, "scopes": ["BestEffort", "NotBestEffort", "X"]})),
+            msgs(&json!({"hard": {"cpu": "1"}, "scopes": ["BestEffort", "NotBestEffort", "X"]})),
             [
                 "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"X\"]: unsupported scope applied to \
                  resource",
@@ -305,10 +317,10 @@ mod tests {
             {"scopeName": "PriorityClass", "operator": "In", "values": ["a"]},
             {"scopeName": "Terminating", "operator": "Exists"},
         ]}});
-        let told = "spec.scopeSelector.matchExpressions: Invalid value: {\"MatchExpressions\":[{\"ScopeName\":\
+        let messages = "spec.scopeSelector.matchExpressions: Invalid value: {\"MatchExpressions\":[{\"ScopeName\":\
                     \"PriorityClass\",\"Operator\":\"In\",\"Values\":[\"a\"]},{\"ScopeName\":\"Terminating\",\
                     \"Operator\":\"Exists\",\"Values\":null}]}: unsupported scope applied to resource";
-        assert_eq!(faults(&object), [told, told]);
+        assert_eq!(msgs(&object), [messages, messages]);
     }
 
     #[test]

@@ -7,21 +7,24 @@ use crate::{
     time::Time,
 };
 
-/// The rules of service accounts.
 pub(super) struct ServiceAccount;
 
 const MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 const COLUMNS: &[Column] = &[Column::name(), Column::age()];
 
+// upstream: pkg/registry/core/serviceaccount/strategy.go strategy
 impl Rules for ServiceAccount {
+    // upstream: pkg/registry/core/serviceaccount/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
         keep_names_of_secrets(object);
     }
 
+    // upstream: pkg/registry/core/serviceaccount/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, _: &Value, _: &Circumstances<'_>) {
         keep_names_of_secrets(new);
     }
 
+    // upstream: pkg/registry/core/serviceaccount/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let marked = |object: &Value| object.way("metadata.annotations").has(MOUNTABLE_SECRETS);
         if !marked(new) || old.is_some_and(marked) {
@@ -37,6 +40,7 @@ impl Rules for ServiceAccount {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printServiceAccount
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [])
     }

@@ -1,29 +1,28 @@
-//! Endpoint slices: some of the endpoints of a service.
+//! EndpointSlice: some of the endpoints of a service.
 
 use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::{core::endpoint_ip::endpoint_ip, demand},
+    kinds::{core::endpoint_ip::endpoint_ip, field_checks},
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of endpoint slices.
 pub(super) struct EndpointSlice;
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
-const MOST_ADDRESSES: usize = 100;
-const MOST_PORTS: usize = 20_000;
-const MOST_ENDPOINTS: usize = 1000;
-const MOST_HINTS: usize = 8;
+const MAX_ADDRESSES: usize = 100;
+const MAX_PORTS: usize = 20_000;
+const MAX_ENDPOINTS: usize = 1000;
+const MAX_HINTS: usize = 8;
 
-/// How many ports and addresses a table shows.
-const SHOWN: usize = 3;
+/// Number of ports and addresses that a table shows.
+const MAX_TABLE_ITEMS: usize = 3;
 
-/// Who writes slices without being warned about the addresses: they come from elsewhere.
+/// Values of the managed-by label whose slices get no address warnings: the addresses are not the client's.
 const CONTROLLERS: [&str; 2] = [
     "endpointslice-controller.k8s.io",
     "endpointslicemirroring-controller.k8s.io",
@@ -37,6 +36,7 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
+// upstream: pkg/registry/discovery/endpointslice/strategy.go endpointSliceStrategy
 impl Rules for EndpointSlice {
     fn default(&self, object: &mut Value) {
         for port in object.items_mut("ports") {
@@ -45,10 +45,12 @@ impl Rules for EndpointSlice {
         }
     }
 
+    // upstream: pkg/registry/discovery/endpointslice/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
         drop_topology(object);
     }
 
+    // upstream: pkg/registry/discovery/endpointslice/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         if new.at("endpoints") != old.at("endpoints") {
             drop_topology(new);
@@ -66,20 +68,22 @@ impl Rules for EndpointSlice {
             || new.at("metadata").entries("labels") != old.at("metadata").entries("labels")
     }
 
+    // upstream: pkg/apis/discovery/validation/validation.go ValidateEndpointSliceCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_ports(object.items("ports"), errors);
         validate_endpoints(object, errors);
-        // What the schema asks for is told last.
-        validate_type(object, errors);
-        validate_counts(object.items("endpoints"), errors);
+        // Declarative validation runs after the hand-written one, so its errors are last.
+        validate_address_type(object, errors);
+        validate_address_counts(object.items("endpoints"), errors);
     }
 
+    // upstream: pkg/apis/discovery/validation/validation.go ValidateEndpointSliceUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let changed_type = new.at("addressType") != old.at("addressType");
         let changed_endpoints = new.at("endpoints") != old.at("endpoints");
         let at = Path::new("addressType");
         if changed_type && !new.text("addressType").is_empty() {
-            validate_type(new, errors);
+            validate_address_type(new, errors);
         }
         validate_ports(new.items("ports"), errors);
         if changed_endpoints {
@@ -88,12 +92,18 @@ impl Rules for EndpointSlice {
         if changed_type && new.text("addressType").is_empty() {
             errors.push(Error::required(&at, ""));
         }
-        demand::immutable(new.at("addressType"), old.at("addressType"), &at, errors);
+        field_checks::validate_immutable_hiding_value(
+            new.at("addressType"),
+            old.at("addressType"),
+            &at,
+            errors,
+        );
         if changed_endpoints {
-            validate_counts(new.items("endpoints"), errors);
+            validate_address_counts(new.items("endpoints"), errors);
         }
     }
 
+    // upstream: pkg/registry/discovery/endpointslice/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         if old.is_none() && new.text("addressType") == "FQDN" {
@@ -118,6 +128,7 @@ impl Rules for EndpointSlice {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printEndpointSlice
     fn row(&self, object: &Value, now: Time) -> Row {
         let ports = object.items("ports").iter().map(|port| match port.int("port") {
             Some(number) => number.to_string(),
@@ -127,23 +138,25 @@ impl Rules for EndpointSlice {
         let addresses = endpoints.flat_map(|endpoint| endpoint.texts("addresses").map(str::to_owned));
         let cells = [
             json!(object.text("addressType")),
-            json!(first(ports)),
-            json!(first(addresses)),
+            json!(format_first(ports)),
+            json!(format_first(addresses)),
         ];
         named_row(object, now, cells)
     }
 }
 
-/// Where endpoints are was said by labels once; the fields that say it now are all that is kept.
+/// Drops the topology labels of v1beta1: v1 has fields for node and zone instead.
+// upstream: pkg/registry/discovery/endpointslice/strategy.go dropTopologyOnV1
 fn drop_topology(object: &mut Value) {
     for endpoint in object.items_mut("endpoints") {
         endpoint.remove("deprecatedTopology");
     }
 }
 
-/// The first few, and how many are beyond them.
-fn first(mut all: impl Iterator<Item = String>) -> String {
-    let shown: Vec<_> = all.by_ref().take(SHOWN).collect();
+/// The first items, and the number of the others.
+// upstream: pkg/printers/internalversion/printers.go formatDiscoveryPorts, formatDiscoveryEndpoints
+fn format_first(mut all: impl Iterator<Item = String>) -> String {
+    let shown: Vec<_> = all.by_ref().take(MAX_TABLE_ITEMS).collect();
     match (shown.join(","), all.count()) {
         (text, 0) if text.is_empty() => "<unset>".to_owned(),
         (text, 0) => text,
@@ -151,7 +164,8 @@ fn first(mut all: impl Iterator<Item = String>) -> String {
     }
 }
 
-fn validate_type(object: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/discovery/validation/validation.go validateAddressType
+fn validate_address_type(object: &Value, errors: &mut Errors) {
     let at = Path::new("addressType");
     match object.text("addressType") {
         "" => errors.push(Error::required(&at, "")),
@@ -160,36 +174,39 @@ fn validate_type(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_counts(endpoints: &[Value], errors: &mut Errors) {
+// upstream: pkg/apis/discovery/validation/validation.go validateEndpoints
+fn validate_address_counts(endpoints: &[Value], errors: &mut Errors) {
     let list = Path::new("endpoints");
     for (index, endpoint) in endpoints.iter().enumerate() {
         let at = list.index(index);
         let at = at.child("addresses");
         match endpoint.items("addresses").len() {
             0 => errors.push(Error::required(&at, "")),
-            count if count > MOST_ADDRESSES => {
-                errors.push(Error::too_many(&at, Some(count), MOST_ADDRESSES));
+            count if count > MAX_ADDRESSES => {
+                errors.push(Error::too_many(&at, Some(count), MAX_ADDRESSES));
             }
             _ => {}
         }
     }
 }
 
+// upstream: pkg/apis/discovery/validation/validation.go validatePorts
 fn validate_ports(ports: &[Value], errors: &mut Errors) {
     let list = Path::new("ports");
-    if ports.len() > MOST_PORTS {
-        errors.push(Error::too_many(&list, Some(ports.len()), MOST_PORTS));
+    if ports.len() > MAX_PORTS {
+        errors.push(Error::too_many(&list, Some(ports.len()), MAX_PORTS));
         return;
     }
-    let repeated = demand::repeated(ports.iter().map(|other| other.text("name")));
+    let duplicates = field_checks::duplicate_flags(ports.iter().map(|other| other.text("name")));
     for (index, port) in ports.iter().enumerate() {
         let at = list.index(index);
-        let (name, place) = (port.text("name"), at.child("name"));
+        let name = port.text("name");
+        let field_path = at.child("name");
         if !name.is_empty() {
-            demand::tell(name, name::dns1123_label(name), &place, errors);
+            field_checks::push_invalid(name, name::dns1123_label(name), &field_path, errors);
         }
-        if repeated[index] {
-            errors.push(Error::duplicate(&place, name));
+        if duplicates[index] {
+            errors.push(Error::duplicate(&field_path, name));
         }
         match port.at("protocol").as_str() {
             None => errors.push(Error::required(&at.child("protocol"), "")),
@@ -199,7 +216,7 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
             }
         }
         if let Some(protocol) = port.at("appProtocol").as_str() {
-            demand::tell(
+            field_checks::push_invalid(
                 protocol,
                 name::label_key(protocol),
                 &at.child("appProtocol"),
@@ -209,10 +226,12 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/discovery/validation/validation.go validateEndpoints
 fn validate_endpoints(object: &Value, errors: &mut Errors) {
-    let (list, endpoints) = (Path::new("endpoints"), object.items("endpoints"));
-    if endpoints.len() > MOST_ENDPOINTS {
-        errors.push(Error::too_many(&list, Some(endpoints.len()), MOST_ENDPOINTS));
+    let list = Path::new("endpoints");
+    let endpoints = object.items("endpoints");
+    if endpoints.len() > MAX_ENDPOINTS {
+        errors.push(Error::too_many(&list, Some(endpoints.len()), MAX_ENDPOINTS));
         return;
     }
     let kind = object.text("addressType");
@@ -222,10 +241,10 @@ fn validate_endpoints(object: &Value, errors: &mut Errors) {
             validate_address(kind, address, &at.child("addresses"), index, errors);
         }
         if let Some(node) = endpoint.at("nodeName").as_str() {
-            demand::tell(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
+            field_checks::push_invalid(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
         }
         if let Some(host) = endpoint.at("hostname").as_str() {
-            demand::tell(host, name::dns1123_label(host), &at.child("hostname"), errors);
+            field_checks::push_invalid(host, name::dns1123_label(host), &at.child("hostname"), errors);
         }
         if endpoint.has("hints") {
             validate_hints(endpoint.at("hints"), &at.child("hints"), errors);
@@ -233,6 +252,7 @@ fn validate_endpoints(object: &Value, errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/discovery/validation/validation.go validateEndpoints
 fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, errors: &mut Errors) {
     let at = list.index(index);
     let malformed = match kind {
@@ -259,11 +279,13 @@ fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, er
     endpoint_ip(errors, &at, address);
 }
 
+// upstream: pkg/apis/discovery/validation/validation.go validateHints; an excess of zones returns before the nodes are validated
 fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
     for field in ["forZones", "forNodes"] {
-        let (list, items) = (at.child(field), hints.items(field));
-        if items.len() > MOST_HINTS {
-            errors.push(Error::too_many(&list, Some(items.len()), MOST_HINTS));
+        let list = at.child(field);
+        let items = hints.items(field);
+        if items.len() > MAX_HINTS {
+            errors.push(Error::too_many(&list, Some(items.len()), MAX_HINTS));
             return;
         }
         for (index, name) in items.iter().map(|item| item.text("name")).enumerate() {
@@ -272,11 +294,11 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
             if items[..index].iter().any(|other| other.text("name") == name) {
                 errors.push(Error::duplicate(&at, name));
             }
-            let found = match field {
+            let msgs = match field {
                 "forZones" => name::label_value(name),
                 _ => name::dns1123_subdomain(name),
             };
-            demand::tell(name, found, &at, errors);
+            field_checks::push_invalid(name, msgs, &at, errors);
         }
     }
 }
@@ -285,14 +307,14 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn told(call: impl FnOnce(&mut Errors)) -> Vec<String> {
+    fn messages(call: impl FnOnce(&mut Errors)) -> Vec<String> {
         let mut errors = Errors::new();
         call(&mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn ports_are_tcp_and_nameless_unless_said_otherwise() {
+    fn defaults_protocol_and_name_of_ports() {
         let mut object = json!({"ports": [{"port": 1}]});
         EndpointSlice.default(&mut object);
         assert_eq!(
@@ -302,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_of_the_type_of_the_slice() {
+    fn rejects_addresses_of_another_type() {
         let slice =
             |kind: &str, address: &str| json!({"addressType": kind, "endpoints": [{"addresses": [address]}]});
         for (kind, good) in [
@@ -311,37 +333,37 @@ mod tests {
             ("FQDN", "a.example.com"),
         ] {
             assert_eq!(
-                told(|errors| validate_endpoints(&slice(kind, good), errors)),
+                messages(|errors| validate_endpoints(&slice(kind, good), errors)),
                 [""; 0]
             );
         }
         assert_eq!(
-            told(|errors| validate_endpoints(&slice("IPv6", "1.2.3.4"), errors)),
+            messages(|errors| validate_endpoints(&slice("IPv6", "1.2.3.4"), errors)),
             ["endpoints[0].addresses: Invalid value: \"1.2.3.4\": must be an IPv6 address"]
         );
         assert_eq!(
-            told(|errors| validate_endpoints(&slice("IPv4", "01.2.3.4"), errors)),
+            messages(|errors| validate_endpoints(&slice("IPv4", "01.2.3.4"), errors)),
             ["endpoints[0].addresses[0]: Invalid value: \"01.2.3.4\": must not have leading 0s"]
         );
     }
 
     #[test]
-    fn too_many_zones_hide_what_is_wrong_with_nodes() {
+    fn too_many_zones_hide_errors_of_nodes() {
         let zones: Vec<_> = (0..9).map(|zone| json!({"name": format!("z{zone}")})).collect();
         let hints = json!({"forZones": zones, "forNodes": [{"name": "-"}]});
         assert_eq!(
-            told(|errors| validate_hints(&hints, &Path::new("h"), errors)),
+            messages(|errors| validate_hints(&hints, &Path::new("h"), errors)),
             ["h.forZones: Too many: 9: must have at most 8 items"]
         );
         let hints = json!({"forZones": [{"name": "a"}, {"name": "a"}]});
         assert_eq!(
-            told(|errors| validate_hints(&hints, &Path::new("h"), errors)),
+            messages(|errors| validate_hints(&hints, &Path::new("h"), errors)),
             ["h.forZones[1].name: Duplicate value: \"a\""]
         );
     }
 
     #[test]
-    fn labels_count_as_a_change_of_what_is_asked_for() {
+    fn label_changes_raise_the_generation() {
         let old = json!({"metadata": {"annotations": {"a": "b"}}, "addressType": "IPv4"});
         let mut new = old.clone();
         new["metadata"] = json!({});
@@ -351,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_shows_three_of_each() {
+    fn row_shows_three_ports_and_addresses() {
         let object = json!({
             "addressType": "IPv4",
             "ports": [{"name": "a"}, {"port": 2}, {}],

@@ -1,10 +1,10 @@
-//! The kinds of the `discovery.k8s.io` group, a file each.
+//! The kinds of the `discovery.k8s.io` group, one file per kind.
 
 mod endpoint_slice;
 
 use crate::rules::Rules;
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "EndpointSlice" => &endpoint_slice::EndpointSlice,

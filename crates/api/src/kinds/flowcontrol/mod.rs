@@ -1,4 +1,4 @@
-//! The kinds of the `flowcontrol.apiserver.k8s.io` group, a file each.
+//! The kinds of the `flowcontrol.apiserver.k8s.io` group, one file per kind.
 
 mod flow_schema;
 mod priority_level_configuration;
@@ -6,7 +6,7 @@ mod status;
 
 use crate::rules::Rules;
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "FlowSchema" => &flow_schema::FlowSchema,

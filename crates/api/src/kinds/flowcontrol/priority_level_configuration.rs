@@ -1,4 +1,5 @@
-//! Priority levels: how many requests are served at once, and what becomes of the others.
+//! PriorityLevelConfiguration: how many requests are served at once, and whether the others queue (API Priority and Fairness,
+//! KEP-1040).
 
 use serde_json::{Value, json};
 
@@ -6,14 +7,15 @@ use super::status;
 use crate::{
     bootstrap,
     field::{Error, Path, Shown},
-    kinds::printed,
+    kinds::go_values,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
 const MAX_QUEUES: i64 = 10_000_000;
-/// How many bits of a hash choose the queues of a request.
-const MAX_ENTROPY: f64 = 60.0;
+/// Bits of the hash that shuffle sharding may use.
+// upstream: staging/src/k8s.io/apiserver/pkg/util/shufflesharding/shufflesharding.go MaxHashBits, RequiredEntropyBits
+const MAX_HASH_BITS: f64 = 60.0;
 const ZERO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 
 const COLUMNS: &[Column] = &[
@@ -32,9 +34,9 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// The rules of priority levels.
 pub(super) struct PriorityLevelConfiguration;
 
+// upstream: pkg/registry/flowcontrol/prioritylevelconfiguration/strategy.go priorityLevelConfigurationStrategy
 impl Rules for PriorityLevelConfiguration {
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
@@ -60,27 +62,30 @@ impl Rules for PriorityLevelConfiguration {
         }
     }
 
+    // upstream: pkg/registry/flowcontrol/prioritylevelconfiguration/strategy.go priorityLevelConfigurationStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        status::prepare(new, old);
+        status::prepare_status_for_update(new, old);
     }
 
+    // upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelConfiguration
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         let metadata = object.at("metadata");
         if metadata.at("annotations").has(ZERO_SHARES) {
-            let place = Path::new("metadata");
+            let field_path = Path::new("metadata");
             let detail = format!("annotation '{ZERO_SHARES}' is forbidden");
-            errors.push(Error::forbidden(&place.child("annotations"), detail));
+            errors.push(Error::forbidden(&field_path.child("annotations"), detail));
         }
         let spec = object.at("spec");
         let at = Path::new("spec");
-        judge(metadata.text("name"), spec, &at, errors);
-        judge_mandatory(metadata.text("name"), spec, &at, errors);
-        status::validate(object, errors);
-        judge_union(spec, &at, errors);
+        validate_priority_level_spec(metadata.text("name"), spec, &at, errors);
+        validate_if_mandatory(metadata.text("name"), spec, &at, errors);
+        status::validate_status_conditions(object, errors);
+        validate_unions(spec, &at, errors);
     }
 
+    // upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelConfigurationStatusUpdate
     fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        status::validate(new, errors);
+        status::validate_status_conditions(new, errors);
     }
 
     fn has_generation(&self) -> bool {
@@ -91,6 +96,7 @@ impl Rules for PriorityLevelConfiguration {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPriorityLevelConfiguration
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let limited = spec.at("limited");
@@ -110,119 +116,131 @@ impl Rules for PriorityLevelConfiguration {
     }
 }
 
-fn judge(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelConfigurationSpec
+fn validate_priority_level_spec(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let kind = spec.text("type");
-    let place = at.child("type");
+    let field_path = at.child("type");
     if (name == "exempt") != (kind == "Exempt") {
         let detail = "must be 'Exempt' if and only if `name` is 'exempt'";
-        errors.push(Error::invalid(&place, kind, detail));
+        errors.push(Error::invalid(&field_path, kind, detail));
     }
     match kind {
-        "Exempt" => judge_shares(spec.at("exempt"), &at.child("exempt"), errors),
+        "Exempt" => validate_exempt(spec.at("exempt"), &at.child("exempt"), errors),
         "Limited" => {
-            let place = at.child("limited");
-            judge_limited(spec.at("limited"), &place, errors);
+            let field_path = at.child("limited");
+            validate_limited(spec.at("limited"), &field_path, errors);
         }
         "" => {}
-        _ => errors.push(Error::not_supported(&place, kind, ["Exempt", "Limited"])),
+        _ => errors.push(Error::not_supported(&field_path, kind, ["Exempt", "Limited"])),
     }
 }
 
-fn judge_shares(level: &Value, at: &Path<'_>, errors: &mut Errors) {
-    judge_nominal(level, at, errors);
-    judge_lendable(level, at, errors);
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidateExemptPriorityLevelConfiguration
+fn validate_exempt(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+    validate_nominal_shares(level, at, errors);
+    validate_lendable_percent(level, at, errors);
 }
 
-fn judge_nominal(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_nominal_shares(level: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(shares) = level.int("nominalConcurrencyShares").filter(|shares| *shares < 0) {
-        let place = at.child("nominalConcurrencyShares");
-        errors.push(Error::invalid(&place, shares, "must be a non-negative integer"));
+        let field_path = at.child("nominalConcurrencyShares");
+        errors.push(Error::invalid(
+            &field_path,
+            shares,
+            "must be a non-negative integer",
+        ));
     }
 }
 
-fn judge_lendable(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_lendable_percent(level: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(percent) = level
         .int("lendablePercent")
         .filter(|percent| !(0..=100).contains(percent))
     {
-        let place = at.child("lendablePercent");
+        let field_path = at.child("lendablePercent");
         errors.push(Error::invalid(
-            &place,
+            &field_path,
             percent,
             "must be between 0 and 100, inclusive",
         ));
     }
 }
 
-fn judge_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidateLimitedPriorityLevelConfiguration
+fn validate_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
     if limited.is_null() {
         return;
     }
-    judge_nominal(limited, at, errors);
+    validate_nominal_shares(limited, at, errors);
     let response = limited.at("limitResponse");
-    let place = at.child("limitResponse");
+    let field_path = at.child("limitResponse");
     match response.text("type") {
-        "Queue" => judge_queuing(response.at("queuing"), &place.child("queuing"), errors),
+        "Queue" => validate_queuing(response.at("queuing"), &field_path.child("queuing"), errors),
         "" | "Reject" => {}
         kind => errors.push(Error::not_supported(
-            &place.child("type"),
+            &field_path.child("type"),
             kind,
             ["Queue", "Reject"],
         )),
     }
-    judge_lendable(limited, at, errors);
+    validate_lendable_percent(limited, at, errors);
     if let Some(percent) = limited
         .int("borrowingLimitPercent")
         .filter(|percent| *percent < 0)
     {
-        let place = at.child("borrowingLimitPercent");
+        let field_path = at.child("borrowingLimitPercent");
         errors.push(Error::invalid(
-            &place,
+            &field_path,
             percent,
             "if specified, must be a non-negative integer",
         ));
     }
 }
 
-fn judge_queuing(queuing: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelQueuingConfiguration
+fn validate_queuing(queuing: &Value, at: &Path<'_>, errors: &mut Errors) {
     if queuing.is_null() {
         return;
     }
     let number = |name: &str| queuing.int(name).unwrap_or_default();
-    let (length, queues, hand) = (number("queueLengthLimit"), number("queues"), number("handSize"));
+    let length = number("queueLengthLimit");
+    let queues = number("queues");
+    let hand = number("handSize");
     let positive = "must be positive";
     if length <= 0 {
         errors.push(Error::invalid(&at.child("queueLengthLimit"), length, positive));
     }
-    let place = at.child("queues");
+    let field_path = at.child("queues");
     if queues <= 0 {
-        errors.push(Error::invalid(&place, queues, positive));
+        errors.push(Error::invalid(&field_path, queues, positive));
     } else if queues > MAX_QUEUES {
         let detail = format!("must not be greater than {MAX_QUEUES}");
-        errors.push(Error::invalid(&place, queues, detail));
+        errors.push(Error::invalid(&field_path, queues, detail));
     }
-    let place = at.child("handSize");
+    let field_path = at.child("handSize");
     if hand <= 0 {
-        errors.push(Error::invalid(&place, hand, positive));
+        errors.push(Error::invalid(&field_path, hand, positive));
     } else if hand > queues {
         let detail = format!("should not be greater than queues ({queues})");
-        errors.push(Error::invalid(&place, hand, detail));
-    } else if entropy(queues, hand) > MAX_ENTROPY {
+        errors.push(Error::invalid(&field_path, hand, detail));
+    } else if required_entropy_bits(queues, hand) > MAX_HASH_BITS {
         let detail = format!(
-            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_ENTROPY}"
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_HASH_BITS}"
         );
-        errors.push(Error::invalid(&place, hand, detail));
+        errors.push(Error::invalid(&field_path, hand, detail));
     }
 }
 
-/// How many bits it takes to deal a hand of queues.
-fn entropy(queues: i64, hand: i64) -> f64 {
+/// Bits of entropy that shuffle sharding needs for this number of queues and hand size.
+// upstream: staging/src/k8s.io/apiserver/pkg/util/shufflesharding/shufflesharding.go RequiredEntropyBits
+fn required_entropy_bits(queues: i64, hand: i64) -> f64 {
     let float = |number: i64| i32::try_from(number).map_or(f64::MAX, f64::from);
     (float(queues).log2() * float(hand)).ceil()
 }
 
-/// The levels a cluster cannot be without are fixed; of the exempt one the shares may change.
-fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Mandatory levels have a fixed spec, except for the shares of the exempt level.
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidateIfMandatoryPriorityLevelConfigurationObject
+fn validate_if_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if !bootstrap::MANDATORY.contains(&name) {
         return;
     }
@@ -244,7 +262,7 @@ fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
         let detail = format!("spec of '{name}'{except} must equal the fixed value");
         errors.push(Error::invalid(
             at,
-            Shown::Printed(printed::go_struct(
+            Shown::Printed(go_values::internal_json(
                 "flowcontrol",
                 "PriorityLevelConfigurationSpec",
                 spec,
@@ -254,29 +272,30 @@ fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
     }
 }
 
-/// Which parts go with which type, told after all else.
-fn judge_union(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Declarative validation of the unions, whose errors are last.
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidateLimitResponse
+fn validate_unions(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let kind = spec.text("type");
     if kind != "Exempt" && spec.has("exempt") {
         errors.push(Error::forbidden(&at.child("exempt"), ""));
     }
-    part_of(spec, "Limited", "limited", at, errors);
+    validate_union_member(spec, "Limited", "limited", at, errors);
     if kind.is_empty() {
         errors.push(Error::required(&at.child("type"), ""));
     }
     if spec.has("limited") {
         let response = spec.at("limited").at("limitResponse");
-        let place = at.child("limited");
-        let place = place.child("limitResponse");
-        part_of(response, "Queue", "queuing", &place, errors);
+        let field_path = at.child("limited");
+        let field_path = field_path.child("limitResponse");
+        validate_union_member(response, "Queue", "queuing", &field_path, errors);
         if response.text("type").is_empty() {
-            errors.push(Error::required(&place.child("type"), ""));
+            errors.push(Error::required(&field_path.child("type"), ""));
         }
     }
 }
 
-/// A part that is there if and only if the holder is of this type.
-fn part_of(holder: &Value, kind: &str, part: &str, at: &Path<'_>, errors: &mut Errors) {
+/// A union member must be set if and only if the discriminator has its value.
+fn validate_union_member(holder: &Value, kind: &str, part: &str, at: &Path<'_>, errors: &mut Errors) {
     match (holder.text("type") == kind, holder.has(part)) {
         (true, false) => errors.push(Error::required(&at.child(part), "")),
         (false, true) => errors.push(Error::forbidden(&at.child(part), "")),
@@ -288,47 +307,47 @@ fn part_of(holder: &Value, kind: &str, part: &str, at: &Path<'_>, errors: &mut E
 mod tests {
     use super::*;
 
-    fn told(name: &str, spec: &Value) -> Vec<String> {
+    fn messages(name: &str, spec: &Value) -> Vec<String> {
         let mut object = json!({"metadata": {"name": name}, "spec": spec});
         PriorityLevelConfiguration.default(&mut object);
         let mut errors = Errors::new();
         let at = Path::new("spec");
-        judge(name, object.at("spec"), &at, &mut errors);
-        judge_mandatory(name, object.at("spec"), &at, &mut errors);
-        judge_union(object.at("spec"), &at, &mut errors);
+        validate_priority_level_spec(name, object.at("spec"), &at, &mut errors);
+        validate_if_mandatory(name, object.at("spec"), &at, &mut errors);
+        validate_unions(object.at("spec"), &at, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn what_a_cluster_is_born_with_is_valid() {
+    fn bootstrap_levels_are_valid() {
         for level in bootstrap::priority_levels() {
             let name = level["metadata"]["name"].as_str().unwrap();
-            assert_eq!(told(name, &level["spec"]), [] as [&str; 0], "{name}");
+            assert_eq!(messages(name, &level["spec"]), [] as [&str; 0], "{name}");
         }
         let spec = json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 9}});
-        assert_eq!(told("exempt", &spec), [] as [&str; 0]);
+        assert_eq!(messages("exempt", &spec), [] as [&str; 0]);
     }
 
     #[test]
-    fn parts_go_with_their_type() {
+    fn rejects_union_members_of_another_type() {
         let spec = json!({"type": "Limited", "exempt": {}, "limited": {"limitResponse": {"type": "Queue"}}});
         assert_eq!(
-            told("a", &spec),
+            messages("a", &spec),
             [
                 "spec.exempt: Forbidden",
                 "spec.limited.limitResponse.queuing: Required value",
             ]
         );
-        assert_eq!(told("a", &json!({})), ["spec.type: Required value"]);
+        assert_eq!(messages("a", &json!({})), ["spec.type: Required value"]);
     }
 
     #[test]
-    fn a_hand_takes_no_more_bits_than_a_hash_has() {
+    fn rejects_hand_sizes_with_too_much_entropy() {
         let queuing = json!({"queues": 1024, "handSize": 7});
         let spec =
             json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": queuing}}});
         assert_eq!(
-            told("a", &spec),
+            messages("a", &spec),
             [
                 "spec.limited.limitResponse.queuing.handSize: Invalid value: 7: required entropy bits of deckSize 1024 and \
                  handSize 7 should not be greater than 60",

@@ -1,4 +1,4 @@
-//! What the status of both kinds has in common.
+//! Status strategy of FlowSchemas and PriorityLevelConfigurations.
 
 use std::collections::HashSet;
 
@@ -9,30 +9,32 @@ use crate::{
     rules::{Errors, Tree, TreeMut},
 };
 
-/// A write of the status changes nothing but the status, and who set it.
-pub(super) fn prepare(new: &mut Value, old: &Value) {
-    let sent = new.at("metadata").clone();
+/// A write of the status changes only the status and managedFields.
+// upstream: pkg/registry/flowcontrol/flowschema/strategy.go flowSchemaStatusStrategy
+pub(super) fn prepare_status_for_update(new: &mut Value, old: &Value) {
+    let metadata = new.at("metadata").clone();
     new.copy_from("spec", old);
     new.copy_from("metadata", old);
-    new.make("metadata").copy_from("managedFields", &sent);
-    new.make("metadata").copy_from("resourceVersion", &sent);
+    new.make("metadata").copy_from("managedFields", &metadata);
+    new.make("metadata").copy_from("resourceVersion", &metadata);
 }
 
-/// Every condition has a type of its own.
-pub(super) fn validate(object: &Value, errors: &mut Errors) {
+/// Each condition type may occur once.
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchemaStatus, ValidatePriorityLevelConfigurationStatus
+pub(super) fn validate_status_conditions(object: &Value, errors: &mut Errors) {
     let status = Path::new("status");
     let at = status.child("conditions");
     let conditions = object.at("status").items("conditions");
     let mut seen = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
-        let place = at.index(index);
-        let place = place.child("type");
+        let field_path = at.index(index);
+        let field_path = field_path.child("type");
         let kind = condition.text("type");
         if !seen.insert(kind) {
-            errors.push(Error::duplicate(&place, kind));
+            errors.push(Error::duplicate(&field_path, kind));
         }
         if kind.is_empty() {
-            errors.push(Error::required(&place, ""));
+            errors.push(Error::required(&field_path, ""));
         }
     }
 }

@@ -1,32 +1,35 @@
-//! Where an Ingress sends requests: a port of a service, or another object.
+//! IngressBackend: a port of a service, or a reference to another object.
 
 use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name,
     rules::{Errors, Tree},
 };
 
-/// What is wrong with a backend.
-pub(super) fn validate(backend: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressBackend
+pub(super) fn validate_ingress_backend(backend: &Value, at: &Path<'_>, errors: &mut Errors) {
     match (backend.has("resource"), backend.has("service")) {
         (true, true) => errors.push(Error::invalid(
             at,
             "",
             "cannot set both resource and service backends",
         )),
-        (true, false) => reference(backend.at("resource"), &at.child("resource"), errors),
-        (false, true) => service(backend.at("service"), at, errors),
+        (true, false) => {
+            validate_typed_local_object_reference(backend.at("resource"), &at.child("resource"), errors)
+        }
+        (false, true) => validate_service_backend(backend.at("service"), at, errors),
         (false, false) => errors.push(Error::invalid(at, "", "resource or service backend is required")),
     }
 }
 
-fn reference(resource: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressTypedLocalObjectReference
+fn validate_typed_local_object_reference(resource: &Value, at: &Path<'_>, errors: &mut Errors) {
     if resource.has("apiGroup") {
         let group = resource.text("apiGroup");
-        demand::tell(
+        field_checks::push_invalid(
             group,
             name::dns1123_subdomain(group),
             &at.child("apiGroup"),
@@ -34,27 +37,32 @@ fn reference(resource: &Value, at: &Path<'_>, errors: &mut Errors) {
         );
     }
     for field in ["kind", "name"] {
-        demand::required(resource, &[field], at, errors);
-        demand::path_segment(resource, field, at, errors);
+        field_checks::require_fields(resource, &[field], at, errors);
+        field_checks::validate_path_segment_name(resource, field, at, errors);
     }
 }
 
-fn service(service: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("service");
+// upstream: pkg/apis/networking/validation/validation.go validateIngressBackend
+fn validate_service_backend(service: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let field_path = at.child("service");
     match service.text("name") {
-        "" => errors.push(Error::required(&place.child("name"), "")),
-        name => demand::tell(name, name::dns1123_label(name), &place.child("name"), errors),
+        "" => errors.push(Error::required(&field_path.child("name"), "")),
+        name => {
+            field_checks::push_invalid(name, name::dns1123_label(name), &field_path.child("name"), errors)
+        }
     }
     let port = service.at("port");
-    let place = place.child("port");
+    let field_path = field_path.child("port");
     match (port.text("name"), port.int("number").unwrap_or_default()) {
         ("", 0) => errors.push(Error::required(at, "port name or number is required")),
         ("", number) => errors.extend(
             name::port_number(number)
                 .into_iter()
-                .map(|fault| Error::invalid(&place.child("number"), number, fault)),
+                .map(|msg| Error::invalid(&field_path.child("number"), number, msg)),
         ),
-        (name, 0) => demand::tell(name, name::port_name(name), &place.child("name"), errors),
+        (name, 0) => {
+            field_checks::push_invalid(name, name::port_name(name), &field_path.child("name"), errors)
+        }
         _ => errors.push(Error::invalid(at, "", "cannot set both port name & port number")),
     }
 }

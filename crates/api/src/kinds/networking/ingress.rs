@@ -1,4 +1,4 @@
-//! Ingresses: rules by which requests from outside reach services.
+//! Ingress: HTTP rules that route external requests to services.
 
 use std::collections::HashSet;
 
@@ -9,13 +9,12 @@ use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
     go,
-    kinds::demand,
+    kinds::field_checks,
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
 };
 
-/// The rules of ingresses.
 pub(super) struct Ingress;
 
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -24,8 +23,8 @@ const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
 const BAD_SEQUENCES: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
 const BAD_SUFFIXES: [&str; 2] = ["/..", "/."];
 
-/// How many hosts a table names.
-const HOSTS_SHOWN: usize = 3;
+/// Number of hosts that a table names.
+const MAX_TABLE_HOSTS: usize = 3;
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -45,20 +44,23 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// What is taken because the old object has it already.
+/// Invalid values that are tolerated because the old object already has them.
+// upstream: pkg/apis/networking/validation/validation.go IngressValidationOptions
 #[derive(Clone, Copy, Default)]
-struct Tolerance {
+struct IngressValidationOptions {
     secret_names: bool,
     wildcard_rules: bool,
 }
 
+// upstream: pkg/registry/networking/ingress/strategy.go ingressStrategy
 impl Rules for Ingress {
     fn has_generation(&self) -> bool {
         true
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_spec(object.at("spec"), Tolerance::default(), errors);
+        validate_ingress_spec(object.at("spec"), IngressValidationOptions::default(), errors);
         let annotation = object
             .way("metadata")
             .entries("annotations")
@@ -76,10 +78,16 @@ impl Rules for Ingress {
         }
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_spec(new.at("spec"), Tolerance::of(old.at("spec")), errors);
+        validate_ingress_spec(
+            new.at("spec"),
+            IngressValidationOptions::from_old(old.at("spec")),
+            errors,
+        );
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let before = old.way("status.loadBalancer").items("ingress").iter();
         let before: HashSet<_> = before.map(|point| point.text("ip")).collect();
@@ -95,7 +103,7 @@ impl Rules for Ingress {
             let host = point.text("hostname");
             if !host.is_empty() {
                 let at = at.child("hostname");
-                demand::tell(host, name::dns1123_subdomain(host), &at, errors);
+                field_checks::push_invalid(host, name::dns1123_subdomain(host), &at, errors);
                 if name::parse_ip_sloppy(host).is_some() {
                     errors.push(Error::invalid(&at, host, NOT_AN_ADDRESS));
                 }
@@ -103,6 +111,7 @@ impl Rules for Ingress {
         }
     }
 
+    // upstream: pkg/registry/networking/ingress/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let annotated = new
             .at("metadata")
@@ -122,8 +131,8 @@ impl Rules for Ingress {
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
         let list = balancer.child("ingress");
-        let points = new.way("status.loadBalancer").items("ingress").iter().enumerate();
-        points
+        let ingresses = new.way("status.loadBalancer").items("ingress").iter().enumerate();
+        ingresses
             .filter_map(|(index, point)| name::ip_warning(&list.index(index), point.text("ip")))
             .collect()
     }
@@ -137,6 +146,7 @@ impl Rules for Ingress {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printIngress
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let class = spec.at("ingressClassName").as_str().unwrap_or("<none>");
@@ -147,8 +157,8 @@ impl Rules for Ingress {
         };
         let cells = [
             json!(class),
-            json!(hosts(spec.items("rules"))),
-            json!(addresses(object)),
+            json!(format_hosts(spec.items("rules"))),
+            json!(format_addresses(object)),
             json!(ports),
         ];
         named_row(object, now, cells)
@@ -157,22 +167,24 @@ impl Rules for Ingress {
 
 // --- Tolerance ---
 
-impl Tolerance {
-    fn of(old: &Value) -> Self {
-        let secret = |tls: &Value| !secret_name(tls.text("secretName")).is_empty();
+impl IngressValidationOptions {
+    // upstream: pkg/apis/networking/validation/validation.go allowInvalidSecretName, allowInvalidWildcardHostRule
+    fn from_old(old: &Value) -> Self {
+        let secret = |tls: &Value| !validate_tls_secret_name(tls.text("secretName")).is_empty();
         let wildcard = |rule: &Value| {
             let mut errors = Errors::new();
-            rule_value(rule, &Path::NOWHERE, &mut errors);
+            validate_ingress_rule_value(rule, &Path::NOWHERE, &mut errors);
             rule.text("host").contains('*') && !errors.is_empty()
         };
-        Tolerance {
+        IngressValidationOptions {
             secret_names: old.items("tls").iter().any(secret),
             wildcard_rules: old.items("rules").iter().any(wildcard),
         }
     }
 }
 
-fn validate_spec(spec: &Value, tolerance: Tolerance, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go ValidateIngressSpec
+fn validate_ingress_spec(spec: &Value, options: IngressValidationOptions, errors: &mut Errors) {
     let at = Path::new("spec");
     let rules = spec.items("rules");
     if rules.is_empty() && !spec.has("defaultBackend") {
@@ -180,17 +192,17 @@ fn validate_spec(spec: &Value, tolerance: Tolerance, errors: &mut Errors) {
         errors.push(Error::invalid(&at, Value::Null, detail));
     }
     if spec.has("defaultBackend") {
-        backend::validate(spec.at("defaultBackend"), &at.child("defaultBackend"), errors);
+        backend::validate_ingress_backend(spec.at("defaultBackend"), &at.child("defaultBackend"), errors);
     }
     for (index, rule) in rules.iter().enumerate() {
-        validate_rule(rule, &at.child("rules").index(index), tolerance, errors);
+        validate_ingress_rule(rule, &at.child("rules").index(index), options, errors);
     }
     for (index, tls) in spec.items("tls").iter().enumerate() {
-        validate_tls(tls, &at.child("tls").index(index), tolerance, errors);
+        validate_ingress_tls(tls, &at.child("tls").index(index), options, errors);
     }
     if spec.has("ingressClassName") {
         let class = spec.text("ingressClassName");
-        demand::tell(
+        field_checks::push_invalid(
             class,
             name::dns1123_subdomain(class),
             &at.child("ingressClassName"),
@@ -199,7 +211,13 @@ fn validate_spec(spec: &Value, tolerance: Tolerance, errors: &mut Errors) {
     }
 }
 
-fn validate_rule(rule: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressRules
+fn validate_ingress_rule(
+    rule: &Value,
+    at: &Path<'_>,
+    options: IngressValidationOptions,
+    errors: &mut Errors,
+) {
     let host = rule.text("host");
     if !host.is_empty() {
         let at = at.child("host");
@@ -208,21 +226,23 @@ fn validate_rule(rule: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut
         }
         validate_host(host, &at, errors);
     }
-    if !(host.contains('*') && tolerance.wildcard_rules) {
-        rule_value(rule, at, errors);
+    if !(host.contains('*') && options.wildcard_rules) {
+        validate_ingress_rule_value(rule, at, errors);
     }
 }
 
+// upstream: pkg/apis/networking/validation/validation.go validateIngressRules
 fn validate_host(host: &str, at: &Path<'_>, errors: &mut Errors) {
-    let found = if host.contains('*') {
+    let msgs = if host.contains('*') {
         name::wildcard_dns1123_subdomain(host)
     } else {
         name::dns1123_subdomain(host)
     };
-    demand::tell(host, found, at, errors);
+    field_checks::push_invalid(host, msgs, at, errors);
 }
 
-fn rule_value(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressRuleValue, validateHTTPIngressRuleValue
+fn validate_ingress_rule_value(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     if !rule.has("http") {
         return;
     }
@@ -233,14 +253,15 @@ fn rule_value(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::required(&list, ""));
     }
     for (index, path) in paths.iter().enumerate() {
-        validate_path(path, &list.index(index), errors);
+        validate_http_ingress_path(path, &list.index(index), errors);
     }
 }
 
-fn validate_path(value: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("path");
+// upstream: pkg/apis/networking/validation/validation.go validateHTTPIngressPath
+fn validate_http_ingress_path(value: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let field_path = at.child("path");
     let path = value.text("path");
-    let relative = || Error::invalid(&place, path, "must be an absolute path");
+    let relative = || Error::invalid(&field_path, path, "must be an absolute path");
     match value.at("pathType").as_str() {
         None => {
             errors.push(Error::required(
@@ -255,11 +276,11 @@ fn validate_path(value: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
             for sequence in BAD_SEQUENCES.iter().filter(|sequence| path.contains(*sequence)) {
                 let detail = format!("must not contain '{sequence}'");
-                errors.push(Error::invalid(&place, path, detail));
+                errors.push(Error::invalid(&field_path, path, detail));
             }
             for suffix in BAD_SUFFIXES.iter().filter(|suffix| path.ends_with(*suffix)) {
                 let detail = format!("cannot end with '{suffix}'");
-                errors.push(Error::invalid(&place, path, detail));
+                errors.push(Error::invalid(&field_path, path, detail));
             }
         }
         Some("ImplementationSpecific") => {
@@ -269,20 +290,27 @@ fn validate_path(value: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         Some(other) => errors.push(Error::not_supported(&at.child("pathType"), other, PATH_TYPES)),
     }
-    backend::validate(value.at("backend"), &at.child("backend"), errors);
+    backend::validate_ingress_backend(value.at("backend"), &at.child("backend"), errors);
 }
 
-fn validate_tls(tls: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressTLS
+fn validate_ingress_tls(tls: &Value, at: &Path<'_>, options: IngressValidationOptions, errors: &mut Errors) {
     for (index, host) in tls.texts("hosts").enumerate() {
         validate_host(host, &at.child("hosts").index(index), errors);
     }
-    if !tolerance.secret_names {
+    if !options.secret_names {
         let secret = tls.text("secretName");
-        demand::tell(secret, secret_name(secret), &at.child("secretName"), errors);
+        field_checks::push_invalid(
+            secret,
+            validate_tls_secret_name(secret),
+            &at.child("secretName"),
+            errors,
+        );
     }
 }
 
-fn secret_name(name: &str) -> name::Faults {
+// upstream: pkg/apis/networking/validation/validation.go validateTLSSecretName
+fn validate_tls_secret_name(name: &str) -> name::Faults {
     if name.is_empty() {
         Vec::new()
     } else {
@@ -290,27 +318,29 @@ fn secret_name(name: &str) -> name::Faults {
     }
 }
 
-/// The first hosts, and how many rules are beyond them.
-fn hosts(rules: &[Value]) -> String {
-    let mut shown = Vec::new();
+/// The first hosts, with a mark if there are more.
+// upstream: pkg/printers/internalversion/printers.go formatHosts
+fn format_hosts(rules: &[Value]) -> String {
+    let mut hosts = Vec::new();
     let mut more = false;
     for host in rules.iter().map(|rule| rule.text("host")) {
-        more |= shown.len() == HOSTS_SHOWN;
+        more |= hosts.len() == MAX_TABLE_HOSTS;
         if !more && !host.is_empty() {
-            shown.push(host);
+            hosts.push(host);
         }
     }
-    match shown.join(",") {
+    match hosts.join(",") {
         none if none.is_empty() => "*".to_owned(),
-        hosts if more => format!("{hosts} + {} more...", rules.len() - HOSTS_SHOWN),
+        hosts if more => format!("{hosts} + {} more...", rules.len() - MAX_TABLE_HOSTS),
         hosts => hosts,
     }
 }
 
-/// Where the load balancer listens, sorted.
-fn addresses(object: &Value) -> String {
-    let points = object.way("status.loadBalancer").items("ingress").iter();
-    let mut addresses: Vec<_> = points
+/// The addresses of the load balancer, sorted.
+// upstream: pkg/printers/internalversion/printers.go ingressLoadBalancerStatusStringer
+fn format_addresses(object: &Value) -> String {
+    let ingresses = object.way("status.loadBalancer").items("ingress").iter();
+    let mut addresses: Vec<_> = ingresses
         .map(|point| match point.text("ip") {
             "" => point.text("hostname"),
             ip => ip,

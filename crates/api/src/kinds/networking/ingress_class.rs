@@ -1,19 +1,18 @@
-//! Classes of ingresses: which controller serves them.
+//! IngressClass: the controller that serves an Ingress.
 
 use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of ingress classes.
 pub(super) struct IngressClass;
 
-const CONTROLLER_BYTES: usize = 250;
+const MAX_CONTROLLER_BYTES: usize = 250;
 const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
 
 const COLUMNS: &[Column] = &[
@@ -29,7 +28,9 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
+// upstream: pkg/registry/networking/ingressclass/strategy.go ingressClassStrategy
 impl Rules for IngressClass {
+    // upstream: pkg/apis/networking/v1/defaults.go SetDefaults_IngressClass
     fn default(&self, object: &mut Value) {
         let parameters = object.at_mut("spec").and_then(|spec| spec.at_mut("parameters"));
         if let Some(parameters) = parameters {
@@ -41,30 +42,31 @@ impl Rules for IngressClass {
         true
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressClass
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (at, spec) = (Path::new("spec"), object.at("spec"));
+        let at = Path::new("spec");
+        let spec = object.at("spec");
         let controller = spec.text("controller");
-        let place = at.child("controller");
-        if controller.len() > CONTROLLER_BYTES {
-            errors.push(Error::too_long(&place, CONTROLLER_BYTES));
+        let field_path = at.child("controller");
+        if controller.len() > MAX_CONTROLLER_BYTES {
+            errors.push(Error::too_long(&field_path, MAX_CONTROLLER_BYTES));
         }
-        errors.extend(name::domain_prefixed_path(&place, controller));
+        errors.extend(name::domain_prefixed_path(&field_path, controller));
         if spec.has("parameters") {
-            validate_parameters(spec.at("parameters"), &at.child("parameters"), errors);
+            validate_parameters_reference(spec.at("parameters"), &at.child("parameters"), errors);
         }
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressClassUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
-        let (after, before) = (
-            new.at("spec").text("controller"),
-            old.at("spec").text("controller"),
-        );
+        let after = new.at("spec").text("controller");
+        let before = old.at("spec").text("controller");
         if after != before {
             let spec = Path::new("spec");
             errors.push(Error::invalid(
                 &spec.child("controller"),
                 after,
-                demand::IMMUTABLE,
+                field_checks::IMMUTABLE,
             ));
         }
         self.validate(new, at, errors);
@@ -74,6 +76,7 @@ impl Rules for IngressClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printIngressClass
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let parameters = spec.at("parameters");
@@ -93,9 +96,10 @@ impl Rules for IngressClass {
     }
 }
 
-fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressClassParametersReference
+fn validate_parameters_reference(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(group) = parameters.at("apiGroup").as_str() {
-        demand::tell(
+        field_checks::push_invalid(
             group,
             name::dns1123_subdomain(group),
             &at.child("apiGroup"),
@@ -103,21 +107,24 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
         );
     }
     for field in ["kind", "name"] {
-        demand::path_segment(parameters, field, at, errors);
+        field_checks::validate_path_segment_name(parameters, field, at, errors);
     }
-    let place = at.child("namespace");
+    let field_path = at.child("namespace");
     let namespace = parameters.at("namespace").as_str();
     match (parameters.at("scope").as_str(), namespace) {
         (None, _) => errors.push(Error::required(&at.child("scope"), "")),
         (Some("Namespace"), None) => errors.push(Error::required(
-            &place,
+            &field_path,
             "`parameters.scope` is set to 'Namespace'",
         )),
         (Some("Namespace"), Some(namespace)) => {
-            demand::tell(namespace, name::dns1123_label(namespace), &place, errors);
+            field_checks::push_invalid(namespace, name::dns1123_label(namespace), &field_path, errors);
         }
         (Some("Cluster"), Some(_)) => {
-            errors.push(Error::forbidden(&place, "`parameters.scope` is set to 'Cluster'"));
+            errors.push(Error::forbidden(
+                &field_path,
+                "`parameters.scope` is set to 'Cluster'",
+            ));
         }
         (Some("Cluster"), None) => {}
         (Some(other), _) => errors.push(Error::not_supported(
@@ -126,32 +133,32 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
             ["Cluster", "Namespace"],
         )),
     }
-    // What the schema asks for is told last.
-    demand::required(parameters, &["kind", "name"], at, errors);
+    // Declarative validation runs after the hand-written one, so its errors are last.
+    field_checks::require_fields(parameters, &["kind", "name"], at, errors);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parameters(parameters: &Value) -> Vec<String> {
+    fn validate_parameters(parameters: &Value) -> Vec<String> {
         let mut errors = Errors::new();
-        validate_parameters(parameters, &Path::new("p"), &mut errors);
+        validate_parameters_reference(parameters, &Path::new("p"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn parameters_are_of_the_cluster_unless_said_otherwise() {
+    fn defaults_parameters_scope_to_cluster() {
         let mut object = json!({"spec": {"parameters": {"kind": "K", "name": "n"}}});
         IngressClass.default(&mut object);
         assert_eq!(object["spec"]["parameters"]["scope"], "Cluster");
-        assert_eq!(parameters(&object["spec"]["parameters"]), [""; 0]);
+        assert_eq!(validate_parameters(&object["spec"]["parameters"]), [""; 0]);
     }
 
     #[test]
-    fn the_scope_decides_about_the_namespace() {
+    fn validates_namespace_by_scope() {
         assert_eq!(
-            parameters(&json!({"scope": "Namespace", "kind": "a/b"})),
+            validate_parameters(&json!({"scope": "Namespace", "kind": "a/b"})),
             [
                 "p.kind: Invalid value: \"a/b\": may not contain '/'",
                 "p.namespace: Required value: `parameters.scope` is set to 'Namespace'",
@@ -159,13 +166,13 @@ mod tests {
             ]
         );
         assert_eq!(
-            parameters(&json!({"scope": "Cluster", "kind": "K", "name": "n", "namespace": "x"})),
+            validate_parameters(&json!({"scope": "Cluster", "kind": "K", "name": "n", "namespace": "x"})),
             ["p.namespace: Forbidden: `parameters.scope` is set to 'Cluster'"]
         );
     }
 
     #[test]
-    fn a_table_marks_the_default() {
+    fn row_marks_the_default_class() {
         let object = json!({
             "metadata": {"name": "x", "annotations": {DEFAULT_ANNOTATION: "true"}},
             "spec": {"controller": "a.io/c", "parameters": {"apiGroup": "g.io", "kind": "K", "name": "n"}},

@@ -1,65 +1,76 @@
-//! Addresses that are taken, each named like itself, and who has them.
+//! IPAddress: a cluster IP in use, named by the address, and the object that uses it (KEP-1880).
 
 use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name::{self, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
 };
 
-/// The rules of addresses.
 pub(super) struct IpAddress;
 
-/// Rows end with the age, for which there is no column: clients are used to that.
+/// Rows end with the age, although there is no column for it.
+// upstream: pkg/printers/internalversion/printers.go printIPAddress; the column definitions lack the age cell
 const COLUMNS: &[Column] = &[Column::name(), Column::field("ParentRef", "spec.parentRef")];
 
+// upstream: pkg/registry/networking/ipaddress/strategy.go ipAddressStrategy
 impl Rules for IpAddress {
     fn names(&self) -> Rule {
         Rule::Address
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIPAddress
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, parent) = (Path::new("spec"), object.at("spec").at("parentRef"));
+        let spec = Path::new("spec");
+        let parent = object.at("spec").at("parentRef");
         let at = spec.child("parentRef");
         if parent.is_null() {
             errors.push(Error::required(&at, ""));
             return;
         }
-        validate_form(parent, &at, errors);
-        demand::required(parent, &["resource", "name"], &at, errors);
+        validate_parent_reference(parent, &at, errors);
+        field_checks::require_fields(parent, &["resource", "name"], &at, errors);
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIPAddressUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         self.validate(new, at, errors);
         let spec = Path::new("spec");
-        let (after, before) = (new.way("spec.parentRef"), old.way("spec.parentRef"));
-        demand::immutable(after, before, &spec.child("parentRef"), errors);
+        let after = new.way("spec.parentRef");
+        let before = old.way("spec.parentRef");
+        field_checks::validate_immutable_hiding_value(after, before, &spec.child("parentRef"), errors);
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printIPAddress
     fn row(&self, object: &Value, now: Time) -> Row {
-        named_row(object, now, [json!(owner(object.at("spec").at("parentRef")))])
+        named_row(
+            object,
+            now,
+            [json!(format_parent_ref(object.at("spec").at("parentRef")))],
+        )
     }
 }
 
-fn validate_form(parent: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIPAddressParentReference
+fn validate_parent_reference(parent: &Value, at: &Path<'_>, errors: &mut Errors) {
     let group = parent.text("group");
     if !group.is_empty() {
-        demand::tell(group, name::dns1123_subdomain(group), &at.child("group"), errors);
+        field_checks::push_invalid(group, name::dns1123_subdomain(group), &at.child("group"), errors);
     }
     for field in ["resource", "name", "namespace"] {
-        demand::path_segment(parent, field, at, errors);
+        field_checks::validate_path_segment_name(parent, field, at, errors);
     }
 }
 
-/// `services/namespace/name`, with the group after the resource if there is one.
-fn owner(parent: &Value) -> String {
+/// `<resource>[.<group>]/<namespace>/<name>` of the parent reference.
+fn format_parent_ref(parent: &Value) -> String {
     if parent.is_null() {
         return "<none>".to_owned();
     }
@@ -83,18 +94,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_owner_is_shown_with_all_it_has() {
-        assert_eq!(owner(&Value::Null), "<none>");
+    fn row_shows_the_parent_reference() {
+        assert_eq!(format_parent_ref(&Value::Null), "<none>");
         let parent = json!({"group": "G.io", "resource": "Services", "namespace": "n", "name": "x"});
-        assert_eq!(owner(&parent), "services.g.io/n/x");
-        assert_eq!(owner(&json!({"resource": "nodes", "name": "x"})), "nodes/x");
+        assert_eq!(format_parent_ref(&parent), "services.g.io/n/x");
+        assert_eq!(
+            format_parent_ref(&json!({"resource": "nodes", "name": "x"})),
+            "nodes/x"
+        );
     }
 
     #[test]
-    fn what_must_be_there_is_told_after_what_is_malformed() {
+    fn reports_missing_fields_after_malformed_ones() {
         let mut errors = Errors::new();
         let parent = json!({"group": "-", "namespace": "a/b"});
-        validate_form(&parent, &Path::new("p"), &mut errors);
+        validate_parent_reference(&parent, &Path::new("p"), &mut errors);
         let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
         assert_eq!(fields, ["p.group", "p.namespace"]);
     }

@@ -1,4 +1,4 @@
-//! The kinds of the `networking.k8s.io` group, a file each.
+//! The kinds of the `networking.k8s.io` group, one file per kind.
 
 mod backend;
 mod ingress;
@@ -9,7 +9,7 @@ mod service_cidr;
 
 use crate::rules::Rules;
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "IPAddress" => &ip_address::IpAddress,

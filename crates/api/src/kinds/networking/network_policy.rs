@@ -1,4 +1,4 @@
-//! Network policies: which traffic of pods is let through.
+//! NetworkPolicy: the traffic that is allowed to and from pods.
 
 use std::collections::HashSet;
 
@@ -6,14 +6,13 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
     time::Time,
 };
 
-/// The rules of network policies.
 pub(super) struct NetworkPolicy;
 
 const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
@@ -28,13 +27,16 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// What is taken because the old object has it already.
-struct Tolerance<'o> {
+/// Invalid values that are tolerated because the old object already has them.
+// upstream: pkg/apis/networking/validation/validation.go NetworkPolicyValidationOptions
+struct NetworkPolicyValidationOptions<'o> {
     values: InvalidValues,
     cidrs: HashSet<&'o str>,
 }
 
+// upstream: pkg/registry/networking/networkpolicy/strategy.go networkPolicyStrategy
 impl Rules for NetworkPolicy {
+    // upstream: pkg/apis/networking/v1/defaults.go SetDefaults_NetworkPolicy
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         for (direction, _) in DIRECTIONS {
@@ -58,21 +60,28 @@ impl Rules for NetworkPolicy {
         true
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicy
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let tolerance = Tolerance {
+        let options = NetworkPolicyValidationOptions {
             values: InvalidValues::Refused,
             cidrs: HashSet::new(),
         };
-        validate_spec(object.at("spec"), &tolerance, errors);
+        validate_network_policy_spec(object.at("spec"), &options, errors);
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicyUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_spec(new.at("spec"), &Tolerance::of(old.at("spec")), errors);
+        validate_network_policy_spec(
+            new.at("spec"),
+            &NetworkPolicyValidationOptions::from_old(old.at("spec")),
+            errors,
+        );
     }
 
+    // upstream: pkg/registry/networking/networkpolicy/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
-        each_peer(new.at("spec"), |peer, at| {
+        for_each_peer(new.at("spec"), |peer, at| {
             let block = peer.at("ipBlock");
             if block.is_null() {
                 return;
@@ -90,6 +99,7 @@ impl Rules for NetworkPolicy {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printNetworkPolicy
     fn row(&self, object: &Value, now: Time) -> Row {
         let selector = object.at("spec").at("podSelector");
         let empty = json!({});
@@ -107,8 +117,9 @@ impl Rules for NetworkPolicy {
 
 // --- Tolerance ---
 
-impl<'o> Tolerance<'o> {
-    fn of(old: &'o Value) -> Self {
+impl<'o> NetworkPolicyValidationOptions<'o> {
+    // upstream: pkg/apis/networking/validation/validation.go ValidationOptionsForNetworking
+    fn from_old(old: &'o Value) -> Self {
         let selector = label::validate(
             &Path::NOWHERE,
             old.at("podSelector"),
@@ -122,7 +133,7 @@ impl<'o> Tolerance<'o> {
         let cidrs = blocks
             .filter(|block| !block.is_null())
             .flat_map(|block| std::iter::once(block.text("cidr")).chain(block.texts("except")));
-        Tolerance {
+        NetworkPolicyValidationOptions {
             values: if selector.is_empty() {
                 InvalidValues::Refused
             } else {
@@ -132,7 +143,7 @@ impl<'o> Tolerance<'o> {
         }
     }
 
-    fn selector(&self, selector: &Value, at: &Path<'_>, errors: &mut Errors) {
+    fn validate_selector(&self, selector: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.extend(label::validate(
             at,
             selector,
@@ -142,47 +153,52 @@ impl<'o> Tolerance<'o> {
     }
 }
 
-fn validate_spec(spec: &Value, tolerance: &Tolerance<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicySpec
+fn validate_network_policy_spec(
+    spec: &Value,
+    options: &NetworkPolicyValidationOptions<'_>,
+    errors: &mut Errors,
+) {
     let at = Path::new("spec");
-    tolerance.selector(spec.at("podSelector"), &at.child("podSelector"), errors);
+    options.validate_selector(spec.at("podSelector"), &at.child("podSelector"), errors);
     for (direction, peers) in DIRECTIONS {
         for (index, rule) in spec.items(direction).iter().enumerate() {
             let list = at.child(direction);
             let at = list.index(index);
             for (index, port) in rule.items("ports").iter().enumerate() {
-                validate_port(port, &at.child("ports").index(index), errors);
+                validate_network_policy_port(port, &at.child("ports").index(index), errors);
             }
             for (index, peer) in rule.items(peers).iter().enumerate() {
-                validate_peer(peer, &at.child(peers).index(index), tolerance, errors);
+                validate_network_policy_peer(peer, &at.child(peers).index(index), options, errors);
             }
         }
     }
-    let place = at.child("policyTypes");
+    let field_path = at.child("policyTypes");
     if spec.items("policyTypes").len() > POLICY_TYPES.len() {
-        let shown = spec.at("policyTypes");
+        let policy_types = spec.at("policyTypes");
         errors.push(Error::invalid(
-            &place,
-            shown,
+            &field_path,
+            policy_types,
             "may not specify more than two policyTypes",
         ));
     } else {
         for (index, kind) in spec.texts("policyTypes").enumerate() {
             if !POLICY_TYPES.contains(&kind) {
-                errors.push(Error::not_supported(&place.index(index), kind, POLICY_TYPES));
+                errors.push(Error::not_supported(&field_path.index(index), kind, POLICY_TYPES));
             }
         }
     }
-    // What the schema asks for is told last.
-    each_peer(spec, |peer, at| {
+    // Declarative validation runs after the hand-written one, so its errors are last.
+    for_each_peer(spec, |peer, at| {
         let block = peer.at("ipBlock");
         if !block.is_null() {
-            demand::required(block, &["cidr"], &at.child("ipBlock"), errors);
+            field_checks::require_fields(block, &["cidr"], &at.child("ipBlock"), errors);
         }
     });
 }
 
-/// Calls with each peer of each rule, and its place.
-fn each_peer(spec: &Value, mut call: impl FnMut(&Value, &Path<'_>)) {
+/// Calls `call` with each peer of each rule, and its field path.
+fn for_each_peer(spec: &Value, mut call: impl FnMut(&Value, &Path<'_>)) {
     let at = Path::new("spec");
     for (direction, peers) in DIRECTIONS {
         for (index, rule) in spec.items(direction).iter().enumerate() {
@@ -196,54 +212,62 @@ fn each_peer(spec: &Value, mut call: impl FnMut(&Value, &Path<'_>)) {
     }
 }
 
-fn validate_port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicyPort
+fn validate_network_policy_port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(protocol) = port.at("protocol").as_str()
         && !PROTOCOLS.contains(&protocol)
     {
         errors.push(Error::not_supported(&at.child("protocol"), protocol, PROTOCOLS));
     }
-    let (place, end) = (at.child("endPort"), port.int("endPort"));
-    let misplaced = |end: i64, detail: &str| Error::invalid(&place, end, detail);
+    let field_path = at.child("endPort");
+    let end = port.int("endPort");
+    let misplaced = |end: i64, detail: &str| Error::invalid(&field_path, end, detail);
     match port.at("port") {
         Value::Null => {
             errors.extend(end.map(|end| misplaced(end, "may not be specified when `port` is not specified")));
         }
         Value::String(name) => {
             errors.extend(end.map(|end| misplaced(end, "may not be specified when `port` is non-numeric")));
-            demand::tell(name, name::port_name(name), &at.child("port"), errors);
+            field_checks::push_invalid(name, name::port_name(name), &at.child("port"), errors);
         }
         number => {
             let number = number.as_i64().unwrap_or_default();
-            port_number(number, &at.child("port"), errors);
+            validate_port_number(number, &at.child("port"), errors);
             if let Some(end) = end {
                 if end < number {
                     errors.push(misplaced(end, "must be greater than or equal to `port`"));
                 }
-                port_number(end, &place, errors);
+                validate_port_number(end, &field_path, errors);
             }
         }
     }
 }
 
-fn port_number(number: i64, at: &Path<'_>, errors: &mut Errors) {
+fn validate_port_number(number: i64, at: &Path<'_>, errors: &mut Errors) {
     errors.extend(
         name::port_number(number)
             .into_iter()
-            .map(|fault| Error::invalid(at, number, fault)),
+            .map(|msg| Error::invalid(at, number, msg)),
     );
 }
 
-fn validate_peer(peer: &Value, at: &Path<'_>, tolerance: &Tolerance<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicyPeer
+fn validate_network_policy_peer(
+    peer: &Value,
+    at: &Path<'_>,
+    options: &NetworkPolicyValidationOptions<'_>,
+    errors: &mut Errors,
+) {
     let mut selectors = false;
     for field in ["podSelector", "namespaceSelector"] {
         if peer.has(field) {
             selectors = true;
-            tolerance.selector(peer.at(field), &at.child(field), errors);
+            options.validate_selector(peer.at(field), &at.child(field), errors);
         }
     }
     let block = peer.at("ipBlock");
     if !block.is_null() {
-        validate_block(block, &at.child("ipBlock"), &tolerance.cidrs, errors);
+        validate_ip_block(block, &at.child("ipBlock"), &options.cidrs, errors);
     }
     match (selectors, block.is_null()) {
         (false, true) => errors.push(Error::required(at, "must specify a peer")),
@@ -255,12 +279,13 @@ fn validate_peer(peer: &Value, at: &Path<'_>, tolerance: &Tolerance<'_>, errors:
     }
 }
 
-fn validate_block(block: &Value, at: &Path<'_>, known: &HashSet<&str>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go ValidateIPBlock
+fn validate_ip_block(block: &Value, at: &Path<'_>, tolerated: &HashSet<&str>, errors: &mut Errors) {
     let cidr = block.text("cidr");
     if cidr.is_empty() {
         return;
     }
-    if !known.contains(cidr) {
+    if !tolerated.contains(cidr) {
         errors.extend(name::legacy_cidr(
             &at.child("cidr"),
             cidr,
@@ -274,7 +299,7 @@ fn validate_block(block: &Value, at: &Path<'_>, known: &HashSet<&str>, errors: &
     for (index, except) in block.texts("except").enumerate() {
         let list = at.child("except");
         let at = list.index(index);
-        if !known.contains(except) {
+        if !tolerated.contains(except) {
             errors.extend(name::legacy_cidr(&at, except, Strictness::Strict, &[]));
         }
         if let Some(inner) = name::parse_cidr_sloppy(except)
@@ -291,19 +316,19 @@ mod tests {
 
     fn errors(spec: &Value, old: Option<&Value>) -> Vec<String> {
         let mut errors = Errors::new();
-        let tolerance = old.map_or(
-            Tolerance {
+        let options = old.map_or(
+            NetworkPolicyValidationOptions {
                 values: InvalidValues::Refused,
                 cidrs: HashSet::new(),
             },
-            Tolerance::of,
+            NetworkPolicyValidationOptions::from_old,
         );
-        validate_spec(spec, &tolerance, &mut errors);
+        validate_network_policy_spec(spec, &options, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_policy_with_rules_for_egress_is_one_of_both_directions() {
+    fn defaults_policy_types_by_rules() {
         let mut object = json!({"spec": {"egress": [{"ports": [{"port": 1}]}]}});
         NetworkPolicy.default(&mut object);
         assert_eq!(object["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
@@ -314,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_needs_a_number_to_begin_with() {
+    fn rejects_end_port_without_numeric_port() {
         let ports = json!({"ingress": [{"ports": [{"port": 80, "endPort": 79}, {"port": "web", "endPort": 80}, {"endPort": 1}]}]});
         assert_eq!(
             errors(&ports, None),
@@ -327,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_lie_inside_the_block() {
+    fn rejects_exceptions_outside_the_block() {
         let block = json!({"egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16", "10.0.0.0/8", "::/0"]}}]}]});
         assert_eq!(
             errors(&block, None),
@@ -339,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_block_that_was_there_before_stays() {
+    fn tolerates_malformed_blocks_of_the_old_object() {
         let block = json!({"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.1/8"}}]}]});
         assert_eq!(errors(&block, None).len(), 1);
         assert_eq!(errors(&block, Some(&block)), [""; 0]);
@@ -351,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_one_thing_and_what_it_lacks_is_told_last() {
+    fn rejects_ambiguous_peers_and_reports_missing_fields_last() {
         let peers = json!({"ingress": [{"from": [{"ipBlock": {}}, {}, {"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}]}]});
         assert_eq!(
             errors(&peers, None),
@@ -364,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_shows_the_selector() {
+    fn row_shows_the_selector() {
         let cell = |spec: Value| {
             NetworkPolicy
                 .row(&json!({"spec": spec}), Time::from_unix(0, 0))

@@ -1,4 +1,4 @@
-//! Networks that services get their addresses from.
+//! ServiceCIDR: a network that cluster IPs of services are allocated from (KEP-1880).
 
 use serde_json::{Value, json};
 
@@ -6,13 +6,12 @@ use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path, Shown},
     go,
-    kinds::{demand, status_meta},
+    kinds::{field_checks, status_meta},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of service networks.
 pub(super) struct ServiceCidr;
 
 const COLUMNS: &[Column] = &[
@@ -21,34 +20,39 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
+// upstream: pkg/registry/networking/servicecidr/strategy.go serviceCIDRStrategy
 impl Rules for ServiceCidr {
+    // upstream: pkg/registry/networking/servicecidr/strategy.go serviceCIDRStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateServiceCIDR
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_cidrs(object.at("spec"), errors);
+        validate_service_cidr_spec(object.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateServiceCIDRUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, root) = (new.at("spec"), Path::new("spec"));
+        let spec = new.at("spec");
+        let root = Path::new("spec");
         let at = root.child("cidrs");
         let after: Vec<_> = spec.texts("cidrs").collect();
         let before: Vec<_> = old.at("spec").texts("cidrs").collect();
         let grown = (before.len(), after.len()) == (1, 2);
         if before.len() != after.len() && !grown {
-            let shown = Shown::Json(spec.items("cidrs").into());
-            errors.push(Error::invalid(&at, shown, demand::IMMUTABLE));
+            let cidrs = Shown::Json(spec.items("cidrs").into());
+            errors.push(Error::invalid(&at, cidrs, field_checks::IMMUTABLE));
             return;
         }
         for (index, (after, before)) in after.iter().zip(&before).enumerate() {
             if after != before {
-                errors.push(Error::invalid(&at.index(index), *after, demand::IMMUTABLE));
+                errors.push(Error::invalid(&at.index(index), *after, field_checks::IMMUTABLE));
             }
         }
         if grown {
-            validate_cidrs(spec, errors);
+            validate_service_cidr_spec(spec, errors);
         }
     }
 
@@ -65,13 +69,15 @@ impl Rules for ServiceCidr {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printServiceCIDR
     fn row(&self, object: &Value, now: Time) -> Row {
         let cidrs: Vec<_> = object.at("spec").texts("cidrs").collect();
         named_row(object, now, [json!(cidrs.join(","))])
     }
 }
 
-fn validate_cidrs(spec: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateServiceCIDRSpec
+fn validate_service_cidr_spec(spec: &Value, errors: &mut Errors) {
     let root = Path::new("spec");
     let at = root.child("cidrs");
     let cidrs: Vec<_> = spec.texts("cidrs").collect();
@@ -80,8 +86,8 @@ fn validate_cidrs(spec: &Value, errors: &mut Errors) {
         return;
     }
     if cidrs.len() > 2 {
-        let shown = Shown::Printed(format!("{{\"CIDRs\":{}}}", go::json(spec.at("cidrs"))));
-        errors.push(Error::invalid(&at, shown, "may only hold up to 2 values"));
+        let spec_value = Shown::Printed(format!("{{\"CIDRs\":{}}}", go::json(spec.at("cidrs"))));
+        errors.push(Error::invalid(&at, spec_value, "may only hold up to 2 values"));
         return;
     }
     for (index, cidr) in cidrs.iter().enumerate() {
@@ -106,12 +112,12 @@ mod tests {
 
     fn errors(cidrs: &[&str]) -> Vec<String> {
         let mut errors = Errors::new();
-        validate_cidrs(&json!({"cidrs": cidrs}), &mut errors);
+        validate_service_cidr_spec(&json!({"cidrs": cidrs}), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn there_is_one_network_of_each_family() {
+    fn rejects_two_networks_of_one_family() {
         assert_eq!(errors(&["10.0.0.0/8", "2001:db8::/64"]), [""; 0]);
         assert_eq!(
             errors(&["10.0.0.0/8", "11.0.0.0/8"]),
@@ -127,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_family_may_come_later_and_nothing_else_changes() {
+    fn allows_adding_a_second_family_only() {
         let user = crate::rules::User::default();
         let kind = crate::kinds::builtin()
             .kind("networking.k8s.io", "v1", "ServiceCIDR")

@@ -1,4 +1,4 @@
-//! Classes of runtimes: which handler of a node runs a pod, what that costs, and which nodes can.
+//! RuntimeClass: the handler of a node that runs a pod, its overhead, and the nodes that support it.
 
 use serde_json::{Value, json};
 
@@ -7,45 +7,50 @@ use crate::{
     go,
     kinds::{
         core::{node_selector, pod},
-        demand,
+        field_checks,
     },
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
 };
 
-/// The rules of runtime classes.
 pub(super) struct RuntimeClass;
 
 const COLUMNS: &[Column] = &[Column::name(), Column::text("Handler", ""), Column::age()];
 
-/// What tells tolerations apart.
+/// The fields that identify a toleration.
 const TOLERATION_KEY: [&str; 4] = ["key", "operator", "value", "effect"];
 
+// upstream: pkg/registry/node/runtimeclass/strategy.go strategy
 impl Rules for RuntimeClass {
+    // upstream: pkg/apis/node/validation/validation.go ValidateRuntimeClass
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_parts(object, errors);
-        // What the schema asks for is told last.
-        let (at, handler) = (Path::new("handler"), object.text("handler"));
+        validate_overhead_and_scheduling(object, errors);
+        // Declarative validation runs after the hand-written one, so its errors are last.
+        let at = Path::new("handler");
+        let handler = object.text("handler");
         if handler.is_empty() {
             errors.push(Error::required(&at, ""));
         } else {
-            demand::tell(handler, name::dns1123_label(handler), &at, errors);
+            field_checks::push_invalid(handler, name::dns1123_label(handler), &at, errors);
         }
     }
 
+    // upstream: pkg/apis/node/validation/validation.go ValidateRuntimeClassUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (at, handler) = (Path::new("handler"), new.text("handler"));
+        let at = Path::new("handler");
+        let handler = new.text("handler");
         if !handler.is_empty() {
-            demand::tell(handler, name::dns1123_label(handler), &at, errors);
+            field_checks::push_invalid(handler, name::dns1123_label(handler), &at, errors);
         }
-        validate_parts(new, errors);
-        demand::immutable(new.at("handler"), old.at("handler"), &at, errors);
+        validate_overhead_and_scheduling(new, errors);
+        field_checks::validate_immutable_hiding_value(new.at("handler"), old.at("handler"), &at, errors);
         if handler.is_empty() {
             errors.push(Error::required(&at, ""));
         }
     }
 
+    // upstream: pkg/registry/node/runtimeclass/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let selector = new.at("scheduling").entries("nodeSelector");
         selector
@@ -55,10 +60,12 @@ impl Rules for RuntimeClass {
             .collect()
     }
 
+    // upstream: pkg/registry/node/runtimeclass/strategy.go AllowCreateOnUpdate
     fn creates_on_update(&self) -> bool {
         true
     }
 
+    // upstream: pkg/registry/node/runtimeclass/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -67,17 +74,20 @@ impl Rules for RuntimeClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printRuntimeClass
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.text("handler"))])
     }
 }
 
-fn validate_parts(object: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/node/validation/validation.go ValidateRuntimeClass, validateOverhead, validateScheduling
+fn validate_overhead_and_scheduling(object: &Value, errors: &mut Errors) {
     if object.has("overhead") {
         let amounts = object.at("overhead").at("podFixed");
         pod::validate_overhead(amounts, &Path::new("overhead"), errors);
     }
-    let (at, scheduling) = (Path::new("scheduling"), object.at("scheduling"));
+    let at = Path::new("scheduling");
+    let scheduling = object.at("scheduling");
     if !scheduling.is_null() {
         let selector = scheduling.entries("nodeSelector");
         errors.extend(name::labels(&at.child("nodeSelector"), selector));
@@ -85,20 +95,21 @@ fn validate_parts(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with tolerations. None stands there twice.
+/// Validates tolerations and rejects duplicates.
+// upstream: pkg/apis/node/validation/validation.go validateTolerations
 fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
     pod::validate_added_tolerations(tolerations, at, errors);
     let key = |toleration: &Value| TOLERATION_KEY.map(|field| toleration.text(field).to_owned());
-    let repeated = demand::repeated(tolerations.iter().map(key));
+    let duplicates = field_checks::duplicate_flags(tolerations.iter().map(key));
     for (index, toleration) in tolerations.iter().enumerate() {
-        if repeated[index] {
-            errors.push(Error::duplicate(&at.index(index), printed(toleration)));
+        if duplicates[index] {
+            errors.push(Error::duplicate(&at.index(index), toleration_value(toleration)));
         }
     }
 }
 
-/// A toleration as errors show it: under the names of the program, not of the API.
-fn printed(toleration: &Value) -> Shown {
+/// A toleration as the value of an error: the internal type has no JSON tags.
+fn toleration_value(toleration: &Value) -> Shown {
     let [key, operator, value, effect] = TOLERATION_KEY.map(|field| go::json_string(toleration.text(field)));
     let seconds = toleration.at("tolerationSeconds");
     Shown::Printed(format!(
@@ -112,7 +123,7 @@ mod tests {
     use crate::{kinds::builtin, rules::User};
 
     #[test]
-    fn the_handler_stays() {
+    fn rejects_a_change_of_the_handler() {
         let at = Circumstances {
             kind: builtin().kind("node.k8s.io", "v1", "RuntimeClass").unwrap(),
             now: Time::from_unix(0, 0),
@@ -131,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn old_labels_of_nodes_are_warned_about() {
+    fn warns_of_deprecated_node_labels() {
         let object = json!({"scheduling": {"nodeSelector": {"beta.kubernetes.io/os": "linux", "a": "b"}}});
         assert_eq!(
             RuntimeClass.warnings(&object, None),
@@ -140,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_toleration_stands_there_once_and_compares_no_numbers() {
+    fn rejects_duplicate_and_numeric_tolerations() {
         let errors = |tolerations: &[Value]| {
             let mut errors = Errors::new();
             validate_tolerations(tolerations, &Path::new("t"), &mut errors);
@@ -164,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn an_overhead_is_told_as_limits() {
+    fn reports_overhead_errors_at_limits() {
         let object = json!({"overhead": {"podFixed": {"cpu": "-1", "hugepages-2Mi": "2Mi", "pods": "1"}}});
         let mut errors = Errors::new();
-        validate_parts(&object, &mut errors);
-        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        validate_overhead_and_scheduling(&object, &mut errors);
+        let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "overhead.limits[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
                 "overhead.limits[pods]: Invalid value: \"pods\": must be a standard resource for containers",

@@ -1,4 +1,4 @@
-//! The wish that a pod goes, if its budget allows.
+//! Eviction: the `eviction` subresource of pods, subject to disruption budgets.
 
 use serde_json::Value;
 
@@ -7,12 +7,12 @@ use crate::{
     rules::{Circumstances, Errors, Rules, Tree},
 };
 
-/// The rules of evictions.
 pub(super) struct Eviction;
 
 const IGNORE_READ_ERRORS: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 impl Rules for Eviction {
+    // upstream: pkg/registry/core/pod/storage/eviction.go Create
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         if object.at("deleteOptions").flag(IGNORE_READ_ERRORS) {
             let root = Path::new("deleteOptions");

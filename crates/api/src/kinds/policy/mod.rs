@@ -1,11 +1,11 @@
-//! The kinds of the `policy` group, a file each.
+//! The kinds of the `policy` group, one file per kind.
 
 mod eviction;
 mod pod_disruption_budget;
 
 use crate::rules::Rules;
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "Eviction" => &eviction::Eviction,

@@ -1,4 +1,4 @@
-//! Pod disruption budgets: how many pods must stay when somebody takes some away.
+//! PodDisruptionBudget: how many pods must stay available during voluntary disruptions.
 
 use serde_json::{Value, json};
 
@@ -6,18 +6,18 @@ use crate::{
     apply::managed::Reset,
     field::{Error, Path},
     go,
-    kinds::{condition, count, int_or_percent, label_selector, printed, reset},
+    kinds::{condition, counts, go_values, int_or_string, label_selector, reset_fields},
     name::Rule,
     rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::InvalidValues,
     time::Time,
 };
 
-/// The rules of pod disruption budgets.
 pub(super) struct PodDisruptionBudget;
 
-/// An older version meant "all" and "none" the other way round, and said so with this label.
-const DEPRECATED: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
+/// In v1beta1 an empty selector matched no pods; conversion marks such selectors with this label.
+// upstream: pkg/apis/policy/helper.go StripPDBV1beta1Label
+const EMPTY_SELECTOR_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -37,67 +37,81 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
+// upstream: pkg/registry/policy/poddisruptionbudget/strategy.go podDisruptionBudgetStrategy
 impl Rules for PodDisruptionBudget {
     fn names(&self) -> Rule {
         Rule::PathSegment
     }
 
+    // upstream: pkg/registry/policy/poddisruptionbudget/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
-        without_deprecated(object);
+        strip_v1beta1_label(object);
     }
 
+    // upstream: pkg/registry/policy/poddisruptionbudget/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
         if new.at("spec").at("selector") != old.at("spec").at("selector") {
-            without_deprecated(new);
+            strip_v1beta1_label(new);
         }
     }
 
+    // upstream: pkg/apis/policy/validation/validation.go ValidatePodDisruptionBudget
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), InvalidValues::Refused, errors);
+        validate_pod_disruption_budget_spec(object.at("spec"), InvalidValues::Refused, errors);
     }
 
+    // upstream: pkg/apis/policy/validation/validation.go ValidatePodDisruptionBudget
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let before = old.at("spec").at("selector");
-        let mut known = Errors::new();
-        label_selector::validate(before, InvalidValues::Refused, &Path::NOWHERE, &mut known);
-        let values = if known.is_empty() {
+        let mut old_errors = Errors::new();
+        label_selector::validate_label_selector(
+            before,
+            InvalidValues::Refused,
+            &Path::NOWHERE,
+            &mut old_errors,
+        );
+        let values = if old_errors.is_empty() {
             InvalidValues::Refused
         } else {
             InvalidValues::Taken
         };
-        validate(new.at("spec"), values, errors);
+        validate_pod_disruption_budget_spec(new.at("spec"), values, errors);
     }
 
+    // upstream: pkg/apis/policy/validation/validation.go ValidatePodDisruptionBudgetStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (status, at) = (new.at("status"), Path::new("status"));
-        condition::validate(status.items("conditions"), &at.child("conditions"), errors);
+        let status = new.at("status");
+        let at = Path::new("status");
+        condition::validate_conditions(status.items("conditions"), &at.child("conditions"), errors);
         let counts = [
             "disruptionsAllowed",
             "currentHealthy",
             "desiredHealthy",
             "expectedPods",
         ];
-        count::nonnegative(status, &counts, &at, errors);
+        counts::validate_nonnegative_fields(status, &counts, &at, errors);
     }
 
     fn has_generation(&self) -> bool {
         true
     }
 
+    // upstream: pkg/registry/policy/poddisruptionbudget/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPodDisruptionBudget
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let amount = |name: &str| match spec.at(name) {
@@ -110,45 +124,45 @@ impl Rules for PodDisruptionBudget {
     }
 }
 
-/// The deprecated label stands alone in a selector or not at all.
-fn without_deprecated(object: &mut Value) {
+/// Removes the v1beta1 label unless it is alone in the selector.
+// upstream: pkg/apis/policy/helper.go StripPDBV1beta1Label
+fn strip_v1beta1_label(object: &mut Value) {
     let Some(selector) = object.make("spec").at_mut("selector") else {
         return;
     };
-    if *selector == json!({"matchExpressions": [{"key": DEPRECATED, "operator": "Exists"}]}) {
+    if *selector == json!({"matchExpressions": [{"key": EMPTY_SELECTOR_LABEL, "operator": "Exists"}]}) {
         return;
     }
     let Some(Value::Array(expressions)) = selector.at_mut("matchExpressions") else {
         return;
     };
-    expressions.retain(|one| one.text("key") != DEPRECATED);
+    expressions.retain(|one| one.text("key") != EMPTY_SELECTOR_LABEL);
     if expressions.is_empty() {
         selector.remove("matchExpressions");
     }
 }
 
-fn validate(spec: &Value, values: InvalidValues, errors: &mut Errors) {
+// upstream: pkg/apis/policy/validation/validation.go ValidatePodDisruptionBudgetSpec
+fn validate_pod_disruption_budget_spec(spec: &Value, values: InvalidValues, errors: &mut Errors) {
     let at = Path::new("spec");
     if spec.has("minAvailable") && spec.has("maxUnavailable") {
         let detail = "minAvailable and maxUnavailable cannot be both set";
         errors.push(Error::invalid(
             &at,
-            printed::shown("policy", "PodDisruptionBudgetSpec", spec),
+            go_values::internal_value("policy", "PodDisruptionBudgetSpec", spec),
             detail,
         ));
     }
     for name in ["minAvailable", "maxUnavailable"] {
-        int_or_percent::positive(spec.at(name), &at.child(name), errors);
-        int_or_percent::within_all(spec.at(name), &at.child(name), errors);
+        int_or_string::validate_positive_int_or_percent(spec.at(name), &at.child(name), errors);
+        int_or_string::validate_not_more_than_100_percent(spec.at(name), &at.child(name), errors);
     }
-    label_selector::validate(spec.at("selector"), values, &at.child("selector"), errors);
-    let (policy, place) = (
-        spec.at("unhealthyPodEvictionPolicy"),
-        at.child("unhealthyPodEvictionPolicy"),
-    );
-    let known = ["AlwaysAllow", "IfHealthyBudget"];
-    if let Some(policy) = policy.as_str().filter(|policy| !known.contains(policy)) {
-        errors.push(Error::not_supported(&place, policy, known));
+    label_selector::validate_label_selector(spec.at("selector"), values, &at.child("selector"), errors);
+    let policy = spec.at("unhealthyPodEvictionPolicy");
+    let field_path = at.child("unhealthyPodEvictionPolicy");
+    let supported = ["AlwaysAllow", "IfHealthyBudget"];
+    if let Some(policy) = policy.as_str().filter(|policy| !supported.contains(policy)) {
+        errors.push(Error::not_supported(&field_path, policy, supported));
     }
 }
 
@@ -157,20 +171,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_deprecated_label_stands_alone_or_not_at_all() {
-        let deprecated = json!({"key": DEPRECATED, "operator": "Exists"});
+    fn strips_the_v1beta1_label_beside_other_requirements() {
+        let deprecated = json!({"key": EMPTY_SELECTOR_LABEL, "operator": "Exists"});
         let other = json!({"key": "a", "operator": "Exists"});
-        let kept = |expressions: Value| {
+        let strip = |expressions: Value| {
             let mut budget = json!({"spec": {"selector": {"matchExpressions": expressions}}});
-            without_deprecated(&mut budget);
+            strip_v1beta1_label(&mut budget);
             budget.way("spec.selector").at("matchExpressions").clone()
         };
-        assert_eq!(kept(json!([deprecated])), json!([deprecated]));
-        assert_eq!(kept(json!([deprecated, other])), json!([other]));
+        assert_eq!(strip(json!([deprecated])), json!([deprecated]));
+        assert_eq!(strip(json!([deprecated, other])), json!([other]));
     }
 
     #[test]
-    fn a_row_shows_what_is_allowed() {
+    fn row_shows_allowed_disruptions() {
         let now = Time::parse("2026-01-02T03:04:05Z").unwrap();
         let budget = json!({
             "metadata": {"name": "b", "creationTimestamp": "2026-01-02T03:04:00Z"},

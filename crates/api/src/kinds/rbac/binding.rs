@@ -1,4 +1,4 @@
-//! Bindings of roles, in a namespace or in the cluster: who has a role.
+//! RoleBinding and ClusterRoleBinding: the subjects that have a role.
 
 use serde_json::{Value, json};
 
@@ -6,17 +6,16 @@ use super::GROUP;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{Scope, demand},
+    kinds::{Scope, field_checks},
     name::{self, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of bindings, and of bindings of the cluster.
-pub(super) struct Binding(pub(super) Scope);
+pub(super) struct RoleBindingStrategy(pub(super) Scope);
 
-const KINDS: [&str; 2] = ["Role", "ClusterRole"];
-const SUBJECTS: [&str; 3] = ["ServiceAccount", "User", "Group"];
+const ROLE_KINDS: [&str; 2] = ["Role", "ClusterRole"];
+const SUBJECT_KINDS: [&str; 3] = ["ServiceAccount", "User", "Group"];
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -44,11 +43,13 @@ const CLUSTER_COLUMNS: &[Column] = &[
     Column::text("ServiceAccounts", "ServiceAccounts in the clusterRoleBinding").wide(),
 ];
 
-impl Rules for Binding {
+// upstream: pkg/registry/rbac/rolebinding/strategy.go strategy
+impl Rules for RoleBindingStrategy {
     fn names(&self) -> Rule {
         Rule::PathSegment
     }
 
+    // upstream: pkg/apis/rbac/v1/defaults.go SetDefaults_RoleBinding
     fn default(&self, object: &mut Value) {
         for subject in object.items_mut("subjects") {
             if subject.text("apiGroup").is_empty() && matches!(subject.text("kind"), "User" | "Group") {
@@ -61,23 +62,27 @@ impl Rules for Binding {
         }
     }
 
+    // upstream: pkg/apis/rbac/validation/validation.go ValidateRoleBinding
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        self.validate_all(object, errors);
-        // What the schema asks for is told last.
+        self.validate_role_binding(object, errors);
+        // Declarative validation runs after the hand-written one, so its errors are last.
         validate_subject_names(object, errors);
-        demand::required(object.at("roleRef"), &["name"], &Path::new("roleRef"), errors);
+        field_checks::require_fields(object.at("roleRef"), &["name"], &Path::new("roleRef"), errors);
     }
 
+    // upstream: pkg/apis/rbac/validation/validation.go ValidateRoleBindingUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        self.validate_all(new, errors);
-        let (at, role) = (Path::new("roleRef"), new.at("roleRef"));
-        demand::required(role, &["name"], &at, errors);
+        self.validate_role_binding(new, errors);
+        let at = Path::new("roleRef");
+        let role = new.at("roleRef");
+        field_checks::require_fields(role, &["name"], &at, errors);
         if role != old.at("roleRef") {
-            errors.push(Error::invalid(&at, printed(role), demand::IMMUTABLE));
+            errors.push(Error::invalid(&at, role_ref_value(role), field_checks::IMMUTABLE));
         }
         validate_subject_names(new, errors);
     }
 
+    // upstream: pkg/registry/rbac/rolebinding/strategy.go AllowCreateOnUpdate
     fn creates_on_update(&self) -> bool {
         true
     }
@@ -89,6 +94,7 @@ impl Rules for Binding {
         }
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printRoleBinding
     fn row(&self, object: &Value, now: Time) -> Row {
         let role = object.at("roleRef");
         let role = format!("{}/{}", role.text("kind"), role.text("name"));
@@ -108,24 +114,26 @@ impl Rules for Binding {
     }
 }
 
-// --- Binding ---
+// --- RoleBindingStrategy ---
 
-impl Binding {
-    fn validate_all(&self, object: &Value, errors: &mut Errors) {
-        let (at, role) = (Path::new("roleRef"), object.at("roleRef"));
+impl RoleBindingStrategy {
+    // upstream: pkg/apis/rbac/validation/validation.go ValidateRoleBinding, ValidateClusterRoleBinding
+    fn validate_role_binding(&self, object: &Value, errors: &mut Errors) {
+        let at = Path::new("roleRef");
+        let role = object.at("roleRef");
         let group = role.text("apiGroup");
         if group != GROUP {
             errors.push(Error::not_supported(&at.child("apiGroup"), group, [GROUP]));
         }
         let kinds = match self.0 {
-            Scope::Cluster => &KINDS[1..],
-            Scope::Namespaced => &KINDS[..],
+            Scope::Cluster => &ROLE_KINDS[1..],
+            Scope::Namespaced => &ROLE_KINDS[..],
         };
         let kind = role.text("kind");
         if !kinds.contains(&kind) {
             errors.push(Error::not_supported(&at.child("kind"), kind, kinds));
         }
-        demand::path_segment(role, "name", &at, errors);
+        field_checks::validate_path_segment_name(role, "name", &at, errors);
         let list = Path::new("subjects");
         for (index, subject) in object.items("subjects").iter().enumerate() {
             validate_subject(subject, self.0, &list.index(index), errors);
@@ -133,18 +141,20 @@ impl Binding {
     }
 }
 
+// upstream: pkg/apis/rbac/validation/validation.go ValidateRoleBindingSubject
 fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors) {
-    let (name, group) = (subject.text("name"), subject.text("apiGroup"));
+    let name = subject.text("name");
+    let group = subject.text("apiGroup");
     match subject.text("kind") {
         "ServiceAccount" => {
             if !name.is_empty() {
-                demand::tell(name, name::dns1123_subdomain(name), &at.child("name"), errors);
+                field_checks::push_invalid(name, name::dns1123_subdomain(name), &at.child("name"), errors);
             }
             if !group.is_empty() {
                 errors.push(Error::not_supported(&at.child("apiGroup"), group, [""]));
             }
             if scope == Scope::Cluster {
-                demand::required(subject, &["namespace"], at, errors);
+                field_checks::require_fields(subject, &["namespace"], at, errors);
             }
         }
         "User" | "Group" => {
@@ -152,19 +162,19 @@ fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut E
                 errors.push(Error::not_supported(&at.child("apiGroup"), group, [GROUP]));
             }
         }
-        other => errors.push(Error::not_supported(&at.child("kind"), other, SUBJECTS)),
+        other => errors.push(Error::not_supported(&at.child("kind"), other, SUBJECT_KINDS)),
     }
 }
 
 fn validate_subject_names(object: &Value, errors: &mut Errors) {
     let list = Path::new("subjects");
     for (index, subject) in object.items("subjects").iter().enumerate() {
-        demand::required(subject, &["name"], &list.index(index), errors);
+        field_checks::require_fields(subject, &["name"], &list.index(index), errors);
     }
 }
 
-/// A reference as errors show it: under the names of the program, not of the API.
-fn printed(role: &Value) -> Shown {
+/// A RoleRef as the value of an error: the internal type has no JSON tags.
+fn role_ref_value(role: &Value) -> Shown {
     let field = |name: &str| go::json_string(role.text(name));
     Shown::Printed(format!(
         "{{\"APIGroup\":{},\"Kind\":{},\"Name\":{}}}",
@@ -180,12 +190,12 @@ mod tests {
 
     fn binding(subjects: &Value) -> Value {
         let mut object = json!({"roleRef": {"kind": "ClusterRole", "name": "x"}, "subjects": subjects});
-        Binding(Scope::Cluster).default(&mut object);
+        RoleBindingStrategy(Scope::Cluster).default(&mut object);
         object
     }
 
     #[test]
-    fn users_and_groups_get_the_group_of_their_kinds() {
+    fn defaults_the_api_group_of_users_and_groups() {
         let object = binding(&json!([{"kind": "User"}, {"kind": "ServiceAccount"}]));
         assert_eq!(object["roleRef"]["apiGroup"], GROUP);
         assert_eq!(
@@ -195,25 +205,27 @@ mod tests {
     }
 
     #[test]
-    fn a_service_account_in_the_cluster_needs_a_namespace() {
+    fn cluster_role_binding_requires_a_namespace_of_service_accounts() {
         let object = binding(&json!([{"kind": "ServiceAccount", "name": "a"}]));
         let count = |scope: Scope| {
             let mut errors = Errors::new();
-            Binding(scope).validate_all(&object, &mut errors);
+            RoleBindingStrategy(scope).validate_role_binding(&object, &mut errors);
             errors.len()
         };
         assert_eq!((count(Scope::Cluster), count(Scope::Namespaced)), (1, 0));
     }
 
     #[test]
-    fn a_table_parts_the_subjects_by_kind() {
+    fn row_groups_subjects_by_kind() {
         let object = binding(&json!([
             {"kind": "User", "name": "u"},
             {"kind": "Group", "name": "g"},
             {"kind": "User", "name": "v"},
             {"kind": "ServiceAccount", "namespace": "n", "name": "s"},
         ]));
-        let cells = Binding(Scope::Cluster).row(&object, Time::from_unix(0, 0)).cells;
+        let cells = RoleBindingStrategy(Scope::Cluster)
+            .row(&object, Time::from_unix(0, 0))
+            .cells;
         assert_eq!(cells[1], "ClusterRole/x");
         assert_eq!(cells[3..], [json!("u, v"), json!("g"), json!("n/s")]);
     }

@@ -1,20 +1,19 @@
-//! The kinds of the `rbac.authorization.k8s.io` group, a file each.
+//! The kinds of the `rbac.authorization.k8s.io` group, one file per kind.
 
 mod binding;
 mod role;
 
 use crate::{kinds::Scope, rules::Rules};
 
-/// The group.
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
-        "ClusterRole" => &role::Role(Scope::Cluster),
-        "ClusterRoleBinding" => &binding::Binding(Scope::Cluster),
-        "Role" => &role::Role(Scope::Namespaced),
-        "RoleBinding" => &binding::Binding(Scope::Namespaced),
+        "ClusterRole" => &role::RoleStrategy(Scope::Cluster),
+        "ClusterRoleBinding" => &binding::RoleBindingStrategy(Scope::Cluster),
+        "Role" => &role::RoleStrategy(Scope::Namespaced),
+        "RoleBinding" => &binding::RoleBindingStrategy(Scope::Namespaced),
         _ => return None,
     })
 }

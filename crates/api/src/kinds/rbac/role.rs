@@ -1,4 +1,4 @@
-//! Roles, of a namespace or of the cluster: what may be done with which resources.
+//! RoleStrategy and ClusterRole: the actions that are allowed on resources.
 
 use serde_json::Value;
 
@@ -10,21 +10,24 @@ use crate::{
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
 };
 
-/// The rules of roles, and of roles of the cluster.
-pub(super) struct Role(pub(super) Scope);
+pub(super) struct RoleStrategy(pub(super) Scope);
 
-impl Rules for Role {
+// upstream: pkg/registry/rbac/role/strategy.go strategy
+impl Rules for RoleStrategy {
     fn names(&self) -> Rule {
         Rule::PathSegment
     }
 
+    // upstream: pkg/apis/rbac/validation/validation.go ValidateRole
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        self.validate_all(object, InvalidValues::Refused, errors);
+        self.validate_role(object, InvalidValues::Refused, errors);
     }
 
+    // upstream: pkg/apis/rbac/validation/validation.go ValidateRoleUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let malformed = selectors(old).iter().any(|selector| {
-            let (values, operators) = (InvalidValues::Refused, UnknownOperators::Refused);
+        let malformed = cluster_role_selectors(old).iter().any(|selector| {
+            let values = InvalidValues::Refused;
+            let operators = UnknownOperators::Refused;
             !label::validate(&Path::NOWHERE, selector, values, operators).is_empty()
         });
         let values = if malformed {
@@ -32,26 +35,28 @@ impl Rules for Role {
         } else {
             InvalidValues::Refused
         };
-        self.validate_all(new, values, errors);
+        self.validate_role(new, values, errors);
     }
 
+    // upstream: pkg/registry/rbac/role/strategy.go AllowCreateOnUpdate
     fn creates_on_update(&self) -> bool {
         true
     }
 }
 
-// --- Role ---
+// --- RoleStrategy ---
 
-impl Role {
-    fn validate_all(&self, object: &Value, values: InvalidValues, errors: &mut Errors) {
+impl RoleStrategy {
+    // upstream: pkg/apis/rbac/validation/validation.go ValidateRole, ValidateClusterRole
+    fn validate_role(&self, object: &Value, values: InvalidValues, errors: &mut Errors) {
         let list = Path::new("rules");
         for (index, rule) in object.items("rules").iter().enumerate() {
-            validate_rule(rule, self.0, &list.index(index), errors);
+            validate_policy_rule(rule, self.0, &list.index(index), errors);
         }
         if self.0 == Scope::Cluster && object.has("aggregationRule") {
-            validate_aggregation(selectors(object), values, errors);
+            validate_aggregation_rule(cluster_role_selectors(object), values, errors);
         }
-        // What the schema asks for is told last.
+        // Declarative validation runs after the hand-written one, so its errors are last.
         for (index, rule) in object.items("rules").iter().enumerate() {
             if rule.items("verbs").is_empty() {
                 errors.push(Error::required(&list.index(index).child("verbs"), ""));
@@ -60,13 +65,15 @@ impl Role {
     }
 }
 
-fn selectors(object: &Value) -> &[Value] {
+fn cluster_role_selectors(object: &Value) -> &[Value] {
     object.at("aggregationRule").items("clusterRoleSelectors")
 }
 
-fn validate_rule(rule: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/rbac/validation/validation.go ValidatePolicyRule
+fn validate_policy_rule(rule: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors) {
     if !rule.items("nonResourceURLs").is_empty() {
-        let (at, urls) = (at.child("nonResourceURLs"), rule.at("nonResourceURLs"));
+        let at = at.child("nonResourceURLs");
+        let urls = rule.at("nonResourceURLs");
         if scope == Scope::Namespaced {
             let detail = "namespaced rules cannot apply to non-resource URLs";
             errors.push(Error::invalid(&at, urls, detail));
@@ -90,7 +97,8 @@ fn validate_rule(rule: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors)
     }
 }
 
-fn validate_aggregation(selectors: &[Value], values: InvalidValues, errors: &mut Errors) {
+// upstream: pkg/apis/rbac/validation/validation.go ValidateClusterRole
+fn validate_aggregation_rule(selectors: &[Value], values: InvalidValues, errors: &mut Errors) {
     let root = Path::new("aggregationRule");
     let list = root.child("clusterRoleSelectors");
     if selectors.is_empty() {
@@ -115,12 +123,12 @@ mod tests {
 
     fn errors(scope: Scope, object: &Value) -> Vec<String> {
         let mut errors = Errors::new();
-        Role(scope).validate_all(object, InvalidValues::Refused, &mut errors);
+        RoleStrategy(scope).validate_role(object, InvalidValues::Refused, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_rule_is_about_resources_or_about_urls() {
+    fn rejects_rules_for_both_resources_and_urls() {
         let object =
             json!({"rules": [{"nonResourceURLs": ["/a"], "resources": ["pods"]}, {"verbs": ["get"]}]});
         assert_eq!(
@@ -138,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_of_aggregated_roles_are_judged_twice() {
+    fn reports_invalid_aggregation_selectors_twice() {
         let object = json!({"aggregationRule": {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "X"}]}]}});
         assert_eq!(
             errors(Scope::Cluster, &object),

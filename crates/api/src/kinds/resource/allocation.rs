@@ -17,9 +17,9 @@ use crate::{
         condition,
         core::{
             node_selector::{self, Values},
-            volume::source::driver_name,
+            volume::source::validate_csi_driver_name,
         },
-        demand,
+        field_checks,
     },
     name,
     rules::{Errors, Tree, TreeMut},
@@ -77,32 +77,34 @@ fn identity(device: &Value) -> [&str; 4] {
 
 /// What is wrong with a new status.
 pub(super) fn validate(claim: &Value, old: &Value, errors: &mut Errors) {
-    let (status, at) = (claim.at("status"), Path::new("status"));
+    let status = claim.at("status");
+    let at = Path::new("status");
     judge_consumers(claim, old, &at, errors);
     let allocation = status.at("allocation");
-    let place = at.child("allocation");
+    let field_path = at.child("allocation");
     if !allocation.is_null() && !old.has("allocation") {
         let requests = Requests::new(claim.way("spec.devices").items("requests"));
-        judge_allocation(allocation, &requests, &place, errors);
+        judge_allocation(allocation, &requests, &field_path, errors);
     }
     if !allocation.is_null() && old.has("allocation") {
         if allocation != old.at("allocation") {
             let detail = "field cannot be modified once set";
-            errors.push(Error::invalid(&place, Value::Null, detail));
+            errors.push(Error::invalid(&field_path, Value::Null, detail));
         }
     } else if !allocation.is_null() {
-        declared_allocation(allocation, &place, errors);
+        declared_allocation(allocation, &field_path, errors);
     }
     declared_rest(status, &at, errors);
 }
 
 fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let status = claim.at("status");
-    let (consumers, place) = (status.items("reservedFor"), at.child("reservedFor"));
+    let consumers = status.items("reservedFor");
+    let field_path = at.child("reservedFor");
     if consumers.len() <= CONSUMERS {
         for (index, consumer) in consumers.iter().enumerate() {
-            let place = place.index(index);
-            demand::required(consumer, &["resource", "name", "uid"], &place, errors);
+            let field_path = field_path.index(index);
+            field_checks::require_fields(consumer, &["resource", "name", "uid"], &field_path, errors);
         }
     }
     let devices = at.child("devices");
@@ -117,18 +119,18 @@ fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut Error
     let is_new = |consumer: &Value| !before.contains(consumer);
     if !status.has("allocation") {
         let detail = "may not be specified when `allocated` is not set";
-        errors.push(Error::forbidden(&place, detail));
+        errors.push(Error::forbidden(&field_path, detail));
     } else if claim.at("metadata").has("deletionTimestamp") && consumers.iter().any(is_new) {
         let detail =
             "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
-        errors.push(Error::forbidden(&place, detail));
+        errors.push(Error::forbidden(&field_path, detail));
     }
 }
 
 fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, errors: &mut Errors) {
-    driver_name(device.text("driver"), &at.child("driver"), errors);
+    validate_csi_driver_name(device.text("driver"), &at.child("driver"), errors);
     word::pool(device.text("pool"), &at.child("pool"), errors);
-    demand::label(device.text("device"), &at.child("device"), errors);
+    field_checks::validate_dns1123_label(device.text("device"), &at.child("device"), errors);
     if !allocated.contains(&identity(device)) {
         let text = |name: &str| go::json_string(device.text(name));
         let shown = format!(
@@ -141,99 +143,106 @@ fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, e
         let detail = "must be an allocated device in the claim";
         errors.push(Error::invalid(at, Shown::Printed(shown), detail));
     }
-    let (conditions, place) = (device.items("conditions"), at.child("conditions"));
+    let conditions = device.items("conditions");
+    let field_path = at.child("conditions");
     if conditions.len() > CONDITIONS {
-        errors.push(Error::too_many(&place, Some(conditions.len()), CONDITIONS));
+        errors.push(Error::too_many(&field_path, Some(conditions.len()), CONDITIONS));
     }
-    condition::validate(conditions, &place, errors);
+    condition::validate_conditions(conditions, &field_path, errors);
     if device.has("data") {
         configuration::raw(device.at("data"), Some(DATA_BYTES), &at.child("data"), errors);
     }
     let addresses = device.at("networkData").items("ips");
     if addresses.len() <= ADDRESSES {
-        let place = at.child("networkData");
-        let place = place.child("ips");
+        let field_path = at.child("networkData");
+        let field_path = field_path.child("ips");
         for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
-            errors.extend(name::interface_address(&place.index(index), address));
+            errors.extend(name::interface_address(&field_path.index(index), address));
         }
     }
 }
 
 fn judge_allocation(allocation: &Value, requests: &Requests<'_>, at: &Path<'_>, errors: &mut Errors) {
     let devices = at.child("devices");
-    let (results, place) = (
-        allocation.at("devices").items("results"),
-        devices.child("results"),
-    );
+    let results = allocation.at("devices").items("results");
+    let field_path = devices.child("results");
     if results.len() <= RESULTS {
         for (index, result) in results.iter().enumerate() {
-            let place = place.index(index);
-            requests.judge(result.text("request"), &place.child("request"), errors);
-            demand::label(result.text("device"), &place.child("device"), errors);
-            device::judge_conditions(result, &place, errors);
-            taint::judge_tolerations(result, &place, errors);
+            let field_path = field_path.index(index);
+            requests.judge(result.text("request"), &field_path.child("request"), errors);
+            field_checks::validate_dns1123_label(result.text("device"), &field_path.child("device"), errors);
+            device::judge_conditions(result, &field_path, errors);
+            taint::judge_tolerations(result, &field_path, errors);
         }
     }
-    let (configurations, place) = (allocation.at("devices").items("config"), devices.child("config"));
+    let configurations = allocation.at("devices").items("config");
+    let field_path = devices.child("config");
     if configurations.len() <= 2 * CONFIGURATIONS {
         for (index, one) in configurations.iter().enumerate() {
-            let place = place.index(index);
-            requests.judge_all(one, &place, errors);
-            configuration::judge(one, Age::New, &place, errors);
+            let field_path = field_path.index(index);
+            requests.judge_all(one, &field_path, errors);
+            configuration::judge(one, Age::New, &field_path, errors);
         }
     }
     if allocation.has("nodeSelector") {
-        let place = at.child("nodeSelector");
-        node_selector::validate(allocation.at("nodeSelector"), Values::Checked, &place, errors);
+        let field_path = at.child("nodeSelector");
+        node_selector::validate(
+            allocation.at("nodeSelector"),
+            Values::Checked,
+            &field_path,
+            errors,
+        );
     }
 }
 
 fn declared_allocation(allocation: &Value, at: &Path<'_>, errors: &mut Errors) {
     let devices = at.child("devices");
-    let (results, place) = (
-        allocation.at("devices").items("results"),
-        devices.child("results"),
-    );
-    if declared::few(results, RESULTS, &place, errors) {
+    let results = allocation.at("devices").items("results");
+    let field_path = devices.child("results");
+    if declared::few(results, RESULTS, &field_path, errors) {
         for (index, result) in results.iter().enumerate() {
-            let place = place.index(index);
-            word::declared_driver(result.text("driver"), &place.child("driver"), errors);
-            word::declared_pool(result.text("pool"), &place.child("pool"), errors);
-            taint::declared_tolerations(result, &place, errors);
-            device::declared_conditions(result, &place, errors);
-            word::declared_uuid(result.at("shareID"), &place.child("shareID"), errors);
+            let field_path = field_path.index(index);
+            word::declared_driver(result.text("driver"), &field_path.child("driver"), errors);
+            word::declared_pool(result.text("pool"), &field_path.child("pool"), errors);
+            taint::declared_tolerations(result, &field_path, errors);
+            device::declared_conditions(result, &field_path, errors);
+            word::declared_uuid(result.at("shareID"), &field_path.child("shareID"), errors);
         }
     }
-    let (configurations, place) = (allocation.at("devices").items("config"), devices.child("config"));
-    if declared::few(configurations, 2 * CONFIGURATIONS, &place, errors) {
+    let configurations = allocation.at("devices").items("config");
+    let field_path = devices.child("config");
+    if declared::few(configurations, 2 * CONFIGURATIONS, &field_path, errors) {
         for (index, one) in configurations.iter().enumerate() {
-            let place = place.index(index);
-            declared::required_of(one, "source", &SOURCES, &place, errors);
-            declared::set(one, "requests", REQUESTS, &place, errors);
-            configuration::declared(one, &place, errors);
+            let field_path = field_path.index(index);
+            declared::required_of(one, "source", &SOURCES, &field_path, errors);
+            declared::set(one, "requests", REQUESTS, &field_path, errors);
+            configuration::declared(one, &field_path, errors);
         }
     }
 }
 
 fn declared_rest(status: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let (consumers, place) = (status.items("reservedFor"), at.child("reservedFor"));
-    if declared::few(consumers, CONSUMERS, &place, errors) {
+    let consumers = status.items("reservedFor");
+    let field_path = at.child("reservedFor");
+    if declared::few(consumers, CONSUMERS, &field_path, errors) {
         let ty = "ResourceClaimConsumerReference";
-        declared::unique(consumers, &["uid"], ty, &place, errors);
+        declared::unique(consumers, &["uid"], ty, &field_path, errors);
     }
-    let (devices, place) = (status.items("devices"), at.child("devices"));
-    declared::unique(devices, &IDENTITY, "AllocatedDeviceStatus", &place, errors);
+    let devices = status.items("devices");
+    let field_path = at.child("devices");
+    declared::unique(devices, &IDENTITY, "AllocatedDeviceStatus", &field_path, errors);
     for (index, device) in devices.iter().enumerate() {
-        let place = place.index(index);
-        word::declared_uuid(device.at("shareID"), &place.child("shareID"), errors);
-        let (network, place) = (device.at("networkData"), place.child("networkData"));
+        let field_path = field_path.index(index);
+        word::declared_uuid(device.at("shareID"), &field_path.child("shareID"), errors);
+        let network = device.at("networkData");
+        let field_path = field_path.child("networkData");
         let short = |name: &str, most: usize, errors: &mut Errors| {
             if network.text(name).len() > most {
-                errors.push(Error::too_long(&place.child(name), most));
+                errors.push(Error::too_long(&field_path.child(name), most));
             }
         };
         short("interfaceName", INTERFACE_BYTES, errors);
-        declared::set(network, "ips", ADDRESSES, &place, errors);
+        declared::set(network, "ips", ADDRESSES, &field_path, errors);
         short("hardwareAddress", HARDWARE_BYTES, errors);
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     quantity::{Format, Quantity},
     rules::{Errors, Tree},
 };
@@ -23,11 +23,11 @@ pub(super) fn judge(capacity: &Value, shared: bool, at: &Path<'_>, errors: &mut 
         errors.push(Error::forbidden(&at, "allowMultipleAllocations must be true"));
         return;
     }
-    let whole = demand::amount(capacity.at("value"));
+    let whole = field_checks::quantity_or_zero(capacity.at("value"));
     let has_values = !policy.items("validValues").is_empty();
     let default = policy
         .has("default")
-        .then(|| demand::amount(policy.at("default")));
+        .then(|| field_checks::quantity_or_zero(policy.at("default")));
     match (has_values, policy.has("validRange"), default) {
         (true, true, _) => {
             let detail = "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at the same time";
@@ -42,7 +42,11 @@ pub(super) fn judge(capacity: &Value, shared: bool, at: &Path<'_>, errors: &mut 
             errors.push(Error::required(&at.child("default"), detail));
         }
         (true, false, Some(default)) => {
-            let values: Vec<_> = policy.items("validValues").iter().map(demand::amount).collect();
+            let values: Vec<_> = policy
+                .items("validValues")
+                .iter()
+                .map(field_checks::quantity_or_zero)
+                .collect();
             listed(&values, &default, &whole, &at.child("validValues"), errors);
         }
         (false, true, Some(default)) => {
@@ -109,7 +113,11 @@ struct Range {
 
 impl Range {
     fn read(range: &Value, default: Quantity) -> Self {
-        let read = |name: &str| range.has(name).then(|| demand::amount(range.at(name)));
+        let read = |name: &str| {
+            range
+                .has(name)
+                .then(|| field_checks::quantity_or_zero(range.at(name)))
+        };
         Range {
             default,
             min: read("min"),
@@ -191,17 +199,17 @@ impl Range {
         at: &Path<'_>,
         errors: &mut Errors,
     ) {
-        let place = at.child("step");
+        let field_path = at.child("step");
         if !step.sign().is_gt() {
             let detail = "must be greater than zero";
-            errors.push(Error::invalid(&place, step.to_string(), detail));
+            errors.push(Error::invalid(&field_path, step.to_string(), detail));
             return;
         }
         let mut added = min.clone();
         added.add(step);
         if added > *whole {
             let detail = format!("one step {added} is larger than capacity value: {whole}");
-            errors.push(Error::invalid(&place, step.to_string(), detail));
+            errors.push(Error::invalid(&field_path, step.to_string(), detail));
         }
         if !fine {
             let before = errors.len();
@@ -230,7 +238,7 @@ impl Range {
             let rest = count(value).wrapping_sub(count(min)).checked_rem(count(step));
             if rest != Some(0) {
                 let detail = format!("value is not a multiple of a given step ({step}) from ({min})");
-                errors.push(Error::invalid(&place, value.to_string(), detail));
+                errors.push(Error::invalid(&field_path, value.to_string(), detail));
             }
         }
     }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Errors, Tree, TreeMut},
 };
 
@@ -62,45 +62,46 @@ fn each_request(spec: &mut Value, mut change: impl FnMut(&mut Value)) {
 
 /// What is wrong with the spec of a claim.
 pub(super) fn validate(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let (devices, place) = (spec.at("devices"), at.child("devices"));
-    judge(devices, &place, errors);
-    declared(devices, &place, errors);
+    let devices = spec.at("devices");
+    let field_path = at.child("devices");
+    judge(devices, &field_path, errors);
+    declared(devices, &field_path, errors);
 }
 
 fn judge(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
     let requests = devices.items("requests");
-    let place = at.child("requests");
+    let field_path = at.child("requests");
     if requests.len() <= REQUESTS {
         for (index, request) in requests.iter().enumerate() {
-            judge_request(request, &place.index(index), errors);
+            judge_request(request, &field_path.index(index), errors);
         }
     }
     let names = Requests::new(requests);
     let constraints = devices.items("constraints");
-    let place = at.child("constraints");
+    let field_path = at.child("constraints");
     if constraints.len() <= CONSTRAINTS {
         for (index, constraint) in constraints.iter().enumerate() {
-            let place = place.index(index);
-            names.judge_all(constraint, &place, errors);
+            let field_path = field_path.index(index);
+            names.judge_all(constraint, &field_path, errors);
             if !constraint.has("matchAttribute") && !constraint.has("distinctAttribute") {
                 let detail = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set";
-                errors.push(Error::required(&place, detail));
+                errors.push(Error::required(&field_path, detail));
             }
         }
     }
     let configurations = devices.items("config");
-    let place = at.child("config");
+    let field_path = at.child("config");
     if configurations.len() <= CONFIGURATIONS {
         for (index, one) in configurations.iter().enumerate() {
-            let place = place.index(index);
-            names.judge_all(one, &place, errors);
-            configuration::judge(one, Age::New, &place, errors);
+            let field_path = field_path.index(index);
+            names.judge_all(one, &field_path, errors);
+            configuration::judge(one, Age::New, &field_path, errors);
         }
     }
 }
 
 fn judge_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::label(request.text("name"), &at.child("name"), errors);
+    field_checks::validate_dns1123_label(request.text("name"), &at.child("name"), errors);
     let alternatives = request.items("firstAvailable");
     match (request.has("exactly"), alternatives.is_empty()) {
         (false, true) => {
@@ -114,20 +115,29 @@ fn judge_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         (false, false) if alternatives.len() > ALTERNATIVES => {}
         (false, false) => {
-            let place = at.child("firstAvailable");
+            let field_path = at.child("firstAvailable");
             for (index, alternative) in alternatives.iter().enumerate() {
-                let place = place.index(index);
-                demand::label(alternative.text("name"), &place.child("name"), errors);
-                judge_devices(alternative, &place, errors);
+                let field_path = field_path.index(index);
+                field_checks::validate_dns1123_label(
+                    alternative.text("name"),
+                    &field_path.child("name"),
+                    errors,
+                );
+                judge_devices(alternative, &field_path, errors);
             }
         }
         (true, true) => {
-            let (exactly, place) = (request.at("exactly"), at.child("exactly"));
+            let exactly = request.at("exactly");
+            let field_path = at.child("exactly");
             match exactly.text("deviceClassName") {
-                "" => errors.push(Error::required(&place.child("deviceClassName"), "")),
-                class => demand::subdomain(class, &place.child("deviceClassName"), errors),
+                "" => errors.push(Error::required(&field_path.child("deviceClassName"), "")),
+                class => field_checks::validate_dns1123_subdomain(
+                    class,
+                    &field_path.child("deviceClassName"),
+                    errors,
+                ),
             }
-            judge_devices(exactly, &place, errors);
+            judge_devices(exactly, &field_path, errors);
         }
     }
 }
@@ -136,14 +146,14 @@ fn judge_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
 fn judge_devices(request: &Value, at: &Path<'_>, errors: &mut Errors) {
     configuration::judge_selectors(request, Age::New, at, errors);
     let count = request.int("count").unwrap_or_default();
-    let place = at.child("count");
+    let field_path = at.child("count");
     match request.text("allocationMode") {
         "All" if count != 0 => {
             let detail = "must not be specified when allocationMode is 'All'";
-            errors.push(Error::invalid(&place, count, detail));
+            errors.push(Error::invalid(&field_path, count, detail));
         }
         "ExactCount" if count <= 0 => {
-            errors.push(Error::invalid(&place, count, "must be greater than zero"));
+            errors.push(Error::invalid(&field_path, count, "must be greater than zero"));
         }
         _ => {}
     }
@@ -151,31 +161,34 @@ fn judge_devices(request: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn declared(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let (requests, place) = (devices.items("requests"), at.child("requests"));
-    if declared::few(requests, REQUESTS, &place, errors) {
-        declared::unique(requests, &["name"], "DeviceRequest", &place, errors);
+    let requests = devices.items("requests");
+    let field_path = at.child("requests");
+    if declared::few(requests, REQUESTS, &field_path, errors) {
+        declared::unique(requests, &["name"], "DeviceRequest", &field_path, errors);
         for (index, request) in requests.iter().enumerate() {
-            declared_request(request, &place.index(index), errors);
+            declared_request(request, &field_path.index(index), errors);
         }
     }
-    let (constraints, place) = (devices.items("constraints"), at.child("constraints"));
-    if declared::few(constraints, CONSTRAINTS, &place, errors) {
+    let constraints = devices.items("constraints");
+    let field_path = at.child("constraints");
+    if declared::few(constraints, CONSTRAINTS, &field_path, errors) {
         for (index, constraint) in constraints.iter().enumerate() {
-            let place = place.index(index);
-            declared::set(constraint, "requests", REQUESTS, &place, errors);
+            let field_path = field_path.index(index);
+            declared::set(constraint, "requests", REQUESTS, &field_path, errors);
             for name in ["matchAttribute", "distinctAttribute"] {
                 if let Some(full) = constraint.at(name).as_str() {
-                    word::declared_full(full, &place.child(name), errors);
+                    word::declared_full(full, &field_path.child(name), errors);
                 }
             }
         }
     }
-    let (configurations, place) = (devices.items("config"), at.child("config"));
-    if declared::few(configurations, CONFIGURATIONS, &place, errors) {
+    let configurations = devices.items("config");
+    let field_path = at.child("config");
+    if declared::few(configurations, CONFIGURATIONS, &field_path, errors) {
         for (index, one) in configurations.iter().enumerate() {
-            let place = place.index(index);
-            declared::set(one, "requests", REQUESTS, &place, errors);
-            configuration::declared(one, &place, errors);
+            let field_path = field_path.index(index);
+            declared::set(one, "requests", REQUESTS, &field_path, errors);
+            configuration::declared(one, &field_path, errors);
         }
     }
 }
@@ -184,16 +197,21 @@ fn declared_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
     if request.has("exactly") {
         declared_devices(request.at("exactly"), &at.child("exactly"), errors);
     }
-    let (alternatives, place) = (request.items("firstAvailable"), at.child("firstAvailable"));
-    if declared::few(alternatives, ALTERNATIVES, &place, errors) {
-        declared::unique(alternatives, &["name"], "DeviceSubRequest", &place, errors);
+    let alternatives = request.items("firstAvailable");
+    let field_path = at.child("firstAvailable");
+    if declared::few(alternatives, ALTERNATIVES, &field_path, errors) {
+        declared::unique(alternatives, &["name"], "DeviceSubRequest", &field_path, errors);
         for (index, alternative) in alternatives.iter().enumerate() {
-            let place = place.index(index);
+            let field_path = field_path.index(index);
             match alternative.text("deviceClassName") {
-                "" => errors.push(Error::required(&place.child("deviceClassName"), "")),
-                class => demand::subdomain(class, &place.child("deviceClassName"), errors),
+                "" => errors.push(Error::required(&field_path.child("deviceClassName"), "")),
+                class => field_checks::validate_dns1123_subdomain(
+                    class,
+                    &field_path.child("deviceClassName"),
+                    errors,
+                ),
             }
-            declared_devices(alternative, &place, errors);
+            declared_devices(alternative, &field_path, errors);
         }
     }
 }

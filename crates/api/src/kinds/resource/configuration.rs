@@ -29,51 +29,51 @@ pub(super) fn judge_selectors(of: &Value, age: Age, at: &Path<'_>, errors: &mut 
     if selectors.len() > SELECTORS {
         return;
     }
-    let place = at.child("selectors");
+    let field_path = at.child("selectors");
     for (index, one) in selectors.iter().enumerate() {
-        let place = place.index(index);
-        let place = place.child("cel");
+        let field_path = field_path.index(index);
+        let field_path = field_path.child("cel");
         if !one.has("cel") {
-            errors.push(Error::required(&place, ""));
+            errors.push(Error::required(&field_path, ""));
             continue;
         }
         let text = one.at("cel").text("expression");
-        let place = place.child("expression");
+        let field_path = field_path.child("expression");
         if age == Age::Stored {
             continue;
         }
         if text.len() > EXPRESSION_BYTES {
-            errors.push(Error::too_long(&place, EXPRESSION_BYTES));
+            errors.push(Error::too_long(&field_path, EXPRESSION_BYTES));
         } else {
-            selector::judge(text, &place, errors);
+            selector::judge(text, &field_path, errors);
         }
     }
 }
 
 /// What the type says of selectors.
 pub(super) fn declared_selectors(of: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("selectors");
-    declared::few(of.items("selectors"), SELECTORS, &place, errors);
+    let field_path = at.child("selectors");
+    declared::few(of.items("selectors"), SELECTORS, &field_path, errors);
 }
 
 /// What is wrong with a configuration, by hand.
 pub(super) fn judge(configuration: &Value, age: Age, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("opaque");
+    let field_path = at.child("opaque");
     if !configuration.has("opaque") {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
         return;
     }
     let parameters = configuration.at("opaque").at("parameters");
     let most = (age == Age::New).then_some(PARAMETER_BYTES);
-    raw(parameters, most, &place.child("parameters"), errors);
+    raw(parameters, most, &field_path.child("parameters"), errors);
 }
 
 /// What the type says of a configuration.
 pub(super) fn declared(configuration: &Value, at: &Path<'_>, errors: &mut Errors) {
     if configuration.has("opaque") {
-        let place = at.child("opaque");
+        let field_path = at.child("opaque");
         let driver = configuration.at("opaque").text("driver");
-        word::declared_driver(driver, &place.child("driver"), errors);
+        word::declared_driver(driver, &field_path.child("driver"), errors);
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path, Shown},
-    kinds::{demand, printed},
+    kinds::{field_checks, go_values},
     rules::{Errors, Tree},
 };
 
@@ -19,12 +19,12 @@ pub(super) fn few(items: &[Value], most: usize, at: &Path<'_>, errors: &mut Erro
 /// Items of a list are told apart by some of their fields; errors show them whole.
 pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, errors: &mut Errors) {
     let key = |item: &'_ Value| keys.iter().map(|key| item.at(key).clone()).collect::<Vec<_>>();
-    let repeated = demand::repeated(items.iter().map(key));
+    let repeated = field_checks::duplicate_flags(items.iter().map(key));
     for (index, item) in items.iter().enumerate() {
         if repeated[index] {
             errors.push(Error::duplicate(
                 &at.index(index),
-                printed::wire("resource", ty, item),
+                go_values::wire_value("resource", ty, item),
             ));
         }
     }
@@ -32,15 +32,16 @@ pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, er
 
 /// A list of texts has not too many, and each once.
 pub(super) fn set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: &mut Errors) {
-    let (items, place) = (tree.items(name), at.child(name));
-    if !few(items, most, &place, errors) {
+    let items = tree.items(name);
+    let field_path = at.child(name);
+    if !few(items, most, &field_path, errors) {
         return;
     }
-    let repeated = demand::repeated(items);
+    let repeated = field_checks::duplicate_flags(items);
     for (index, item) in items.iter().enumerate() {
         if repeated[index] {
             let shown = Shown::Text(item.as_str().unwrap_or_default().to_owned());
-            errors.push(Error::duplicate(&place.index(index), shown));
+            errors.push(Error::duplicate(&field_path.index(index), shown));
         }
     }
 }
@@ -49,7 +50,7 @@ pub(super) fn set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: 
 pub(super) fn required_of(tree: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
     match tree.text(name) {
         "" => errors.push(Error::required(&at.child(name), "")),
-        value => demand::one_of(value, supported, &at.child(name), errors),
+        value => field_checks::validate_supported(value, supported, &at.child(name), errors),
     }
 }
 
@@ -57,6 +58,6 @@ pub(super) fn required_of(tree: &Value, name: &str, supported: &[&str], at: &Pat
 pub(super) fn optional_of(tree: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
     match tree.text(name) {
         "" => {}
-        value => demand::one_of(value, supported, &at.child(name), errors),
+        value => field_checks::validate_supported(value, supported, &at.child(name), errors),
     }
 }

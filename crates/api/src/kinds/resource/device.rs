@@ -7,7 +7,7 @@ use crate::{
     field::{Error, Path},
     kinds::{
         core::node_selector::{self, Values},
-        demand,
+        field_checks,
     },
     name::Rule,
     rules::{Errors, Tree},
@@ -30,8 +30,9 @@ const CONDITION_LISTS: [&str; 2] = ["bindingConditions", "bindingFailureConditio
 
 /// What is wrong with a device, by hand.
 pub(super) fn judge(device: &Value, old: &Value, each_selects: bool, at: &Path<'_>, errors: &mut Errors) {
-    demand::label(device.text("name"), &at.child("name"), errors);
-    let (attributes, capacities) = (device.entries("attributes"), device.entries("capacity"));
+    field_checks::validate_dns1123_label(device.text("name"), &at.child("name"), errors);
+    let attributes = device.entries("attributes");
+    let capacities = device.entries("capacity");
     let total = attributes.len() + capacities.len();
     if total > ATTRIBUTES_AND_CAPACITIES {
         let detail = format!(
@@ -48,31 +49,42 @@ pub(super) fn judge(device: &Value, old: &Value, each_selects: bool, at: &Path<'
         let detail = format!("the total number of attribute values must not exceed {ATTRIBUTE_VALUES}");
         errors.push(Error::invalid(at, values, detail));
     }
-    let place = at.child("attributes");
+    let field_path = at.child("attributes");
     for (key, attribute) in attributes {
-        word::qualified(key, &place, errors);
-        judge_attribute(attribute, &place.key(&word::shortened(key, word::KEY)), errors);
+        word::qualified(key, &field_path, errors);
+        judge_attribute(
+            attribute,
+            &field_path.key(&word::shortened(key, word::KEY)),
+            errors,
+        );
     }
     if old.is_null() || old.at("capacity") != device.at("capacity") {
-        let place = at.child("capacity");
+        let field_path = at.child("capacity");
         let shared = device.flag("allowMultipleAllocations");
         for (key, one) in capacities {
-            word::qualified(key, &place, errors);
-            capacity::judge(one, shared, &place.key(&word::shortened(key, word::KEY)), errors);
+            word::qualified(key, &field_path, errors);
+            capacity::judge(
+                one,
+                shared,
+                &field_path.key(&word::shortened(key, word::KEY)),
+                errors,
+            );
         }
     }
     if old.is_null() || old.at("taints") != device.at("taints") {
-        let (taints, place) = (device.items("taints"), at.child("taints"));
-        if declared::few(taints, TAINTS, &place, errors) {
+        let taints = device.items("taints");
+        let field_path = at.child("taints");
+        if declared::few(taints, TAINTS, &field_path, errors) {
             for (index, one) in taints.iter().enumerate() {
-                taint::judge(one, &place.index(index), errors);
+                taint::judge(one, &field_path.index(index), errors);
             }
         }
     }
-    let (consumptions, place) = (device.items("consumesCounters"), at.child("consumesCounters"));
+    let consumptions = device.items("consumesCounters");
+    let field_path = at.child("consumesCounters");
     if consumptions.len() <= CONSUMPTIONS {
         for (index, consumption) in consumptions.iter().enumerate() {
-            judge_counters(consumption, &place.index(index), errors);
+            judge_counters(consumption, &field_path.index(index), errors);
         }
     }
     judge_nodes(device, each_selects, at, errors);
@@ -86,13 +98,13 @@ fn judge_attribute(attribute: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(text) = attribute.at("version").as_str() {
         version(text, &at.child("version"), errors);
     }
-    let place = at.child("strings");
+    let field_path = at.child("strings");
     for (index, text) in attribute.texts("strings").enumerate() {
-        short(text, &place.index(index), errors);
+        short(text, &field_path.index(index), errors);
     }
-    let place = at.child("versions");
+    let field_path = at.child("versions");
     for (index, text) in attribute.texts("versions").enumerate() {
-        version(text, &place.index(index), errors);
+        version(text, &field_path.index(index), errors);
     }
 }
 
@@ -147,14 +159,15 @@ pub(super) fn judge_counters(of: &Value, at: &Path<'_>, errors: &mut Errors) {
 pub(super) fn declared_counters(of: &Value, set: &str, at: &Path<'_>, errors: &mut Errors) {
     match of.text(set) {
         "" => errors.push(Error::required(&at.child(set), "")),
-        name => demand::label(name, &at.child(set), errors),
+        name => field_checks::validate_dns1123_label(name, &at.child(set), errors),
     }
-    let (counters, place) = (of.entries("counters"), at.child("counters"));
+    let counters = of.entries("counters");
+    let field_path = at.child("counters");
     if counters.is_empty() {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
     }
     for key in counters.keys() {
-        demand::label(key, &place, errors);
+        field_checks::validate_dns1123_label(key, &field_path, errors);
     }
 }
 
@@ -176,13 +189,13 @@ fn judge_nodes(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut E
         Some("") => errors.push(Error::invalid(&at.child("nodeName"), "", "must not be empty")),
         Some(node) => {
             found.push("`nodeName`");
-            demand::tell(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+            field_checks::push_invalid(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
         }
     }
     if device.has("nodeSelector") {
         found.push("`nodeSelector`");
-        let place = at.child("nodeSelector");
-        node_selector::validate(device.at("nodeSelector"), Values::Checked, &place, errors);
+        let field_path = at.child("nodeSelector");
+        node_selector::validate(device.at("nodeSelector"), Values::Checked, &field_path, errors);
     }
     match device.at("allNodes").as_bool() {
         None => {}
@@ -203,23 +216,24 @@ fn judge_nodes(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut E
 pub(super) fn judge_conditions(of: &Value, at: &Path<'_>, errors: &mut Errors) {
     let [good, bad] = CONDITION_LISTS;
     for list in CONDITION_LISTS {
-        let place = at.child(list);
+        let field_path = at.child(list);
         if of.items(list).len() <= CONDITIONS {
             for (index, condition) in of.texts(list).enumerate() {
-                demand::qualified(condition, &place.index(index), errors);
+                field_checks::validate_qualified_name(condition, &field_path.index(index), errors);
             }
         }
     }
     for list in CONDITION_LISTS {
-        let (items, place) = (of.items(list), at.child(list));
-        let repeated = demand::repeated(items);
+        let items = of.items(list);
+        let field_path = at.child(list);
+        let repeated = field_checks::duplicate_flags(items);
         for (index, item) in items.iter().enumerate() {
             if repeated[index] {
-                errors.push(Error::duplicate(&place.index(index), item));
+                errors.push(Error::duplicate(&field_path.index(index), item));
             }
             if list == bad && of.items(good).contains(item) {
                 let detail = "bindingFailureConditions must not overlap with bindingConditions";
-                errors.push(Error::invalid(&place.index(index), item, detail));
+                errors.push(Error::invalid(&field_path.index(index), item, detail));
             }
         }
     }
@@ -240,21 +254,22 @@ pub(super) fn declared_conditions(of: &Value, at: &Path<'_>, errors: &mut Errors
 
 /// What the types say of a device.
 pub(super) fn declared(device: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("attributes");
+    let field_path = at.child("attributes");
     for (key, attribute) in device.entries("attributes") {
-        declared_attribute(attribute, &place.key(key), errors);
+        declared_attribute(attribute, &field_path.key(key), errors);
     }
-    let (consumptions, place) = (device.items("consumesCounters"), at.child("consumesCounters"));
-    if declared::few(consumptions, CONSUMPTIONS, &place, errors) {
+    let consumptions = device.items("consumesCounters");
+    let field_path = at.child("consumesCounters");
+    if declared::few(consumptions, CONSUMPTIONS, &field_path, errors) {
         let ty = "DeviceCounterConsumption";
-        declared::unique(consumptions, &["counterSet"], ty, &place, errors);
+        declared::unique(consumptions, &["counterSet"], ty, &field_path, errors);
         for (index, consumption) in consumptions.iter().enumerate() {
-            declared_counters(consumption, "counterSet", &place.index(index), errors);
+            declared_counters(consumption, "counterSet", &field_path.index(index), errors);
         }
     }
-    let place = at.child("taints");
+    let field_path = at.child("taints");
     for (index, one) in device.items("taints").iter().enumerate() {
-        taint::declared(one, &place.index(index), errors);
+        taint::declared(one, &field_path.index(index), errors);
     }
     declared_conditions(device, at, errors);
 }
@@ -308,9 +323,9 @@ mod tests {
             &mut errors,
         );
         judge_conditions(&json!({"bindingConditions": ["a"]}), &Path::new("e"), &mut errors);
-        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "d.bindingConditions[1]: Duplicate value: \"a\"",
                 "d.bindingFailureConditions[0]: Invalid value: \"a\": bindingFailureConditions must not overlap with bindingConditions",

@@ -8,20 +8,22 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
 };
 
-/// The rules of device classes.
 pub(super) struct DeviceClass;
 
+// upstream: pkg/registry/resource/deviceclass/strategy.go deviceClassStrategy
 impl Rules for DeviceClass {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceClass
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object.at("spec"), &Value::Null, errors);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceClassUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(new.at("spec"), old.at("spec"), errors);
     }
@@ -35,6 +37,7 @@ impl Rules for DeviceClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printDeviceClass
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [])
     }
@@ -50,16 +53,17 @@ fn validate(spec: &Value, old: &Value, errors: &mut Errors) {
         }
     };
     configuration::judge_selectors(spec, age("selectors"), &at, errors);
-    let (configurations, place) = (spec.items("config"), at.child("config"));
+    let configurations = spec.items("config");
+    let field_path = at.child("config");
     if configurations.len() <= CONFIGURATIONS {
         for (index, one) in configurations.iter().enumerate() {
-            configuration::judge(one, age("config"), &place.index(index), errors);
+            configuration::judge(one, age("config"), &field_path.index(index), errors);
         }
     }
     configuration::declared_selectors(spec, &at, errors);
-    if declared::few(configurations, CONFIGURATIONS, &place, errors) {
+    if declared::few(configurations, CONFIGURATIONS, &field_path, errors) {
         for (index, one) in configurations.iter().enumerate() {
-            configuration::declared(one, &place.index(index), errors);
+            configuration::declared(one, &field_path.index(index), errors);
         }
     }
     if let Some(resource) = spec.at("extendedResourceName").as_str() {
@@ -80,8 +84,8 @@ fn extended_resource(resource: &str, at: &Path<'_>, errors: &mut Errors) {
         let detail = "must not have \"requests.\" prefix";
         errors.push(Error::invalid(at, resource, detail));
     }
-    let faults = name::label_key(&format!("requests.{resource}"));
-    demand::tell(resource, faults, at, errors);
+    let msgs = name::label_key(&format!("requests.{resource}"));
+    field_checks::push_invalid(resource, msgs, at, errors);
 }
 
 #[cfg(test)]
@@ -99,9 +103,9 @@ mod tests {
         });
         let mut errors = Errors::new();
         validate(&spec, &Value::Null, &mut errors);
-        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "spec.selectors[0].cel: Required value",
                 "spec.config[0].opaque: Required value",

@@ -5,23 +5,25 @@ use serde_json::{Value, json};
 use super::{taint, word};
 use crate::{
     field::{Error, Path},
-    kinds::{condition, core::volume::source::driver_name, demand, status_meta},
+    kinds::{condition, core::volume::source::validate_csi_driver_name, field_checks, status_meta},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, age, named_row},
     time::Time,
 };
 
 const CONDITIONS: usize = 8;
 
-/// The rules of device taint rules.
 pub(super) struct DeviceTaintRule;
 
+// upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStrategy
 impl Rules for DeviceTaintRule {
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         object.set("status", json!({}));
         taint::date(object.make("spec").make("taint"), at.now);
     }
 
     /// An effect is there since it was changed, unless the client says otherwise.
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         new.copy_from("status", old);
         let before = old.way("spec.taint");
@@ -32,22 +34,25 @@ impl Rules for DeviceTaintRule {
         }
     }
 
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRule
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRuleStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let at = Path::new("status");
-        let place = at.child("conditions");
+        let field_path = at.child("conditions");
         let conditions = new.at("status").items("conditions");
-        condition::validate(conditions, &place, errors);
+        condition::validate_conditions(conditions, &field_path, errors);
         if conditions.len() > CONDITIONS {
-            errors.push(Error::too_many(&place, Some(conditions.len()), CONDITIONS));
+            errors.push(Error::too_many(&field_path, Some(conditions.len()), CONDITIONS));
         }
     }
 
@@ -55,6 +60,7 @@ impl Rules for DeviceTaintRule {
         true
     }
 
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -92,19 +98,21 @@ impl Rules for DeviceTaintRule {
 
 fn validate(spec: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
-    let (selector, place) = (spec.at("deviceSelector"), at.child("deviceSelector"));
+    let selector = spec.at("deviceSelector");
+    let field_path = at.child("deviceSelector");
     if let Some(driver) = selector.at("driver").as_str() {
-        driver_name(driver, &place.child("driver"), errors);
+        validate_csi_driver_name(driver, &field_path.child("driver"), errors);
     }
     if let Some(pool) = selector.at("pool").as_str() {
-        word::pool(pool, &place.child("pool"), errors);
+        word::pool(pool, &field_path.child("pool"), errors);
     }
     if let Some(device) = selector.at("device").as_str() {
-        demand::label(device, &place.child("device"), errors);
+        field_checks::validate_dns1123_label(device, &field_path.child("device"), errors);
     }
-    let (taint, place) = (spec.at("taint"), at.child("taint"));
-    taint::judge(taint, &place, errors);
-    taint::declared(taint, &place, errors);
+    let taint = spec.at("taint");
+    let field_path = at.child("taint");
+    taint::judge(taint, &field_path, errors);
+    taint::declared(taint, &field_path, errors);
 }
 
 #[cfg(test)]
@@ -118,9 +126,9 @@ mod tests {
             &json!({"deviceSelector": {"pool": ""}, "taint": {"key": "k", "effect": ""}}),
             &mut errors,
         );
-        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "spec.deviceSelector.pool: Required value",
                 "spec.taint.effect: Required value",

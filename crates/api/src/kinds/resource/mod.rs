@@ -1,4 +1,4 @@
-//! The kinds of the `resource.k8s.io` group, a file each.
+//! The kinds of the `resource.k8s.io` group, one file per kind.
 //!
 //! Many of their rules are told twice upstream, by hand and in the types; where both speak, the second is heard,
 //! and comes last. Here the first are called `judge`, the second `declared`. Expressions are not compiled.
@@ -20,7 +20,7 @@ mod word;
 
 use crate::rules::Rules;
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "DeviceClass" => &device_class::DeviceClass,

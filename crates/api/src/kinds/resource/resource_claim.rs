@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use super::{allocation, claim, taint};
 use crate::{
     field::Path,
-    kinds::{demand, status_meta},
+    kinds::{field_checks, status_meta},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of resource claims.
 pub(super) struct ResourceClaim;
 
+// upstream: pkg/registry/resource/resourceclaim/strategy.go resourceclaimStrategy
 impl Rules for ResourceClaim {
     fn default(&self, object: &mut Value) {
         if let Some(spec) = object.at_mut("spec") {
@@ -29,11 +29,13 @@ impl Rules for ResourceClaim {
         }
     }
 
+    // upstream: pkg/registry/resource/resourceclaim/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
         object.set("status", json!({}));
         claim::drop_disabled(object.make("spec"), &Value::Null);
     }
 
+    // upstream: pkg/registry/resource/resourceclaim/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("status", old);
         claim::drop_disabled(new.make("spec"), old.at("spec"));
@@ -41,18 +43,26 @@ impl Rules for ResourceClaim {
 
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
         allocation::prepare(new.make("status"), old.at("status"));
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaim
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         claim::validate(object.at("spec"), &Path::new("spec"), errors);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        demand::immutable(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+        field_checks::validate_immutable_hiding_value(
+            new.at("spec"),
+            old.at("spec"),
+            &Path::new("spec"),
+            errors,
+        );
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         allocation::validate(new, old.at("status"), errors);
     }
@@ -69,6 +79,7 @@ impl Rules for ResourceClaim {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printResourceClaim
     fn row(&self, object: &Value, now: Time) -> Row {
         let status = object.at("status");
         let deleted = object.at("metadata").has("deletionTimestamp");

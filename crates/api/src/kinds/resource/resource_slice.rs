@@ -11,9 +11,9 @@ use crate::{
     kinds::{
         core::{
             node_selector::{self, Values},
-            volume::source::driver_name,
+            volume::source::validate_csi_driver_name,
         },
-        demand,
+        field_checks,
     },
     name::Rule,
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row},
@@ -27,30 +27,35 @@ const COUNTER_SETS: usize = 8;
 /// Attributes that hold lists, which belongs to a feature that is off.
 const LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
 
-/// The rules of resource slices.
 pub(super) struct ResourceSlice;
 
+// upstream: pkg/registry/resource/resourceslice/strategy.go resourceSliceStrategy
 impl Rules for ResourceSlice {
+    // upstream: pkg/registry/resource/resourceslice/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         let spec = object.make("spec");
         date_taints(spec, at.now);
         drop_disabled(spec, &Value::Null);
     }
 
+    // upstream: pkg/registry/resource/resourceslice/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         let spec = new.make("spec");
         date_taints(spec, at.now);
         drop_disabled(spec, old.at("spec"));
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceSlice
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object.at("spec"), &Value::Null, errors);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceSliceUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(new.at("spec"), old.at("spec"), errors);
     }
 
+    // upstream: pkg/registry/resource/resourceslice/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let driver = new.at("spec").text("driver");
         if driver.to_lowercase() == driver {
@@ -100,6 +105,7 @@ impl Rules for ResourceSlice {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printResourceSlice
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         named_row(
@@ -165,38 +171,44 @@ fn has_lists(device: &Value) -> bool {
 fn validate(spec: &Value, old: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
     judge(spec, old, &at, errors);
-    let place = at.child("devices");
+    let field_path = at.child("devices");
     for (index, one) in spec.items("devices").iter().enumerate() {
-        device::declared(one, &place.index(index), errors);
+        device::declared(one, &field_path.index(index), errors);
     }
-    let (sets, place) = (spec.items("sharedCounters"), at.child("sharedCounters"));
-    if declared::few(sets, COUNTER_SETS, &place, errors) {
-        declared::unique(sets, &["name"], "CounterSet", &place, errors);
+    let sets = spec.items("sharedCounters");
+    let field_path = at.child("sharedCounters");
+    if declared::few(sets, COUNTER_SETS, &field_path, errors) {
+        declared::unique(sets, &["name"], "CounterSet", &field_path, errors);
         for (index, set) in sets.iter().enumerate() {
-            device::declared_counters(set, "name", &place.index(index), errors);
+            device::declared_counters(set, "name", &field_path.index(index), errors);
         }
     }
 }
 
 fn judge(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
-    driver_name(spec.text("driver"), &at.child("driver"), errors);
-    let (pool, place) = (spec.at("pool"), at.child("pool"));
-    word::pool(pool.text("name"), &place.child("name"), errors);
+    validate_csi_driver_name(spec.text("driver"), &at.child("driver"), errors);
+    let pool = spec.at("pool");
+    let field_path = at.child("pool");
+    word::pool(pool.text("name"), &field_path.child("name"), errors);
     let count = pool.int("resourceSliceCount").unwrap_or_default();
     if count <= 0 {
-        let place = place.child("resourceSliceCount");
-        errors.push(Error::invalid(&place, count, "must be greater than zero"));
+        let field_path = field_path.child("resourceSliceCount");
+        errors.push(Error::invalid(&field_path, count, "must be greater than zero"));
     }
     let generation = pool.int("generation").unwrap_or_default();
     if generation < 0 {
         let detail = "must be greater than or equal to zero";
-        errors.push(Error::invalid(&place.child("generation"), generation, detail));
+        errors.push(Error::invalid(
+            &field_path.child("generation"),
+            generation,
+            detail,
+        ));
     }
     if !old.is_null() {
-        let name = place.child("name");
-        demand::unchanged(pool.at("name"), old.at("pool").at("name"), &name, errors);
+        let name = field_path.child("name");
+        field_checks::validate_immutable_field(pool.at("name"), old.at("pool").at("name"), &name, errors);
         for name in ["driver", "nodeName"] {
-            demand::unchanged(spec.at(name), old.at(name), &at.child(name), errors);
+            field_checks::validate_immutable_field(spec.at(name), old.at(name), &at.child(name), errors);
         }
     }
     judge_nodes(spec, at, errors);
@@ -205,10 +217,11 @@ fn judge(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(at, "", detail));
     }
     judge_devices(spec, old, &at.child("devices"), errors);
-    let (sets, place) = (spec.items("sharedCounters"), at.child("sharedCounters"));
+    let sets = spec.items("sharedCounters");
+    let field_path = at.child("sharedCounters");
     if sets.len() <= COUNTER_SETS {
         for (index, set) in sets.iter().enumerate() {
-            device::judge_counters(set, &place.index(index), errors);
+            device::judge_counters(set, &field_path.index(index), errors);
         }
     }
 }
@@ -235,7 +248,7 @@ fn judge_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) 
         device::judge(one, old, each_selects, &at.index(index), errors);
     }
     let names: Vec<_> = devices.iter().map(|device| device.text("name")).collect();
-    for (index, repeats) in demand::repeated(&names).into_iter().enumerate() {
+    for (index, repeats) in field_checks::duplicate_flags(&names).into_iter().enumerate() {
         if repeats {
             errors.push(Error::duplicate(&at.index(index), names[index]));
         }
@@ -255,17 +268,18 @@ fn judge_nodes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         Some(node) => {
             found.push("`nodeName`");
-            demand::tell(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+            field_checks::push_invalid(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
         }
     }
     if spec.has("nodeSelector") {
         found.push("`nodeSelector`");
-        let (selector, place) = (spec.at("nodeSelector"), at.child("nodeSelector"));
-        node_selector::validate(selector, Values::Checked, &place, errors);
+        let selector = spec.at("nodeSelector");
+        let field_path = at.child("nodeSelector");
+        node_selector::validate(selector, Values::Checked, &field_path, errors);
         if selector.items("nodeSelectorTerms").len() != 1 {
             let detail = "must have exactly one node selector term";
             errors.push(Error::invalid(
-                &place.child("nodeSelectorTerms"),
+                &field_path.child("nodeSelectorTerms"),
                 Shown::Printed(node_selector::printed_terms(selector)),
                 detail,
             ));

@@ -13,7 +13,7 @@ const LONGEST_DOMAIN: u64 = 63;
 const LONGEST_NAME: u64 = 32;
 const LONGEST_DRIVER: u64 = 63;
 const LONGEST_VALUE: u64 = 64;
-const MOST_ENTRIES: u64 = 32;
+const MAX_ENTRIES: u64 = 32;
 /// What an expression may cost at most.
 const MOST: u64 = 1_000_000;
 
@@ -33,7 +33,7 @@ static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
 fn by_name(values: Decl) -> Decl {
     let map = |key: u64, values: Decl| {
         let keys = Decl::new(Shape::String, key);
-        Decl::new(Shape::Map(Arc::new(keys), Arc::new(values)), MOST_ENTRIES)
+        Decl::new(Shape::Map(Arc::new(keys), Arc::new(values)), MAX_ENTRIES)
     };
     map(LONGEST_DOMAIN, map(LONGEST_NAME, values))
 }
@@ -71,7 +71,7 @@ pub(super) fn judge(text: &str, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Vec<String> {
+    fn messages(text: &str) -> Vec<String> {
         let mut errors = Errors::new();
         judge(text, &Path::new("expression"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
@@ -85,20 +85,20 @@ mod tests {
             "cel.bind(a, device.attributes['d'], a.x.startsWith('y') && a.z > 5)",
             "device.attributes['d'].flag",
         ] {
-            assert_eq!(told(fine), Vec::<String>::new(), "{fine}");
+            assert_eq!(messages(fine), Vec::<String>::new(), "{fine}");
         }
         assert_eq!(
-            told("1"),
+            messages("1"),
             ["expression: Invalid value: \"1\": must evaluate to bool or the unknown type, not int"]
         );
-        assert!(told("device.nope")[0].contains("undefined field 'nope'"));
+        assert!(messages("device.nope")[0].contains("undefined field 'nope'"));
     }
 
     #[test]
     fn what_could_take_too_long_is_refused() {
         let wide = "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a == b))))";
         assert_eq!(
-            told(wide),
+            messages(wide),
             ["expression: Forbidden: too complex, exceeds cost limit"]
         );
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::declared;
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name,
     rules::{Errors, Tree, TreeMut},
     time::Time,
@@ -29,9 +29,9 @@ pub(super) fn default_tolerations(of: &mut Value) {
 
 /// What is wrong with a taint, by hand.
 pub(super) fn judge(taint: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::qualified(taint.text("key"), &at.child("key"), errors);
+    field_checks::validate_qualified_name(taint.text("key"), &at.child("key"), errors);
     let value = taint.text("value");
-    demand::tell(value, name::label_value(value), &at.child("value"), errors);
+    field_checks::push_invalid(value, name::label_value(value), &at.child("value"), errors);
 }
 
 /// What the type says of a taint.
@@ -41,17 +41,17 @@ pub(super) fn declared(taint: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// What is wrong with the tolerations of a request or result, by hand.
 pub(super) fn judge_tolerations(of: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("tolerations");
+    let field_path = at.child("tolerations");
     for (index, toleration) in of.items("tolerations").iter().enumerate() {
-        let place = place.index(index);
-        let place = place.child("value");
+        let field_path = field_path.index(index);
+        let field_path = field_path.child("value");
         let value = toleration.text("value");
         match toleration.text("operator") {
             "Exists" if !value.is_empty() => {
                 let detail = "must be empty for operator `Exists`";
-                errors.push(Error::invalid(&place, value, detail));
+                errors.push(Error::invalid(&field_path, value, detail));
             }
-            "Equal" => demand::tell(value, name::label_value(value), &place, errors),
+            "Equal" => field_checks::push_invalid(value, name::label_value(value), &field_path, errors),
             _ => {}
         }
     }
@@ -59,14 +59,14 @@ pub(super) fn judge_tolerations(of: &Value, at: &Path<'_>, errors: &mut Errors) 
 
 /// What the type says of tolerations.
 pub(super) fn declared_tolerations(of: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("tolerations");
+    let field_path = at.child("tolerations");
     for (index, toleration) in of.items("tolerations").iter().enumerate() {
-        let place = place.index(index);
+        let field_path = field_path.index(index);
         let key = toleration.text("key");
         if !key.is_empty() {
-            demand::qualified(key, &place.child("key"), errors);
+            field_checks::validate_qualified_name(key, &field_path.child("key"), errors);
         }
-        declared::required_of(toleration, "operator", &OPERATORS, &place, errors);
-        declared::optional_of(toleration, "effect", &EFFECTS, &place, errors);
+        declared::required_of(toleration, "operator", &OPERATORS, &field_path, errors);
+        declared::optional_of(toleration, "effect", &EFFECTS, &field_path, errors);
     }
 }

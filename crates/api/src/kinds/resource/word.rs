@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::{core::volume::source::driver_name, demand},
+    kinds::{core::volume::source::validate_csi_driver_name, field_checks},
     name,
     rules::{Errors, Tree},
 };
@@ -31,7 +31,7 @@ pub(super) fn pool(pool: &str, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::too_long(at, POOL));
     }
     for part in pool.split('/') {
-        demand::subdomain(part, at, errors);
+        field_checks::validate_dns1123_subdomain(part, at, errors);
     }
 }
 
@@ -49,8 +49,8 @@ pub(super) fn declared_pool(pool: &str, at: &Path<'_>, errors: &mut Errors) {
             let detail = format!("segment {index}: must not be empty");
             errors.push(Error::invalid(at, pool, detail));
         } else {
-            for fault in name::dns1123_subdomain(part) {
-                errors.push(Error::invalid(at, part, format!("segment {index}: {fault}")));
+            for msg in name::dns1123_subdomain(part) {
+                errors.push(Error::invalid(at, part, format!("segment {index}: {msg}")));
             }
         }
     }
@@ -62,7 +62,7 @@ pub(super) fn declared_driver(driver: &str, at: &Path<'_>, errors: &mut Errors) 
         errors.push(Error::required(at, ""));
         return;
     }
-    demand::caseless_subdomain(driver, at, errors);
+    field_checks::validate_dns1123_subdomain_caseless(driver, at, errors);
     if driver.chars().count() > DOMAIN {
         errors.push(Error::too_long_characters(at, DOMAIN));
     }
@@ -75,7 +75,7 @@ pub(super) fn qualified(key: &str, at: &Path<'_>, errors: &mut Errors) {
         Some((domain, name)) if !name.contains('/') => {
             match domain {
                 "" => errors.push(Error::invalid(at, "", "the domain must not be empty")),
-                domain => driver_name(domain, at, errors),
+                domain => validate_csi_driver_name(domain, at, errors),
             }
             match name {
                 "" => errors.push(Error::invalid(at, "", "the name must not be empty")),
@@ -97,8 +97,8 @@ pub(super) fn declared_full(full: &str, at: &Path<'_>, errors: &mut Errors) {
                     if domain.len() > DOMAIN {
                         errors.push(Error::too_long(at, DOMAIN));
                     }
-                    for fault in name::dns1123_subdomain(domain) {
-                        errors.push(Error::invalid(at, domain, format!("prefix: {fault}")));
+                    for msg in name::dns1123_subdomain(domain) {
+                        errors.push(Error::invalid(at, domain, format!("prefix: {msg}")));
                     }
                 }
             }
@@ -119,7 +119,7 @@ fn identifier(name: &str, at: &Path<'_>, errors: &mut Errors) {
     if name.len() > IDENTIFIER {
         errors.push(Error::too_long(at, IDENTIFIER));
     }
-    demand::tell(name, name::c_identifier(name), at, errors);
+    field_checks::push_invalid(name, name::c_identifier(name), at, errors);
 }
 
 /// The identity of a share, as the types declare it.
@@ -166,9 +166,9 @@ impl<'v> Requests<'v> {
             errors.push(Error::invalid(at, reference, KNOWN));
             return;
         }
-        demand::label(request, at, errors);
+        field_checks::validate_dns1123_label(request, at, errors);
         if let Some(name) = alternative {
-            demand::label(name, at, errors);
+            field_checks::validate_dns1123_label(name, at, errors);
         }
         if !self.has(request, alternative) {
             errors.push(Error::invalid(at, reference, KNOWN));
@@ -180,9 +180,9 @@ impl<'v> Requests<'v> {
         if tree.items("requests").len() > super::claim::REQUESTS {
             return;
         }
-        let place = at.child("requests");
+        let field_path = at.child("requests");
         for (index, reference) in tree.texts("requests").enumerate() {
-            self.judge(reference, &place.index(index), errors);
+            self.judge(reference, &field_path.index(index), errors);
         }
     }
 }
@@ -195,10 +195,8 @@ pub(super) fn shortened(key: &str, most: usize) -> Cow<'_, str> {
     }
     let remaining = most - 3;
     let bytes = key.as_bytes();
-    let (head, tail) = (
-        &bytes[..remaining.div_ceil(2)],
-        &bytes[bytes.len() - remaining / 2..],
-    );
+    let head = &bytes[..remaining.div_ceil(2)];
+    let tail = &bytes[bytes.len() - remaining / 2..];
     Cow::Owned(format!(
         "{}...{}",
         String::from_utf8_lossy(head),
@@ -216,13 +214,13 @@ mod tests {
     fn requests_and_their_alternatives_are_known_by_name() {
         let requests = json!([{"name": "a"}, {"name": "b", "firstAvailable": [{"name": "c"}]}]);
         let requests = Requests::new(requests.as_array().unwrap());
-        let faults = |reference: &str| {
+        let msgs = |reference: &str| {
             let mut errors = Errors::new();
             requests.judge(reference, &Path::new("r"), &mut errors);
             errors.len()
         };
         for (reference, count) in [("a", 0), ("b/c", 0), ("b", 0), ("a/c", 1), ("x", 1), ("b/c/d", 1)] {
-            assert_eq!(faults(reference), count, "{reference}");
+            assert_eq!(msgs(reference), count, "{reference}");
         }
     }
 

@@ -1,24 +1,23 @@
-//! Classes of priority: which pods go first, and which others they push out.
+//! PriorityClass: the scheduling priority of pods and whether they preempt others.
 
 use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of priority classes.
 pub(super) struct PriorityClass;
 
 const SYSTEM_PREFIX: &str = "system-";
-const HIGHEST_OF_USERS: i64 = 1_000_000_000;
+const HIGHEST_USER_DEFINABLE_PRIORITY: i64 = 1_000_000_000;
 
-/// The classes of the system and their values.
-const SYSTEM: [(&str, i64); 2] = [
-    ("system-node-critical", 2 * HIGHEST_OF_USERS + 1000),
-    ("system-cluster-critical", 2 * HIGHEST_OF_USERS),
+// upstream: pkg/apis/scheduling/v1/helpers.go SystemPriorityClasses
+const SYSTEM_PRIORITY_CLASSES: [(&str, i64); 2] = [
+    ("system-node-critical", 2 * HIGHEST_USER_DEFINABLE_PRIORITY + 1000),
+    ("system-cluster-critical", 2 * HIGHEST_USER_DEFINABLE_PRIORITY),
 ];
 
 const POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
@@ -31,7 +30,9 @@ const COLUMNS: &[Column] = &[
     Column::field("PreemptionPolicy", "preemptionPolicy"),
 ];
 
+// upstream: pkg/registry/scheduling/priorityclass/strategy.go priorityClassStrategy
 impl Rules for PriorityClass {
+    // upstream: pkg/apis/scheduling/v1/defaults.go SetDefaults_PriorityClass
     fn default(&self, object: &mut Value) {
         object.fill("preemptionPolicy", POLICIES[0]);
     }
@@ -44,22 +45,26 @@ impl Rules for PriorityClass {
         false
     }
 
+    // upstream: pkg/apis/scheduling/validation/validation.go ValidatePriorityClass
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (name, value) = (object.at("metadata").text("name"), value(object));
+        let name = object.at("metadata").text("name");
+        let value = value(object);
         if name.starts_with(SYSTEM_PREFIX) {
-            if let Some(fault) = unknown(name, value, object.flag("globalDefault")) {
+            if let Some(msg) = system_priority_class_mismatch(name, value, object.flag("globalDefault")) {
                 let metadata = Path::new("metadata");
                 errors.push(Error::forbidden(
                     &metadata.child("name"),
                     format!(
-                        "priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {fault}"
+                        "priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {msg}"
                     ),
                 ));
             }
-        } else if value > HIGHEST_OF_USERS {
+        } else if value > HIGHEST_USER_DEFINABLE_PRIORITY {
             errors.push(Error::forbidden(
                 &Path::new("value"),
-                format!("maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}"),
+                format!(
+                    "maximum allowed value of a user defined priority is {HIGHEST_USER_DEFINABLE_PRIORITY}"
+                ),
             ));
         }
         let at = Path::new("preemptionPolicy");
@@ -72,6 +77,7 @@ impl Rules for PriorityClass {
         }
     }
 
+    // upstream: pkg/apis/scheduling/validation/validation.go ValidatePriorityClassUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         if value(new) != value(old) {
             errors.push(Error::forbidden(
@@ -84,7 +90,7 @@ impl Rules for PriorityClass {
             errors.push(Error::invalid(
                 &Path::new("preemptionPolicy"),
                 policy,
-                demand::IMMUTABLE,
+                field_checks::IMMUTABLE,
             ));
         }
     }
@@ -93,6 +99,7 @@ impl Rules for PriorityClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPriorityClass
     fn row(&self, object: &Value, now: Time) -> Row {
         let cells = [json!(value(object)), json!(object.flag("globalDefault"))];
         let mut row = named_row(object, now, cells);
@@ -105,13 +112,14 @@ fn value(object: &Value) -> i64 {
     object.int("value").unwrap_or_default()
 }
 
-/// Why a class is none of the system's.
-fn unknown(name: &str, value: i64, default: bool) -> Option<String> {
-    let Some((_, own)) = SYSTEM.iter().find(|(known, _)| *known == name) else {
+/// Why a class with the system prefix is no system priority class.
+// upstream: pkg/apis/scheduling/v1/helpers.go IsKnownSystemPriorityClass
+fn system_priority_class_mismatch(name: &str, value: i64, default: bool) -> Option<String> {
+    let Some((_, expected)) = SYSTEM_PRIORITY_CLASSES.iter().find(|(known, _)| *known == name) else {
         return Some(format!("{name} is not a known system priority class"));
     };
-    if value != *own {
-        return Some(format!("value of {name} PriorityClass must be {own}"));
+    if value != *expected {
+        return Some(format!("value of {name} PriorityClass must be {expected}"));
     }
     default.then(|| format!("globalDefault of {name} PriorityClass must be false"))
 }
@@ -121,24 +129,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_system_are_its_own() {
-        assert_eq!(unknown("system-node-critical", 2_000_001_000, false), None);
+    fn rejects_unknown_system_priority_classes() {
         assert_eq!(
-            unknown("system-node-critical", 1, false).unwrap(),
+            system_priority_class_mismatch("system-node-critical", 2_000_001_000, false),
+            None
+        );
+        assert_eq!(
+            system_priority_class_mismatch("system-node-critical", 1, false).unwrap(),
             "value of system-node-critical PriorityClass must be 2000001000"
         );
         assert_eq!(
-            unknown("system-cluster-critical", 2_000_000_000, true).unwrap(),
+            system_priority_class_mismatch("system-cluster-critical", 2_000_000_000, true).unwrap(),
             "globalDefault of system-cluster-critical PriorityClass must be false"
         );
         assert_eq!(
-            unknown("system-x", 1, false).unwrap(),
+            system_priority_class_mismatch("system-x", 1, false).unwrap(),
             "system-x is not a known system priority class"
         );
     }
 
     #[test]
-    fn the_policy_is_the_last_cell() {
+    fn row_ends_with_the_preemption_policy() {
         let mut object = json!({"metadata": {"name": "x"}, "value": 7});
         PriorityClass.default(&mut object);
         let cells = PriorityClass.row(&object, Time::from_unix(0, 0)).cells;

@@ -1,20 +1,21 @@
-//! CSI drivers: what the cluster must know of a driver before it uses its volumes.
+//! CSIDriver: how the cluster uses the volumes of a CSI driver.
 
 use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-const SECRETS_ADVISED: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
+const TOKEN_IN_SECRETS_WARNING: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
 
-/// The rules of CSI drivers.
 pub(super) struct CsiDriver;
 
+// upstream: pkg/registry/storage/csidriver/strategy.go csiDriverStrategy
 impl Rules for CsiDriver {
+    // upstream: pkg/apis/storage/v1/defaults.go SetDefaults_CSIDriver
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         spec.fill("attachRequired", true);
@@ -29,7 +30,8 @@ impl Rules for CsiDriver {
         spec.fill("preventPodSchedulingIfMissing", false);
     }
 
-    /// Generations are counted from the first change on, not from the beginning.
+    // upstream: pkg/registry/storage/csidriver/strategy.go PrepareForUpdate; the generation starts at 0 and only updates raise it
+    // upstream: pkg/registry/storage/csidriver/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         if new.at("spec") != old.at("spec") {
             let generation = old.at("metadata").int("generation").unwrap_or_default() + 1;
@@ -37,30 +39,36 @@ impl Rules for CsiDriver {
         }
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSIDriver
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), errors);
+        validate_csi_driver_spec(object.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSIDriverUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (new, old) = (new.at("spec"), old.at("spec"));
-        validate(new, errors);
+        let new = new.at("spec");
+        let old = old.at("spec");
+        validate_csi_driver_spec(new, errors);
         let at = Path::new("spec");
         let required = "attachRequired";
-        let place = at.child("attachedRequired");
-        demand::unchanged(new.at(required), old.at(required), &place, errors);
+        let field_path = at.child("attachedRequired");
+        field_checks::validate_immutable_field(new.at(required), old.at(required), &field_path, errors);
         let modes = "volumeLifecycleModes";
-        demand::unchanged(new.at(modes), old.at(modes), &at.child(modes), errors);
+        field_checks::validate_immutable_field(new.at(modes), old.at(modes), &at.child(modes), errors);
     }
 
+    // upstream: pkg/registry/storage/csidriver/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let (requests, spec) = ("tokenRequests", new.at("spec"));
+        let requests = "tokenRequests";
+        let spec = new.at("spec");
         let is_new = old.is_none_or(|old| old.at("spec").at(requests) != spec.at(requests));
         if is_new && !spec.items(requests).is_empty() && !spec.has("serviceAccountTokenInSecrets") {
-            return vec![SECRETS_ADVISED.to_owned()];
+            return vec![TOKEN_IN_SECRETS_WARNING.to_owned()];
         }
         Vec::new()
     }
 
+    // upstream: pkg/registry/storage/csidriver/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -95,6 +103,7 @@ impl Rules for CsiDriver {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printCSIDriver
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let tokens = if spec.has("tokenRequests") {
@@ -126,20 +135,21 @@ impl Rules for CsiDriver {
     }
 }
 
-fn validate(spec: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go validateCSIDriverSpec; the misspelt path spec.attachedRequired is upstream's
+fn validate_csi_driver_spec(spec: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
     if spec.has("fsGroupPolicy") {
-        demand::one_of(
+        field_checks::validate_supported(
             spec.text("fsGroupPolicy"),
             &["File", "None", "ReadWriteOnceWithFSType"],
             &at.child("fsGroupPolicy"),
             errors,
         );
     }
-    token_requests(spec.items("tokenRequests"), &at.child("tokenRequests"), errors);
+    validate_token_requests(spec.items("tokenRequests"), &at.child("tokenRequests"), errors);
     for mode in spec.texts("volumeLifecycleModes") {
-        let place = at.child("volumeLifecycleModes");
-        demand::one_of(mode, &["Persistent", "Ephemeral"], &place, errors);
+        let field_path = at.child("volumeLifecycleModes");
+        field_checks::validate_supported(mode, &["Persistent", "Ephemeral"], &field_path, errors);
     }
     let period = "nodeAllocatableUpdatePeriodSeconds";
     if let Some(seconds) = spec.int(period).filter(|seconds| *seconds < 10) {
@@ -153,22 +163,27 @@ fn validate(spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn token_requests(requests: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    let repeated = demand::repeated(requests.iter().map(|request| request.text("audience")));
+// upstream: pkg/apis/storage/validation/validation.go validateTokenRequests
+fn validate_token_requests(requests: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    let repeated = field_checks::duplicate_flags(requests.iter().map(|request| request.text("audience")));
     for (index, request) in requests.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         let audience = request.text("audience");
         if repeated[index] {
-            errors.push(Error::duplicate(&place.child("audience"), audience));
+            errors.push(Error::duplicate(&field_path.child("audience"), audience));
             continue;
         }
-        let place = place.child("expirationSeconds");
+        let field_path = field_path.child("expirationSeconds");
         let detail = match request.int("expirationSeconds") {
             Some(seconds) if seconds < 10 * 60 => "may not specify a duration less than 10 minutes",
             Some(seconds) if seconds > 1 << 32 => "may not specify a duration larger than 2^32 seconds",
             _ => continue,
         };
-        errors.push(Error::invalid(&place, request.at("expirationSeconds"), detail));
+        errors.push(Error::invalid(
+            &field_path,
+            request.at("expirationSeconds"),
+            detail,
+        ));
     }
 }
 
@@ -177,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_shows_its_audiences_and_modes() {
+    fn row_shows_audiences_and_modes() {
         let mut driver =
             json!({"metadata": {"name": "d", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}});
         CsiDriver.default(&mut driver);

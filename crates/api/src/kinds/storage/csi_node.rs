@@ -1,4 +1,4 @@
-//! CSI nodes: which drivers run on a node.
+//! CSINode: the CSI drivers that run on a node.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,21 +7,21 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{core::volume::source::driver_name, demand, status_meta},
+    kinds::{core::volume::source::validate_csi_driver_name, field_checks, status_meta},
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-const ID_LENGTH: usize = 256;
+const MAX_NODE_ID_LENGTH: usize = 256;
 
-/// The rules of CSI nodes.
 pub(super) struct CsiNode;
 
+// upstream: pkg/registry/storage/csinode/strategy.go csiNodeStrategy
 impl Rules for CsiNode {
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
-        // The health of storage belongs to a feature that is off.
+        status_meta::reset_object_meta_for_status(new, old);
+        // `status.storageHealth` belongs to a feature gate that is off.
         if old.at("status").items("storageHealth").is_empty()
             && let Some(status) = new.at_mut("status")
         {
@@ -29,12 +29,14 @@ impl Rules for CsiNode {
         }
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSINode
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object, errors);
+        validate_csi_node_spec(object, errors);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSINodeUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new, errors);
+        validate_csi_node_spec(new, errors);
         let at = Path::new("spec");
         let drivers = |object: &'_ Value| -> Vec<Value> {
             let mut drivers = object.at("spec").items("drivers").to_vec();
@@ -44,33 +46,34 @@ impl Rules for CsiNode {
             drivers
         };
         let after = drivers(new);
-        // The drivers of a name, each with how often it is there: all may be the same.
-        let mut places: HashMap<&Value, usize> = HashMap::new();
+        // The new drivers by name with their number of occurrences: a malformed list may repeat one many times.
+        let mut indexes: HashMap<&Value, usize> = HashMap::new();
         let mut by_name: HashMap<&Value, Vec<(&Value, usize)>> = HashMap::new();
         for driver in &after {
             let same = by_name.entry(driver.at("name")).or_default();
-            let place = *places.entry(driver).or_insert(same.len());
-            match same.get_mut(place) {
+            let index = *indexes.entry(driver).or_insert(same.len());
+            match same.get_mut(index) {
                 Some((_, times)) => *times += 1,
                 None => same.push((driver, 1)),
             }
         }
         for old in drivers(old) {
-            let known = by_name.get(old.at("name")).into_iter().flatten();
-            let differing = known.filter(|(new, _)| **new != old);
+            let same_name = by_name.get(old.at("name")).into_iter().flatten();
+            let differing = same_name.filter(|(new, _)| **new != old);
             for new in differing.flat_map(|(new, times)| std::iter::repeat_n(*new, *times)) {
                 if errors.is_full() {
                     return;
                 }
                 errors.push(Error::invalid(
                     &at.child("drivers"),
-                    printed(new),
-                    demand::IMMUTABLE,
+                    driver_value(new),
+                    field_checks::IMMUTABLE,
                 ));
             }
         }
     }
 
+    // upstream: pkg/registry/storage/csinode/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -88,49 +91,51 @@ impl Rules for CsiNode {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printCSINode
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.at("spec").items("drivers").len())])
     }
 }
 
-fn validate(object: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go validateCSINodeSpec, validateCSINodeDrivers
+fn validate_csi_node_spec(object: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
     let at = at.child("drivers");
     let drivers = object.at("spec").items("drivers");
     let mut names = HashSet::new();
     for (index, driver) in drivers.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         let name = driver.text("name");
-        driver_name(name, &place.child("name"), errors);
+        validate_csi_driver_name(name, &field_path.child("name"), errors);
         let id = driver.text("nodeID");
-        demand::required(driver, &["nodeID"], &place, errors);
-        if id.len() > ID_LENGTH {
-            let detail = format!("must be {ID_LENGTH} characters or less");
-            errors.push(Error::invalid(&place.child("nodeID"), id, detail));
+        field_checks::require_fields(driver, &["nodeID"], &field_path, errors);
+        if id.len() > MAX_NODE_ID_LENGTH {
+            let detail = format!("must be {MAX_NODE_ID_LENGTH} characters or less");
+            errors.push(Error::invalid(&field_path.child("nodeID"), id, detail));
         }
         if let Some(count) = driver.at("allocatable").int("count").filter(|count| *count < 0) {
-            let place = place.child("allocatable");
+            let field_path = field_path.child("allocatable");
             let detail = "must be greater than or equal to 0";
-            errors.push(Error::invalid(&place.child("count"), count, detail));
+            errors.push(Error::invalid(&field_path.child("count"), count, detail));
         }
         if !names.insert(name) {
-            errors.push(Error::duplicate(&place.child("name"), name));
+            errors.push(Error::duplicate(&field_path.child("name"), name));
         }
         let mut seen = HashSet::new();
         for key in driver.texts("topologyKeys") {
             if key.is_empty() {
-                errors.push(Error::required(&place, ""));
+                errors.push(Error::required(&field_path, ""));
             }
             if !seen.insert(key) {
-                errors.push(Error::duplicate(&place, key));
+                errors.push(Error::duplicate(&field_path, key));
             }
-            demand::qualified(key, &place, errors);
+            field_checks::validate_qualified_name(key, &field_path, errors);
         }
     }
 }
 
-/// A driver as errors show it.
-fn printed(driver: &Value) -> Shown {
+/// A driver as the value of an error: the internal type has no JSON tags.
+fn driver_value(driver: &Value) -> Shown {
     Shown::Printed(format!(
         "{{\"Name\":{},\"NodeID\":{},\"TopologyKeys\":{},\"Allocatable\":null}}",
         go::json_string(driver.text("name")),
@@ -145,7 +150,7 @@ mod tests {
     use crate::{kinds::builtin, rules::User};
 
     #[test]
-    fn a_driver_may_change_how_much_it_takes_and_nothing_else() {
+    fn allows_changing_allocatable_only() {
         let node = |id: &str, count: i64| json!({"spec": {"drivers": [{"name": "d", "nodeID": id, "allocatable": {"count": count}}]}});
         let kind = builtin()
             .kind("storage.k8s.io", "v1", "CSINode")

@@ -1,50 +1,58 @@
-//! CSI storage capacities: how much a class can still give to some nodes.
+//! CSIStorageCapacity: the capacity of a storage class in one topology segment.
 
 use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::{core::node_selector, demand, label_selector},
+    kinds::{core::node_selector, field_checks, label_selector},
     name::Rule,
     rules::{Circumstances, Errors, Rules, Tree},
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
 };
 
-/// The rules of CSI storage capacities.
 pub(super) struct CsiStorageCapacity;
 
+// upstream: pkg/registry/storage/csistoragecapacity/strategy.go csiStorageCapacityStrategy
 impl Rules for CsiStorageCapacity {
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacity
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object, InvalidValues::Refused, errors);
+        validate_csi_storage_capacity(object, InvalidValues::Refused, errors);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacityUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let mut faults = Errors::new();
-        topology(old, InvalidValues::Refused, &mut faults);
-        let values = if faults.is_empty() {
+        let mut old_errors = Errors::new();
+        validate_node_topology(old, InvalidValues::Refused, &mut old_errors);
+        let values = if old_errors.is_empty() {
             InvalidValues::Refused
         } else {
             InvalidValues::Taken
         };
-        validate(new, values, errors);
+        validate_csi_storage_capacity(new, values, errors);
         let topology = "nodeTopology";
         if new.at(topology) != old.at(topology) {
-            let shown = label_selector::shown(new.at(topology));
-            errors.push(Error::invalid(&Path::new(topology), shown, demand::IMMUTABLE));
+            let selector = label_selector::error_value(new.at(topology));
+            errors.push(Error::invalid(
+                &Path::new(topology),
+                selector,
+                field_checks::IMMUTABLE,
+            ));
         }
         let class = "storageClassName";
         if new.text(class) != old.text(class) {
             errors.push(Error::invalid(
                 &Path::new(class),
                 new.text(class),
-                demand::IMMUTABLE,
+                field_checks::IMMUTABLE,
             ));
         }
     }
 
+    // upstream: pkg/registry/storage/csistoragecapacity/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
-        let (topology, at) = (new.at("nodeTopology"), Path::new("nodeTopology"));
+        let topology = new.at("nodeTopology");
+        let at = Path::new("nodeTopology");
         node_selector::warnings(topology, &at, &mut warnings);
         for label in topology.entries("matchLabels").keys() {
             if let Some(detail) = node_selector::deprecated(label) {
@@ -54,12 +62,14 @@ impl Rules for CsiStorageCapacity {
         warnings
     }
 
+    // upstream: pkg/registry/storage/csistoragecapacity/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
 }
 
-fn topology(object: &Value, values: InvalidValues, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacity
+fn validate_node_topology(object: &Value, values: InvalidValues, errors: &mut Errors) {
     if object.has("nodeTopology") {
         errors.extend(validate_selector(
             &Path::new("nodeTopology"),
@@ -70,12 +80,13 @@ fn topology(object: &Value, values: InvalidValues, errors: &mut Errors) {
     }
 }
 
-fn validate(object: &Value, values: InvalidValues, errors: &mut Errors) {
-    topology(object, values, errors);
+// upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacity
+fn validate_csi_storage_capacity(object: &Value, values: InvalidValues, errors: &mut Errors) {
+    validate_node_topology(object, values, errors);
     let class = object.text("storageClassName");
-    let place = Path::new("storageClassName");
-    demand::tell(class, Rule::Subdomain.name(class), &place, errors);
-    let capacity = demand::amount(object.at("capacity"));
+    let field_path = Path::new("storageClassName");
+    field_checks::push_invalid(class, Rule::Subdomain.name(class), &field_path, errors);
+    let capacity = field_checks::quantity_or_zero(object.at("capacity"));
     if capacity.sign().is_lt() {
         let detail = "must be greater than or equal to 0";
         errors.push(Error::invalid(
@@ -93,15 +104,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_capacity_names_a_class_and_is_not_negative() {
+    fn rejects_negative_capacity_and_missing_class() {
         let mut errors = Errors::new();
-        validate(
+        validate_csi_storage_capacity(
             &json!({"storageClassName": "c", "capacity": "0"}),
             InvalidValues::Refused,
             &mut errors,
         );
         assert!(errors.is_empty());
-        validate(
+        validate_csi_storage_capacity(
             &json!({"storageClassName": "c", "capacity": "-1"}),
             InvalidValues::Refused,
             &mut errors,
@@ -113,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn old_names_of_labels_are_warned_of() {
+    fn warns_of_deprecated_node_labels() {
         let object = json!({"nodeTopology": {"matchLabels": {"beta.kubernetes.io/os": "linux"}}});
         assert_eq!(
             CsiStorageCapacity.warnings(&object, None),

@@ -1,4 +1,4 @@
-//! The kinds of the `storage.k8s.io` group, a file each.
+//! The kinds of the `storage.k8s.io` group, one file per kind.
 
 mod csi_driver;
 mod csi_node;
@@ -10,7 +10,7 @@ mod volume_attributes_class;
 
 use crate::rules::Rules;
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "CSIDriver" => &csi_driver::CsiDriver,

@@ -1,4 +1,4 @@
-//! The parameters a class passes on to whoever makes volumes.
+//! Parameters of a StorageClass or VolumeAttributesClass for its driver.
 
 use serde_json::Value;
 
@@ -7,25 +7,23 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-/// How many there may be.
-const COUNT: usize = 512;
-/// How much they may weigh together.
-const BYTES: usize = 256 * 1024;
+const MAX_PARAMETERS: usize = 512;
+const MAX_PARAMETERS_BYTES: usize = 256 * 1024;
 
-/// What is wrong with the parameters of a class.
-pub(super) fn validate(class: &Value, required: bool, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go validateParameters
+pub(super) fn validate_parameters(class: &Value, required: bool, errors: &mut Errors) {
     let at = Path::new("parameters");
     let parameters = class.entries("parameters");
-    if parameters.len() > COUNT {
-        errors.push(Error::too_long(&at, COUNT));
+    if parameters.len() > MAX_PARAMETERS {
+        errors.push(Error::too_long(&at, MAX_PARAMETERS));
         return;
     }
     if parameters.contains_key("") {
         errors.push(Error::invalid(&at, "", "field can not be empty."));
     }
     let bytes = |(key, value): (&String, &Value)| key.len() + value.as_str().unwrap_or_default().len();
-    if parameters.iter().map(bytes).sum::<usize>() > BYTES {
-        errors.push(Error::too_long(&at, BYTES));
+    if parameters.iter().map(bytes).sum::<usize>() > MAX_PARAMETERS_BYTES {
+        errors.push(Error::too_long(&at, MAX_PARAMETERS_BYTES));
     }
     if required && parameters.is_empty() {
         errors.push(Error::required(&at, "must contain at least one key/value pair"));

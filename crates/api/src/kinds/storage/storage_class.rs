@@ -1,4 +1,4 @@
-//! Storage classes: who makes volumes, and how.
+//! StorageClass: the provisioner of volumes and its settings.
 
 use std::{
     cmp::Reverse,
@@ -10,51 +10,61 @@ use serde_json::{Value, json};
 use super::parameters;
 use crate::{
     field::{Error, Path},
-    kinds::{core::node_selector, demand},
+    kinds::{core::node_selector, field_checks},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The fields that cannot change, in the order in which they are told.
-const IMMUTABLE: [&str; 4] = ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"];
+/// Immutable fields, in the order of their errors.
+const IMMUTABLE_FIELDS: [&str; 4] = ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"];
 
-/// What marks the class of claims that name none.
-const DEFAULT: [&str; 2] = [
+/// Annotations that mark the default class.
+// upstream: pkg/apis/storage/util/helpers.go IsDefaultAnnotation
+const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
-/// The rules of storage classes.
 pub(super) struct StorageClass;
 
+// upstream: pkg/registry/storage/storageclass/strategy.go storageClassStrategy
 impl Rules for StorageClass {
+    // upstream: pkg/apis/storage/v1/defaults.go SetDefaults_StorageClass
     fn default(&self, object: &mut Value) {
         object.fill("reclaimPolicy", "Delete");
         object.fill("volumeBindingMode", "Immediate");
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateStorageClass
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object, errors);
-        demand::required(object, &["provisioner"], &Path::NOWHERE, errors);
+        validate_storage_class(object, errors);
+        field_checks::require_fields(object, &["provisioner"], &Path::NOWHERE, errors);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateStorageClassUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new, errors);
+        validate_storage_class(new, errors);
         if new.at("provisioner") != old.at("provisioner") {
-            demand::required(new, &["provisioner"], &Path::NOWHERE, errors);
+            field_checks::require_fields(new, &["provisioner"], &Path::NOWHERE, errors);
         }
-        for name in IMMUTABLE {
-            demand::immutable(new.at(name), old.at(name), &Path::new(name), errors);
+        for name in IMMUTABLE_FIELDS {
+            field_checks::validate_immutable_hiding_value(
+                new.at(name),
+                old.at(name),
+                &Path::new(name),
+                errors,
+            );
         }
     }
 
+    // upstream: pkg/registry/storage/storageclass/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         for (i, term) in new.items("allowedTopologies").iter().enumerate() {
             for (j, requirement) in term.items("matchLabelExpressions").iter().enumerate() {
                 if let Some(detail) = node_selector::deprecated(requirement.text("key")) {
-                    let place = format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key");
-                    warnings.push(format!("{place}: {detail}"));
+                    let field_path = format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key");
+                    warnings.push(format!("{field_path}: {detail}"));
                 }
             }
         }
@@ -73,6 +83,7 @@ impl Rules for StorageClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printStorageClass
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(
             object,
@@ -90,13 +101,14 @@ impl Rules for StorageClass {
         true
     }
 
-    /// The class of claims that name none is marked: the newest of those that are to be it.
+    /// Marks the default class in the list: the newest of those that are annotated.
+    // upstream: pkg/printers/internalversion/printers.go getEffectiveDefaultStorageClass, printStorageClassList
     fn arrange(&self, rows: &mut [(Value, Row)]) {
         let created = |class: &Value| Time::parse(class.at("metadata").text("creationTimestamp")).ok();
         let name = |class: &Value| class.at("metadata").text("name").to_owned();
         let default = rows
             .iter_mut()
-            .filter(|(class, _)| is_default(class))
+            .filter(|(class, _)| is_default_class(class))
             .max_by_key(|(class, _)| (created(class), Reverse(name(class))));
         if let Some((class, row)) = default {
             row.cells[0] = json!(format!("{} (default)", name(class)));
@@ -104,57 +116,64 @@ impl Rules for StorageClass {
     }
 }
 
-/// Whether a class is to be that of claims that name none.
-fn is_default(class: &Value) -> bool {
+// upstream: pkg/apis/storage/util/helpers.go IsDefaultAnnotation
+fn is_default_class(class: &Value) -> bool {
     let annotations = class.at("metadata").at("annotations");
-    DEFAULT.iter().any(|name| annotations.text(name) == "true")
+    DEFAULT_CLASS_ANNOTATIONS
+        .iter()
+        .any(|name| annotations.text(name) == "true")
 }
 
-fn validate(object: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go ValidateStorageClass
+fn validate_storage_class(object: &Value, errors: &mut Errors) {
     let provisioner = object.text("provisioner");
     if !provisioner.is_empty() {
-        let place = Path::new("provisioner");
-        demand::qualified(&demand::lowered(provisioner), &place, errors);
+        let field_path = Path::new("provisioner");
+        field_checks::validate_qualified_name(&field_checks::to_lower(provisioner), &field_path, errors);
     }
-    parameters::validate(object, false, errors);
+    parameters::validate_parameters(object, false, errors);
     let policy = object.text("reclaimPolicy");
     if !policy.is_empty() {
-        demand::one_of(policy, &["Delete", "Retain"], &Path::new("reclaimPolicy"), errors);
+        field_checks::validate_supported(policy, &["Delete", "Retain"], &Path::new("reclaimPolicy"), errors);
     }
-    demand::one_of(
+    field_checks::validate_supported(
         object.text("volumeBindingMode"),
         &["Immediate", "WaitForFirstConsumer"],
         &Path::new("volumeBindingMode"),
         errors,
     );
-    topologies(object.items("allowedTopologies"), errors);
+    validate_allowed_topologies(object.items("allowedTopologies"), errors);
 }
 
-/// Terms are told apart by what they allow. One that allows all is taken for the same as every other that there
-/// is room for.
-fn topologies(terms: &[Value], errors: &mut Errors) {
+/// Rejects duplicate terms. An empty term counts as a duplicate of any other.
+// upstream: pkg/apis/storage/validation/validation.go validateAllowedTopologies
+fn validate_allowed_topologies(terms: &[Value], errors: &mut Errors) {
     let at = Path::new("allowedTopologies");
     let mut before: HashMap<BTreeMap<&str, BTreeSet<&str>>, usize> = HashMap::new();
     for (index, term) in terms.iter().enumerate() {
-        let place = at.index(index);
-        let allowed = topology(term, &place.child("matchLabelExpressions"), errors);
+        let field_path = at.index(index);
+        let allowed = validate_topology_term(term, &field_path.child("matchLabelExpressions"), errors);
         let empty = if allowed.is_empty() { terms.len() } else { 0 };
         let same = before.entry(allowed).or_default();
         for _ in 0..empty + *same {
             if errors.is_full() {
                 return;
             }
-            errors.push(Error::duplicate(&place.child("matchLabelExpressions"), ""));
+            errors.push(Error::duplicate(&field_path.child("matchLabelExpressions"), ""));
         }
         *same += 1;
     }
 }
 
-fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut Errors) -> BTreeMap<&'v str, BTreeSet<&'v str>> {
+fn validate_topology_term<'v>(
+    term: &'v Value,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) -> BTreeMap<&'v str, BTreeSet<&'v str>> {
     let mut allowed = BTreeMap::new();
     for (index, requirement) in term.items("matchLabelExpressions").iter().enumerate() {
-        let place = at.index(index);
-        let values = place.child("values");
+        let field_path = at.index(index);
+        let values = field_path.child("values");
         if requirement.items("values").is_empty() {
             errors.push(Error::required(&values, ""));
         }
@@ -165,9 +184,9 @@ fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut Errors) -> BTreeMap
             }
         }
         let key = requirement.text("key");
-        demand::qualified(key, &place.child("key"), errors);
+        field_checks::validate_qualified_name(key, &field_path.child("key"), errors);
         if allowed.insert(key, set).is_some() {
-            errors.push(Error::duplicate(&place.child("key"), key));
+            errors.push(Error::duplicate(&field_path.child("key"), key));
         }
     }
     allowed
@@ -177,17 +196,17 @@ fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut Errors) -> BTreeMap
 mod tests {
     use super::*;
 
-    fn told(errors: &Errors) -> Vec<String> {
+    fn messages(errors: &Errors) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn topologies_and_their_keys_and_values_are_told_apart() {
+    fn rejects_duplicate_topologies() {
         let zone = json!({"matchLabelExpressions": [{"key": "zone", "values": ["a", "a"]}, {"key": "zone", "values": ["b"]}]});
         let mut errors = Errors::new();
-        topologies(&[zone.clone(), zone], &mut errors);
+        validate_allowed_topologies(&[zone.clone(), zone], &mut errors);
         assert_eq!(
-            told(&errors),
+            messages(&errors),
             [
                 "allowedTopologies[0].matchLabelExpressions[0].values[1]: Duplicate value: \"a\"",
                 "allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: \"zone\"",
@@ -199,10 +218,10 @@ mod tests {
     }
 
     #[test]
-    fn a_list_marks_the_newest_default() {
+    fn list_marks_the_newest_default() {
         let class = |name: &str, day: &str, default: &str| {
             let class = json!({"metadata": {
-                "name": name, "creationTimestamp": format!("2026-01-{day}T00:00:00Z"), "annotations": {DEFAULT[0]: default},
+                "name": name, "creationTimestamp": format!("2026-01-{day}T00:00:00Z"), "annotations": {DEFAULT_CLASS_ANNOTATIONS[0]: default},
             }});
             let row = StorageClass.row(&class, Time::from_unix(0, 0));
             (class, row)
@@ -219,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_shows_what_holds_if_nothing_is_said() {
+    fn row_shows_defaults() {
         let class = json!({"metadata": {"name": "c", "creationTimestamp": "2026-01-01T00:00:00Z"}, "provisioner": "p"});
         let now = Time::parse("2026-01-01T00:00:30Z").unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Volume attachments: a volume that is, or is to be, at a node.
+//! VolumeAttachment: the request to attach a volume to a node, and its state.
 
 use serde_json::{Value, json};
 
@@ -7,22 +7,22 @@ use crate::{
     kinds::{
         core::{
             persistent_volume::{Context, default_sources, validate_volume_spec},
-            volume::source::driver_name,
+            volume::source::validate_csi_driver_name,
         },
-        demand, status_meta,
+        field_checks, status_meta,
     },
     name::Rule,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
-const METADATA_BYTES: usize = 256 * 1024;
-const MESSAGE_BYTES: usize = 1024;
-const ATTACHER_LENGTH: usize = 63;
+const MAX_METADATA_BYTES: usize = 256 * 1024;
+const MAX_MESSAGE_BYTES: usize = 1024;
+const MAX_ATTACHER_LENGTH: usize = 63;
 
-/// The rules of volume attachments.
 pub(super) struct VolumeAttachment;
 
+// upstream: pkg/registry/storage/volumeattachment/strategy.go volumeAttachmentStrategy
 impl Rules for VolumeAttachment {
     fn default(&self, object: &mut Value) {
         let spec = object
@@ -34,30 +34,35 @@ impl Rules for VolumeAttachment {
         }
     }
 
+    // upstream: pkg/registry/storage/volumeattachment/strategy.go volumeAttachmentStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttachment
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object, errors);
-        attacher(object.at("spec"), errors);
+        validate_volume_attachment(object, errors);
+        validate_attacher(object.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttachmentUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let at = Path::new("spec");
-        let (spec, before) = (new.at("spec"), old.at("spec"));
+        let spec = new.at("spec");
+        let before = old.at("spec");
         if spec != before {
-            driver_name(spec.text("attacher"), &at.child("attacher"), errors);
+            validate_csi_driver_name(spec.text("attacher"), &at.child("attacher"), errors);
         }
-        validate(new, errors);
-        demand::immutable(spec, before, &at, errors);
+        validate_volume_attachment(new, errors);
+        field_checks::validate_immutable_hiding_value(spec, before, &at, errors);
     }
 
     fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         self.validate_update(new, old, at, errors);
     }
 
+    // upstream: pkg/registry/storage/volumeattachment/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -74,6 +79,7 @@ impl Rules for VolumeAttachment {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printVolumeAttachment
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         named_row(
@@ -89,67 +95,76 @@ impl Rules for VolumeAttachment {
     }
 }
 
-fn validate(object: &Value, errors: &mut Errors) {
-    let (spec, at) = (object.at("spec"), Path::new("spec"));
-    let (source, place) = (spec.at("source"), at.child("source"));
+// upstream: pkg/apis/storage/validation/validation.go validateVolumeAttachmentSpec, validateVolumeAttachmentSource
+fn validate_volume_attachment(object: &Value, errors: &mut Errors) {
+    let spec = object.at("spec");
+    let at = Path::new("spec");
+    let source = spec.at("source");
+    let field_path = at.child("source");
     let volume = source.at("persistentVolumeName").as_str();
     match (volume, source.has("inlineVolumeSpec")) {
         (None, false) => {
             let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-            errors.push(Error::required(&place, detail));
+            errors.push(Error::required(&field_path, detail));
         }
         (Some(_), true) => {
             let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-            errors.push(Error::forbidden(&place, detail));
+            errors.push(Error::forbidden(&field_path, detail));
         }
         (Some(""), false) => {
             let detail = "must specify non empty persistentVolumeName";
-            errors.push(Error::required(&place.child("persistentVolumeName"), detail));
+            errors.push(Error::required(&field_path.child("persistentVolumeName"), detail));
         }
         (Some(_), false) => {}
         (None, true) => validate_volume_spec(
             source.at("inlineVolumeSpec"),
             Context::Inline,
-            &place.child("inlineVolumeSpec"),
+            &field_path.child("inlineVolumeSpec"),
             errors,
         ),
     }
     let node = spec.text("nodeName");
-    demand::tell(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
-    validate_status(object.at("status"), errors);
+    field_checks::push_invalid(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+    validate_volume_attachment_status(object.at("status"), errors);
     if let Some(volume) = volume {
-        let place = place.child("persistentVolumeName");
-        demand::tell(volume, Rule::Subdomain.name(volume), &place, errors);
+        let field_path = field_path.child("persistentVolumeName");
+        field_checks::push_invalid(volume, Rule::Subdomain.name(volume), &field_path, errors);
     }
 }
 
-fn validate_status(status: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go validateVolumeAttachmentStatus, validateVolumeError
+fn validate_volume_attachment_status(status: &Value, errors: &mut Errors) {
     let at = Path::new("status");
     let bytes = |(key, value): (&String, &Value)| key.len() + value.as_str().unwrap_or_default().len();
     let metadata = status.entries("attachmentMetadata");
-    if metadata.iter().map(bytes).sum::<usize>() > METADATA_BYTES {
-        errors.push(Error::too_long(&at.child("attachmentMetadata"), METADATA_BYTES));
+    if metadata.iter().map(bytes).sum::<usize>() > MAX_METADATA_BYTES {
+        errors.push(Error::too_long(
+            &at.child("attachmentMetadata"),
+            MAX_METADATA_BYTES,
+        ));
     }
     for name in ["attachError", "detachError"] {
-        let (error, place) = (status.at(name), at.child(name));
-        if error.text("message").len() > MESSAGE_BYTES {
-            errors.push(Error::too_long(&place.child("message"), MESSAGE_BYTES));
+        let error = status.at(name);
+        let field_path = at.child(name);
+        if error.text("message").len() > MAX_MESSAGE_BYTES {
+            errors.push(Error::too_long(&field_path.child("message"), MAX_MESSAGE_BYTES));
         }
-        demand::range(error, "errorCode", 0, i64::from(i32::MAX), &place, errors);
+        field_checks::validate_in_range(error, "errorCode", 0, i64::from(i32::MAX), &field_path, errors);
     }
 }
 
-fn attacher(spec: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttachment
+fn validate_attacher(spec: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
-    let place = at.child("attacher");
+    let field_path = at.child("attacher");
     let attacher = spec.text("attacher");
     if attacher.is_empty() {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
         return;
     }
-    demand::caseless_subdomain(attacher, &place, errors);
-    if attacher.chars().count() > ATTACHER_LENGTH {
-        errors.push(Error::too_long_characters(&place, ATTACHER_LENGTH));
+    field_checks::validate_dns1123_subdomain_caseless(attacher, &field_path, errors);
+    if attacher.chars().count() > MAX_ATTACHER_LENGTH {
+        errors.push(Error::too_long_characters(&field_path, MAX_ATTACHER_LENGTH));
     }
 }
 
@@ -158,19 +173,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attachment_names_attacher_volume_and_node() {
+    fn rejects_incomplete_attachments() {
         let mut errors = Errors::new();
         let object = json!({"spec": {"attacher": "A_", "nodeName": "n", "source": {"inlineVolumeSpec": {
             "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"}, "local": {"path": "/x"},
         }}}});
-        validate(&object, &mut errors);
-        attacher(object.at("spec"), &mut errors);
-        let told: Vec<_> = errors
+        validate_volume_attachment(&object, &mut errors);
+        validate_attacher(object.at("spec"), &mut errors);
+        let messages: Vec<_> = errors
             .iter()
             .map(|e| e.to_string().chars().take(100).collect::<String>())
             .collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "spec.source.inlineVolumeSpec.capacity: Forbidden: may not be specified in the context of inline volu",
                 "spec.source.inlineVolumeSpec.csi: Required value: has to be specified in the context of inline volum",
@@ -181,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_refused_and_what_is_wrong_with_it_is_told_first() {
+    fn rejects_spec_changes_after_validation_errors() {
         let object = |attacher: &str| json!({"spec": {"attacher": attacher, "nodeName": "n", "source": {"persistentVolumeName": "p"}}});
         let user = crate::rules::User::default();
         let at = Circumstances {
@@ -193,9 +208,11 @@ mod tests {
         };
         let mut errors = Errors::new();
         VolumeAttachment.validate_update(&object("B_"), &object("a"), &at, &mut errors);
-        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        assert_eq!(told.len(), 2);
-        assert!(told[0].starts_with("spec.attacher: Invalid value: \"B_\": a lowercase RFC 1123 subdomain"));
-        assert_eq!(told[1], "spec: Invalid value: null: field is immutable");
+        let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(messages.len(), 2);
+        assert!(
+            messages[0].starts_with("spec.attacher: Invalid value: \"B_\": a lowercase RFC 1123 subdomain")
+        );
+        assert_eq!(messages[1], "spec: Invalid value: null: field is immutable");
     }
 }

@@ -1,28 +1,34 @@
-//! Volume attributes classes: what of a volume can be changed while it is in use.
+//! VolumeAttributesClass: mutable attributes of volumes (KEP-3751).
 
 use serde_json::{Value, json};
 
 use super::parameters;
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
 };
 
-/// The rules of volume attributes classes.
 pub(super) struct VolumeAttributesClass;
 
+// upstream: pkg/registry/storage/volumeattributesclass/strategy.go volumeAttributesClassStrategy
 impl Rules for VolumeAttributesClass {
+    // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttributesClass
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let driver = object.text("driverName");
-        demand::required(object, &["driverName"], &Path::NOWHERE, errors);
+        field_checks::require_fields(object, &["driverName"], &Path::NOWHERE, errors);
         if !driver.is_empty() {
-            demand::qualified(&demand::lowered(driver), &Path::new("driverName"), errors);
+            field_checks::validate_qualified_name(
+                &field_checks::to_lower(driver),
+                &Path::new("driverName"),
+                errors,
+            );
         }
-        parameters::validate(object, true, errors);
+        parameters::validate_parameters(object, true, errors);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttributesClassUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         for name in ["driverName", "parameters"] {
             if new.at(name) != old.at(name) {
@@ -42,6 +48,7 @@ impl Rules for VolumeAttributesClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printVolumeAttributesClass
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.text("driverName"))])
     }

@@ -1,50 +1,55 @@
-//! Storage version migrations: requests to write all objects of a resource again.
+//! StorageVersionMigration: asks to rewrite all stored objects of a resource (KEP-4192).
 
 use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{condition, demand, status_meta},
+    kinds::{condition, field_checks, status_meta},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
     time::Time,
 };
 
-/// The rules of storage version migrations.
 pub(super) struct StorageVersionMigration;
 
+// upstream: pkg/registry/storagemigration/storagemigration/strategy.go strategy
 impl Rules for StorageVersionMigration {
+    // upstream: pkg/registry/storagemigration/storagemigration/strategy.go statusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
     }
 
+    // upstream: pkg/apis/storagemigration/validation/validation.go ValidateStorageVersionMigration
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object, errors);
+        validate_resource(object, errors);
     }
 
+    // upstream: pkg/apis/storagemigration/validation/validation.go ValidateStorageVersionMigrationUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new, errors);
+        validate_resource(new, errors);
         if new.at("spec") != old.at("spec") {
             let resource = new.way("spec.resource");
-            let shown = format!(
+            let spec = format!(
                 "{{\"Resource\":{{\"group\":{},\"resource\":{}}}}}",
                 go::json_string(resource.text("group")),
                 go::json_string(resource.text("resource")),
             );
             errors.push(Error::invalid(
                 &Path::new("spec"),
-                Shown::Printed(shown),
-                demand::IMMUTABLE,
+                Shown::Printed(spec),
+                field_checks::IMMUTABLE,
             ));
         }
     }
 
+    // upstream: pkg/apis/storagemigration/validation/validation.go ValidateStorageVersionMigrationStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_status(new.at("status"), old.at("status"), errors);
+        validate_status_update(new.at("status"), old.at("status"), errors);
     }
 
+    // upstream: pkg/registry/storagemigration/storagemigration/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -58,6 +63,7 @@ impl Rules for StorageVersionMigration {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printStorageVersionMigration
     fn row(&self, object: &Value, _: Time) -> Row {
         let resource = object.way("spec.resource");
         let resource = match (resource.text("group"), resource.text("resource")) {
@@ -79,59 +85,65 @@ impl Rules for StorageVersionMigration {
     }
 }
 
-fn validate(object: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/storagemigration/validation/validation.go ValidateStorageVersionMigration
+fn validate_resource(object: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
     let at = at.child("resource");
     let resource = object.way("spec.resource");
-    let place = at.child("resource");
+    let field_path = at.child("resource");
     match resource.text("resource") {
-        "" => errors.push(Error::required(&place, "resource is required to be set")),
-        value => joined(value, &name::dns1035_label(value), &place, errors),
+        "" => errors.push(Error::required(&field_path, "resource is required to be set")),
+        value => push_joined(value, &name::dns1035_label(value), &field_path, errors),
     }
     match resource.text("group") {
         "" => {}
-        value => joined(value, &name::dns1123_subdomain(value), &at.child("group"), errors),
+        value => push_joined(value, &name::dns1123_subdomain(value), &at.child("group"), errors),
     }
 }
 
-/// Tells what a rule for names found in one error.
-fn joined(value: &str, faults: &[String], at: &Path<'_>, errors: &mut Errors) {
-    if !faults.is_empty() {
-        errors.push(Error::invalid(at, value, faults.join(",")));
+/// Reports all messages of a name check in one error.
+fn push_joined(value: &str, msgs: &[String], at: &Path<'_>, errors: &mut Errors) {
+    if !msgs.is_empty() {
+        errors.push(Error::invalid(at, value, msgs.join(",")));
     }
 }
 
-fn validate_status(new: &Value, old: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/storagemigration/validation/validation.go ValidateStorageVersionMigrationStatusUpdate
+fn validate_status_update(new: &Value, old: &Value, errors: &mut Errors) {
     let at = Path::new("status");
     let version = new.text("resourceVersion");
-    let place = at.child("resourceVersion");
+    let field_path = at.child("resourceVersion");
     let is_well_formed = !version.starts_with('0') && version.bytes().all(|b| b.is_ascii_digit());
     if !version.is_empty() && !is_well_formed {
         let detail = format!("resource version is not well formed: {version}");
-        errors.push(Error::invalid(&place, version, detail));
+        errors.push(Error::invalid(&field_path, version, detail));
     }
-    let place = at.child("conditions");
-    condition::validate(new.items("conditions"), &place, errors);
+    let field_path = at.child("conditions");
+    condition::validate_conditions(new.items("conditions"), &field_path, errors);
     let before = old.text("resourceVersion");
     if !before.is_empty() && before != version {
-        let place = at.child("resourceVersion");
-        errors.push(Error::invalid(&place, version, demand::IMMUTABLE));
+        let field_path = at.child("resourceVersion");
+        errors.push(Error::invalid(&field_path, version, field_checks::IMMUTABLE));
     }
-    let mut refuse = |detail: &str| {
-        errors.push(Error::invalid(&place, printed(new.items("conditions")), detail));
+    let mut reject = |detail: &str| {
+        errors.push(Error::invalid(
+            &field_path,
+            conditions_value(new.items("conditions")),
+            detail,
+        ));
     };
-    if is_met(new, "Succeeded") && is_met(new, "Failed") {
-        refuse("Both success and failed conditions cannot be true at the same time");
+    if is_condition_true(new, "Succeeded") && is_condition_true(new, "Failed") {
+        reject("Both success and failed conditions cannot be true at the same time");
     }
-    if is_met(old, "Succeeded") && !is_met(new, "Succeeded") {
-        refuse("Success condition cannot be set to false once it is true");
+    if is_condition_true(old, "Succeeded") && !is_condition_true(new, "Succeeded") {
+        reject("Success condition cannot be set to false once it is true");
     }
-    if is_met(old, "Failed") && !is_met(new, "Failed") {
-        refuse("Failed condition cannot be set to false once it is true");
+    if is_condition_true(old, "Failed") && !is_condition_true(new, "Failed") {
+        reject("Failed condition cannot be set to false once it is true");
     }
 }
 
-fn is_met(status: &Value, kind: &str) -> bool {
+fn is_condition_true(status: &Value, kind: &str) -> bool {
     status
         .items("conditions")
         .iter()
@@ -139,8 +151,8 @@ fn is_met(status: &Value, kind: &str) -> bool {
         .is_some_and(|condition| condition.text("status") == "True")
 }
 
-/// Conditions as errors show them: in the order of their type.
-fn printed(conditions: &[Value]) -> Shown {
+/// Conditions as the value of an error: in the order of the Go struct.
+fn conditions_value(conditions: &[Value]) -> Shown {
     if conditions.is_empty() {
         return Shown::Json(Value::Null);
     }
@@ -169,12 +181,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_migration_ends_once() {
+    fn rejects_removal_of_a_terminal_condition() {
         let met = |kind: &str| json!({"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "t"}]});
         let mut errors = Errors::new();
-        validate_status(&met("Succeeded"), &met("Running"), &mut errors);
+        validate_status_update(&met("Succeeded"), &met("Running"), &mut errors);
         assert!(errors.is_empty());
-        validate_status(&met("Running"), &met("Failed"), &mut errors);
+        validate_status_update(&met("Running"), &met("Failed"), &mut errors);
         assert_eq!(
             errors[0].detail,
             "Failed condition cannot be set to false once it is true"
@@ -182,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_shows_resource_and_state() {
+    fn row_shows_resource_and_state() {
         let migration = json!({
             "metadata": {"name": "m"},
             "spec": {"resource": {"group": "apps", "resource": "deployments"}},

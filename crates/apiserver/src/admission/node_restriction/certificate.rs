@@ -1,6 +1,6 @@
 //! Certificates for the pods of a node, and for the node itself.
 
-use k3_api::{go, kinds::read_request, rules::Tree, status::Status};
+use k3_api::{go, kinds::parse_certificate_request, rules::Tree, status::Status};
 use serde_json::Value;
 
 use super::{Asked, MIRROR, not_found};
@@ -23,7 +23,7 @@ pub(super) fn of_node(asked: &Asked<'_>) -> Result<(), Status> {
         return Ok(());
     }
     let node = asked.node;
-    match read_request(spec.text("request")) {
+    match parse_certificate_request(spec.text("request")) {
         Ok(request) if request.identity().common_name == format!("system:node:{node}") => Ok(()),
         Ok(_) => asked.refuse(format!("can only create a node CSR with CN=system:node:{node}")),
         Err(why) => asked.refuse(format!("unable to parse csr: {why}")),

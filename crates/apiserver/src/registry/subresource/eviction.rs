@@ -57,7 +57,7 @@ impl Registry {
                 "name in URL does not match name in Eviction object",
             ));
         }
-        if let Some(rules) = k3_api::kinds::rules_of_part(subresource) {
+        if let Some(rules) = k3_api::kinds::rules_of_subresource(subresource) {
             let at = Circumstances {
                 kind: &ask.target.kind,
                 now: ask.now,

@@ -48,7 +48,7 @@ impl Registry {
         rules::review(&object, &at)?;
         match &*kind.kind {
             "TokenReview" => {
-                token_review::refusal(&object).map_or(Ok(()), Err)?;
+                token_review::validate_token_review(&object).map_or(Ok(()), Err)?;
                 let status = self.token_status(object.at("spec"), ask.now).await;
                 object.set("status", status);
             }

@@ -3,7 +3,7 @@
 use k3_api::{
     apply::managed::{self, Force},
     custom::Scale,
-    kinds::{Kind, autoscaling::scale, rules_of_part},
+    kinds::{Kind, autoscaling::scale, rules_of_subresource},
     rules::{Circumstances, Tree, TreeMut},
     status::{Grouped, Status},
 };
@@ -161,7 +161,7 @@ impl NewScale {
             None => scale::of(&resource.kind, old).ok_or_else(|| no_scale(resource))?,
         };
         managed::scale_to_subresource(old, &mut live, paths).map_err(Status::internal_error)?;
-        let kind = Kind::of_part(subresource, &resource.kind);
+        let kind = Kind::for_subresource(subresource, &resource.kind);
         let mut new = match self {
             NewScale::Put(scale) => scale.clone(),
             NewScale::Patch(Patch::Apply(configuration)) => {
@@ -176,7 +176,7 @@ impl NewScale {
         };
         // Custom objects are judged whole, with the scale they are to have.
         if custom.is_none()
-            && let Some(rules) = rules_of_part(subresource)
+            && let Some(rules) = rules_of_subresource(subresource)
         {
             rules.default(&mut new);
             let at = Circumstances {

@@ -37,7 +37,7 @@ impl Registry {
         let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
         let subresource = ask.target.subresource().expect("a token is a subresource");
         let grouped = Grouped::new(&subresource.group, &subresource.kind);
-        let rules = k3_api::kinds::rules_of_part(subresource).expect("token requests have rules");
+        let rules = k3_api::kinds::rules_of_subresource(subresource).expect("token requests have rules");
         let expected = Expected {
             group: &subresource.group,
             version: &subresource.version,

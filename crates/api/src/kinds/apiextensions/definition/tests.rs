@@ -103,10 +103,11 @@ fn a_version_that_objects_are_stored_in_stays() {
     ]));
     created(&mut old);
     let mut new = definition(&json!([version("v2", true, &plain)]));
-    let told = updated(&mut new, &old);
-    assert_eq!(told.len(), 1);
+    let messages = updated(&mut new, &old);
+    assert_eq!(messages.len(), 1);
     assert!(
-        told[0].starts_with("status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions")
+        messages[0]
+            .starts_with("status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions")
     );
     assert_eq!(new["status"]["storedVersions"], json!(["v1", "v2"]));
 }
@@ -136,12 +137,12 @@ fn an_object_whose_status_is_judged_apart_says_little_of_the_whole() {
     let mut version = version("v1", true, &schema);
     version["subresources"] = json!({"status": {}});
     let mut object = definition(&json!([version]));
-    let told = created(&mut object);
-    assert_eq!(told.len(), 1);
-    assert!(told[0].starts_with(
+    let messages = created(&mut object);
+    assert_eq!(messages.len(), 1);
+    assert!(messages[0].starts_with(
         "spec.validation.openAPIV3Schema: Invalid value: {\"ID\":\"\",\"Schema\":\"\",\"Ref\":null,"
     ));
-    assert!(told[0].ends_with("at the root of the schema if the status subresource is enabled"));
+    assert!(messages[0].ends_with("at the root of the schema if the status subresource is enabled"));
 }
 
 #[test]
@@ -161,12 +162,12 @@ fn lists_say_how_their_items_are_told_apart() {
     let good =
         json!({"items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}});
     assert_eq!(created(&mut list(&good)), [] as [&str; 0]);
-    let place = "spec.validation.openAPIV3Schema.properties[l]";
+    let field_path = "spec.validation.openAPIV3Schema.properties[l]";
     let optional = json!({"items": {"type": "object", "properties": {"k": {"type": "string"}}}});
     assert_eq!(
         created(&mut list(&optional)),
         [format!(
-            "{place}.items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it \
+            "{field_path}.items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it \
              must have a default or be a required property"
         )]
     );
@@ -174,7 +175,7 @@ fn lists_say_how_their_items_are_told_apart() {
     assert_eq!(
         created(&mut list(&scalar)),
         [format!(
-            "{place}.items.type: Invalid value: \"string\": must be object if parent array's x-kubernetes-list-type is map"
+            "{field_path}.items.type: Invalid value: \"string\": must be object if parent array's x-kubernetes-list-type is map"
         )]
     );
 }
@@ -187,18 +188,18 @@ fn lists_are_narrowed_by_single_values_outside_the_metadata() {
     let mut version = version("v1", true, &schema);
     version["selectableFields"] = json!([{"jsonPath": ".spec.a"}, {"jsonPath": ".spec.a"}, {"jsonPath": ".spec.o"}, {"jsonPath": ".x"}]);
     let mut object = definition(&json!([version]));
-    let told = created(&mut object);
+    let messages = created(&mut object);
     assert_eq!(
-        told[0],
+        messages[0],
         "spec.selectableFields[1].jsonPath: Duplicate value: \".spec.a\""
     );
     assert!(
-        told[1].starts_with(
+        messages[1].starts_with(
             "spec.selectableFields[2].jsonPath: Invalid value: \".spec.o\": must point to a field"
         )
     );
     assert_eq!(
-        told[2],
+        messages[2],
         "spec.selectableFields[3].jsonPath: Invalid value: \".x\": is an invalid path: does not refer to a valid field"
     );
 }
@@ -215,12 +216,12 @@ fn an_object_that_is_one_value_has_no_old_fields() {
         )]))
     };
     assert_eq!(created(&mut object("granular")), [] as [&str; 0]);
-    let place = "spec.validation.openAPIV3Schema.properties[o]";
+    let field_path = "spec.validation.openAPIV3Schema.properties[o]";
     assert_eq!(
         created(&mut object("atomic")),
         [format!(
-            "{place}.properties[f].x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be \
-             used on the uncorrelatable portion of the schema within {place}"
+            "{field_path}.properties[f].x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be \
+             used on the uncorrelatable portion of the schema within {field_path}"
         )]
     );
 }
@@ -231,8 +232,8 @@ fn what_is_wrong_with_metadata_is_told_as_often_as_it_is_found() {
     created(&mut old);
     let mut new = old.clone();
     new["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "A", "name": "a"}]);
-    let told = "metadata.ownerReferences[0].uid: Required value: must not be empty";
-    assert_eq!(updated(&mut new, &old), [told; 3]);
+    let messages = "metadata.ownerReferences[0].uid: Required value: must not be empty";
+    assert_eq!(updated(&mut new, &old), [messages; 3]);
 }
 
 #[test]
@@ -243,13 +244,17 @@ fn a_constant_without_a_value_is_told_as_what_keeps_the_program_from_being_made(
         "s": {"type": "string", "maxLength": 9, "x-kubernetes-validations": [rule, message]},
     }});
     let mut object = definition(&json!([version("v1", true, &schema)]));
-    let told = created(&mut object);
-    let fault = "instantiation failed: error parsing regexp: missing closing ): `(`";
-    assert_eq!(told.len(), 2);
-    assert!(told[0].ends_with(&format!(": program {fault}")), "{}", told[0]);
+    let messages = created(&mut object);
+    let msg = "instantiation failed: error parsing regexp: missing closing ): `(`";
+    assert_eq!(messages.len(), 2);
     assert!(
-        told[1].ends_with(&format!(": messageExpression {fault}")),
+        messages[0].ends_with(&format!(": program {msg}")),
         "{}",
-        told[1]
+        messages[0]
+    );
+    assert!(
+        messages[1].ends_with(&format!(": messageExpression {msg}")),
+        "{}",
+        messages[1]
     );
 }

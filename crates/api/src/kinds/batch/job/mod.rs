@@ -1,10 +1,10 @@
-//! Jobs: pods that run to an end, so many of them.
+//! Job: pods that run to completion.
 
-mod change;
 mod indexes;
 mod policy;
 mod spec;
 mod status;
+mod update;
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::{
     apply::managed::Reset,
     field::{Error, Path},
     go,
-    kinds::{core::pod, label_selector, met, pod_template, reset},
+    kinds::{condition_status, core::pod, label_selector, pod_template, reset_fields},
     name,
     rules::{
         self, Circumstances, Column, Dependents, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row,
@@ -23,25 +23,23 @@ use crate::{
     time::{self, Time},
 };
 
-pub(super) use self::spec::validate as validate_spec;
+pub(super) use self::spec::validate_job_spec;
 
-/// The rules of jobs.
 pub(super) struct Job;
 
 const UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
 
-/// Labels of the pods of a job, and the field of its metadata they carry. The first two are older than the rule that
-/// labels have a domain.
-const LABELS: [(&str, &str); 4] = [
+/// Labels of the pods of a job and the metadata field that each carries. The first two are the legacy names without a domain.
+const POD_LABELS: [(&str, &str); 4] = [
     ("controller-uid", "uid"),
     ("job-name", "name"),
     (UID_LABEL, "uid"),
     ("batch.kubernetes.io/job-name", "name"),
 ];
 
-/// With more completions, and more pods at once, the server may lose track of indexes.
+/// Above these, `completedIndexes` may grow too large to be tracked.
 const MANY_COMPLETIONS: i64 = 100_000;
-const MANY_AT_ONCE: i64 = 10_000;
+const MANY_PARALLEL: i64 = 10_000;
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -54,7 +52,9 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.selector").wide(),
 ];
 
+// upstream: pkg/registry/batch/job/strategy.go jobStrategy
 impl Rules for Job {
+    // upstream: pkg/apis/batch/v1/defaults.go SetDefaults_Job
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         if !spec.has("parallelism") {
@@ -77,7 +77,7 @@ impl Rules for Job {
         };
         spec.fill("podReplacementPolicy", replacement);
         spec.fill("manualSelector", false);
-        default_policy(spec);
+        set_defaults_pod_failure_policy(spec);
         pod::default_template(spec.make("template"));
         let metadata = object.make("metadata");
         if !labels.is_null() && metadata.entries("labels").is_empty() {
@@ -85,42 +85,48 @@ impl Rules for Job {
         }
     }
 
+    // upstream: pkg/registry/batch/job/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         if !object.at("spec").flag("manualSelector") {
-            select(object);
+            generate_selector(object);
         }
         rules::reset_status(object, at.kind);
-        drop_disabled(object.make("spec"), &Value::Null);
+        drop_disabled_fields(object.make("spec"), &Value::Null);
     }
 
+    // upstream: pkg/registry/batch/job/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
-        drop_disabled(new.make("spec"), old.at("spec"));
+        drop_disabled_fields(new.make("spec"), old.at("spec"));
     }
 
+    // upstream: pkg/apis/batch/validation/validation.go ValidateJobCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        selected_by_itself(object, errors);
-        validate(object.at("spec"), None, errors);
-        host_names(object, errors);
+        validate_generated_selector(object, errors);
+        validate_job_spec_and_selector(object.at("spec"), None, errors);
+        validate_name_allows_completions(object, errors);
     }
 
+    // upstream: pkg/apis/batch/validation/validation.go ValidateJobUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new.at("spec"), Some(old.at("spec")), errors);
-        change::validate(new, old, errors);
-        host_names(new, errors);
+        validate_job_spec_and_selector(new.at("spec"), Some(old.at("spec")), errors);
+        update::validate_job_spec_update(new, old, errors);
+        validate_name_allows_completions(new, errors);
     }
 
+    // upstream: pkg/apis/batch/validation/validation.go ValidateJobStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        status::validate(new, old, errors);
+        status::validate_job_status_update(new, old, errors);
     }
 
+    // upstream: pkg/registry/batch/job/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let generation = |object: &Value| object.at("metadata").int("generation");
         if old.is_some_and(|old| generation(old) == generation(new)) {
             return Vec::new();
         }
         let name = if old.is_none() {
-            pod_template::name_warning(new)
+            pod_template::warn_about_pod_name_prefix(new)
         } else {
             None
         };
@@ -134,13 +140,14 @@ impl Rules for Job {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn not_selectable(&self, field: &str) -> String {
         format!("field label {} not supported for Job", go::quote(field))
     }
 
+    // upstream: pkg/registry/batch/job/strategy.go JobToSelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         const SUCCESSFUL: Selectable = Selectable::rule("status.successful", |object| {
             let succeeded = object.at("status").int("succeeded").unwrap_or_default();
@@ -158,8 +165,10 @@ impl Rules for Job {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printJob
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         let succeeded = status.int("succeeded").unwrap_or_default();
         let completions = match (spec.int("completions"), spec.int("parallelism")) {
             (Some(completions), _) => format!("{succeeded}/{completions}"),
@@ -172,19 +181,22 @@ impl Rules for Job {
             time::age(end.since(start))
         });
         let cells = [
-            json!(state(object)),
+            json!(format_job_state(object)),
             json!(completions),
             json!(duration.unwrap_or_default()),
         ];
         let mut row = named_row(object, now, cells);
-        row.cells.extend(pod_template::cells(spec.at("template")));
-        row.cells.push(label_selector::cell(spec.at("selector")));
+        row.cells
+            .extend(pod_template::layout_container_cells(spec.at("template")));
+        row.cells
+            .push(label_selector::format_label_selector(spec.at("selector")));
         row
     }
 }
 
-/// Fills in the status that conditions in a policy are to have.
-pub(super) fn default_policy(spec: &mut Value) {
+/// Defaults the status of conditions in a podFailurePolicy.
+// upstream: pkg/apis/batch/v1/defaults.go SetDefaults_PodFailurePolicyOnPodConditionsPattern
+pub(super) fn set_defaults_pod_failure_policy(spec: &mut Value) {
     let Some(policy) = spec.at_mut("podFailurePolicy") else {
         return;
     };
@@ -197,8 +209,9 @@ pub(super) fn default_policy(spec: &mut Value) {
     }
 }
 
-/// Takes out what is not offered yet, unless it is in use.
-pub(super) fn drop_disabled(spec: &mut Value, old: &Value) {
+/// Clears fields of disabled feature gates, unless the old spec has them.
+// upstream: pkg/registry/batch/job/strategy.go PrepareForCreate, PrepareForUpdate
+pub(super) fn drop_disabled_fields(spec: &mut Value, old: &Value) {
     if !old.has("scheduling") {
         spec.remove("scheduling");
     }
@@ -207,12 +220,12 @@ pub(super) fn drop_disabled(spec: &mut Value, old: &Value) {
     }
 }
 
-/// What to tell about the spec of a job.
+// upstream: pkg/api/job/warnings.go WarningsForJobSpec
 pub(super) fn spec_warnings(spec: &Value, old: Option<&Value>, at: &Path<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     if spec.text("completionMode") == "Indexed"
         && spec.int("completions") > Some(MANY_COMPLETIONS)
-        && spec.int("parallelism") > Some(MANY_AT_ONCE)
+        && spec.int("parallelism") > Some(MANY_PARALLEL)
     {
         warnings.push(format!(
             "{at}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
@@ -228,77 +241,88 @@ pub(super) fn spec_warnings(spec: &Value, old: Option<&Value>, at: &Path<'_>) ->
     warnings
 }
 
-/// Labels the pods, and selects them by the uid of the job, which no other job has.
-fn select(object: &mut Value) {
+/// Labels the pods and selects them by the uid of the job, which is unique.
+// upstream: pkg/registry/batch/job/strategy.go generateSelector
+fn generate_selector(object: &mut Value) {
     let identity = object.at("metadata").clone();
     let spec = object.make("spec");
     let labels = spec.make("template").make("metadata").make("labels");
-    for (label, field) in LABELS {
+    for (label, field) in POD_LABELS {
         labels.fill(label, identity.text(field));
     }
     let selector = spec.make("selector").make("matchLabels");
     selector.fill(UID_LABEL, identity.text("uid"));
 }
 
-/// Labels that were not set by the server must be what it would have set.
-fn selected_by_itself(object: &Value, errors: &mut Errors) {
+/// With a manual selector, labels set by the client must be those that would be generated.
+// upstream: pkg/apis/batch/validation/validation.go validateGeneratedSelector
+fn validate_generated_selector(object: &Value, errors: &mut Errors) {
     let spec = object.at("spec");
     if spec.flag("manualSelector") || !spec.has("selector") {
         return;
     }
-    let (identity, at) = (object.at("metadata"), Path::new("metadata"));
+    let identity = object.at("metadata");
+    let at = Path::new("metadata");
     if identity.text("uid").is_empty() {
         errors.push(Error::required(&at.child("uid"), ""));
     }
     let at = Path::new("spec");
-    let (template, metadata) = (at.child("template"), spec.at("template").at("metadata"));
-    let place = template.child("metadata");
-    let place = place.child("labels");
-    for (label, field) in LABELS {
+    let template = at.child("template");
+    let metadata = spec.at("template").at("metadata");
+    let field_path = template.child("metadata");
+    let field_path = field_path.child("labels");
+    for (label, field) in POD_LABELS {
         let detail = || format!("must be '{}'", identity.text(field));
         match metadata.at("labels").at(label).as_str() {
-            None => errors.push(Error::required(&place.key(label), detail())),
+            None => errors.push(Error::required(&field_path.key(label), detail())),
             Some(value) if value != identity.text(field) => {
-                errors.push(Error::invalid(&place.key(label), metadata.at("labels"), detail()));
+                errors.push(Error::invalid(
+                    &field_path.key(label),
+                    metadata.at("labels"),
+                    detail(),
+                ));
             }
             Some(_) => {}
         }
     }
     if let Ok(selector) = Selector::from_object(spec.get("selector")) {
-        let expected: serde_json::Map<String, Value> = LABELS
+        let expected: serde_json::Map<String, Value> = POD_LABELS
             .iter()
             .map(|(label, field)| ((*label).to_owned(), json!(identity.text(field))))
             .collect();
         if !selector.matches(&expected) {
-            let shown = label_selector::shown(spec.at("selector"));
+            let selector = label_selector::error_value(spec.at("selector"));
             errors.push(Error::invalid(
                 &at.child("selector"),
-                shown,
+                selector,
                 "`selector` not auto-generated",
             ));
         }
     }
 }
 
-fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go ValidateJobSpec
+fn validate_job_spec_and_selector(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let at = Path::new("spec");
-    validate_spec(spec, old, &at, errors);
+    validate_job_spec(spec, old, &at, errors);
     let values = old.map_or(InvalidValues::Refused, |old| {
-        label_selector::as_before(old.at("selector"))
+        label_selector::tolerate_invalid_values_of(old.at("selector"))
     });
-    let (selector, place) = (spec.at("selector"), at.child("selector"));
+    let selector = spec.at("selector");
+    let field_path = at.child("selector");
     if selector.is_null() {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
     } else {
-        label_selector::validate(selector, values, &place, errors);
+        label_selector::validate_label_selector(selector, values, &field_path, errors);
     }
     if let Ok(selector) = Selector::from_object(Some(selector)) {
-        pod_template::found(&selector, spec.at("template"), &at.child("template"), errors);
+        pod_template::validate_labels_match(&selector, spec.at("template"), &at.child("template"), errors);
     }
 }
 
-/// Pods of an indexed job have a host name made of its name and their index.
-fn host_names(object: &Value, errors: &mut Errors) {
+/// Pods of an Indexed job have the host name `<job>-<index>`, which must be a DNS label.
+// upstream: pkg/apis/batch/validation/validation.go validateNameAllowsCompletions
+fn validate_name_allows_completions(object: &Value, errors: &mut Errors) {
     let spec = object.at("spec");
     let Some(completions @ 1..) = spec.int("completions") else {
         return;
@@ -309,15 +333,16 @@ fn host_names(object: &Value, errors: &mut Errors) {
     let name = object.at("metadata").text("name");
     let longest = format!("{name}-{}", completions - 1);
     if !name::dns1123_label(&longest).is_empty() {
-        let place = Path::new("metadata");
+        let field_path = Path::new("metadata");
         let detail = format!("will not able to create pod with invalid DNS label: {longest}");
-        errors.push(Error::invalid(&place.child("name"), name, detail));
+        errors.push(Error::invalid(&field_path.child("name"), name, detail));
     }
 }
 
-fn state(object: &Value) -> &'static str {
+// upstream: pkg/printers/internalversion/printers.go printJob
+fn format_job_state(object: &Value) -> &'static str {
     let conditions = object.at("status").items("conditions");
-    let has = |kind: &str| met::is_true(conditions, kind);
+    let has = |kind: &str| condition_status::is_condition_true(conditions, kind);
     match () {
         () if has("Complete") => "Complete",
         () if has("Failed") => "Failed",

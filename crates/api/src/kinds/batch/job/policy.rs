@@ -1,4 +1,4 @@
-//! The policies of a job: what becomes of it when pods fail, and when it is done before all have succeeded.
+//! podFailurePolicy (KEP-3329) and successPolicy (KEP-3998) of a job.
 
 use serde_json::Value;
 
@@ -6,56 +6,64 @@ use super::indexes;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{count, demand, printed},
+    kinds::{counts, field_checks, go_values},
     name,
     rules::{Errors, Tree},
 };
 
 const MAX_RULES: usize = 20;
 const MAX_PATTERNS: usize = 20;
-const MAX_CODES: usize = 255;
+const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES: usize = 64 * 1024;
 
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
-/// What is wrong with the policy for failures.
-pub(super) fn failure(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validatePodFailurePolicy
+pub(super) fn validate_pod_failure_policy(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let rules = spec.at("podFailurePolicy").items("rules");
-    let place = at.child("rules");
+    let field_path = at.child("rules");
     if rules.len() > MAX_RULES {
-        errors.push(Error::too_many(&place, Some(rules.len()), MAX_RULES));
+        errors.push(Error::too_many(&field_path, Some(rules.len()), MAX_RULES));
     }
     for (index, rule) in rules.iter().enumerate() {
-        let place = place.index(index);
-        failure_rule(rule, spec, &place, errors);
+        let field_path = field_path.index(index);
+        validate_pod_failure_policy_rule(rule, spec, &field_path, errors);
     }
 }
 
-fn failure_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("action");
+// upstream: pkg/apis/batch/validation/validation.go validatePodFailurePolicyRule
+fn validate_pod_failure_policy_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let field_path = at.child("action");
     match rule.text("action") {
         "FailIndex" if !spec.has("backoffLimitPerIndex") => {
             let detail = "requires the backoffLimitPerIndex to be set";
-            errors.push(Error::invalid(&place, "FailIndex", detail));
+            errors.push(Error::invalid(&field_path, "FailIndex", detail));
         }
-        action => one_of(action, &ACTIONS, &place, errors),
+        action => require_supported(action, &ACTIONS, &field_path, errors),
     }
-    let (codes, conditions) = (rule.at("onExitCodes"), rule.items("onPodConditions"));
+    let codes = rule.at("onExitCodes");
+    let conditions = rule.items("onPodConditions");
     if !codes.is_null() {
-        exit_codes(codes, spec, &at.child("onExitCodes"), errors);
+        validate_on_exit_codes(codes, spec, &at.child("onExitCodes"), errors);
     }
-    let place = at.child("onPodConditions");
+    let field_path = at.child("onPodConditions");
     if conditions.len() > MAX_PATTERNS {
-        errors.push(Error::too_many(&place, Some(conditions.len()), MAX_PATTERNS));
+        errors.push(Error::too_many(&field_path, Some(conditions.len()), MAX_PATTERNS));
     }
     for (index, pattern) in conditions.iter().enumerate() {
-        let place = place.index(index);
-        let (kind, kind_at) = (pattern.text("type"), place.child("type"));
-        let faults = name::label_key(kind).into_iter();
-        errors.extend(faults.map(|fault| Error::invalid(&kind_at, kind, fault)));
-        one_of(pattern.text("status"), &STATUSES, &place.child("status"), errors);
+        let field_path = field_path.index(index);
+        let kind = pattern.text("type");
+        let kind_at = field_path.child("type");
+        let msgs = name::label_key(kind).into_iter();
+        errors.extend(msgs.map(|msg| Error::invalid(&kind_at, kind, msg)));
+        require_supported(
+            pattern.text("status"),
+            &STATUSES,
+            &field_path.child("status"),
+            errors,
+        );
     }
     let detail = match (codes.is_null(), conditions.is_empty()) {
         (false, false) => "specifying both OnExitCodes and OnPodConditions is not supported",
@@ -65,98 +73,107 @@ fn failure_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) 
     errors.push(Error::invalid(at, Shown::Omitted, detail));
 }
 
-fn exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validatePodFailurePolicyRuleOnExitCodes
+fn validate_on_exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let operator = codes.text("operator");
-    one_of(operator, &OPERATORS, &at.child("operator"), errors);
+    require_supported(operator, &OPERATORS, &at.child("operator"), errors);
     if let Some(container) = codes.at("containerName").as_str() {
         let pod = spec.at("template").at("spec");
-        let named = |list: &str| pod.items(list).iter().any(|one| one.text("name") == container);
+        let named = |list: &str| {
+            pod.items(list)
+                .iter()
+                .any(|container_spec| container_spec.text("name") == container)
+        };
         if !named("containers") && !named("initContainers") {
             let detail = "must be one of the container or initContainer names in the pod template";
             errors.push(Error::invalid(&at.child("containerName"), container, detail));
         }
     }
-    let (values, place) = (codes.items("values"), at.child("values"));
+    let values = codes.items("values");
+    let field_path = at.child("values");
     if values.is_empty() {
         let detail = "at least one value is required";
-        errors.push(Error::invalid(&place, codes.at("values"), detail));
-    } else if values.len() > MAX_CODES {
-        errors.push(Error::too_many(&place, Some(values.len()), MAX_CODES));
+        errors.push(Error::invalid(&field_path, codes.at("values"), detail));
+    } else if values.len() > MAX_EXIT_CODES {
+        errors.push(Error::too_many(&field_path, Some(values.len()), MAX_EXIT_CODES));
     }
     let values: Vec<_> = values.iter().filter_map(Value::as_i64).collect();
-    let repeated = demand::repeated(&values);
+    let repeated = field_checks::duplicate_flags(&values);
     for (index, value) in values.iter().enumerate() {
         if operator == "In" && *value == 0 {
             let detail = "must not be 0 for the In operator";
-            errors.push(Error::invalid(&place.index(index), *value, detail));
+            errors.push(Error::invalid(&field_path.index(index), *value, detail));
         }
         if repeated[index] {
-            errors.push(Error::duplicate(&place.index(index), *value));
+            errors.push(Error::duplicate(&field_path.index(index), *value));
         }
     }
     if !values.is_sorted() {
-        errors.push(Error::invalid(&place, codes.at("values"), "must be ordered"));
+        errors.push(Error::invalid(&field_path, codes.at("values"), "must be ordered"));
     }
 }
 
-/// A word that must be given, and be known.
-fn one_of(word: &str, known: &[&str], at: &Path<'_>, errors: &mut Errors) {
-    if word.is_empty() {
-        let quoted: Vec<_> = known.iter().map(|word| go::quote(word)).collect();
+/// Requires a supported value; the messages list the supported ones.
+fn require_supported(value: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    if value.is_empty() {
+        let quoted: Vec<_> = supported.iter().map(|value| go::quote(value)).collect();
         let detail = format!("valid values: [{}]", quoted.join(" "));
         errors.push(Error::required(at, detail));
-    } else if !known.contains(&word) {
-        errors.push(Error::not_supported(at, word, known));
+    } else if !supported.contains(&value) {
+        errors.push(Error::not_supported(at, value, supported));
     }
 }
 
-/// What is wrong with the policy for success.
-pub(super) fn success(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validateSuccessPolicy
+pub(super) fn validate_success_policy(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let policy = spec.at("successPolicy");
     if spec.text("completionMode") != "Indexed" {
         let detail = "requires indexed completion mode";
         errors.push(Error::invalid(
             at,
-            printed::shown("batch", "SuccessPolicy", policy),
+            go_values::internal_value("batch", "SuccessPolicy", policy),
             detail,
         ));
         return;
     }
-    let (rules, place) = (policy.items("rules"), at.child("rules"));
+    let rules = policy.items("rules");
+    let field_path = at.child("rules");
     if rules.is_empty() {
         let detail = "at least one rules must be specified when the successPolicy is specified";
-        errors.push(Error::required(&place, detail));
+        errors.push(Error::required(&field_path, detail));
     }
     if rules.len() > MAX_RULES {
-        errors.push(Error::too_many(&place, Some(rules.len()), MAX_RULES));
+        errors.push(Error::too_many(&field_path, Some(rules.len()), MAX_RULES));
     }
     let completions = spec.int("completions").unwrap_or_default();
     for (index, rule) in rules.iter().enumerate() {
-        success_rule(rule, completions, &place.index(index), errors);
+        validate_success_policy_rule(rule, completions, &field_path.index(index), errors);
     }
 }
 
-fn success_rule(rule: &Value, completions: i64, at: &Path<'_>, errors: &mut Errors) {
-    let (listed, count) = (rule.at("succeededIndexes").as_str(), rule.int("succeededCount"));
+// upstream: pkg/apis/batch/validation/validation.go validateSuccessPolicyRule
+fn validate_success_policy_rule(rule: &Value, completions: i64, at: &Path<'_>, errors: &mut Errors) {
+    let listed = rule.at("succeededIndexes").as_str();
+    let count = rule.int("succeededCount");
     if listed.is_none() && count.is_none() {
         let detail = "at least one of succeededCount or succeededIndexes must be specified";
         errors.push(Error::required(at, detail));
     }
     let mut total = 0;
     if let Some(listed) = listed {
-        let place = at.child("succeededIndexes");
+        let field_path = at.child("succeededIndexes");
         if listed.len() > MAX_INDEXES {
-            errors.push(Error::too_long(&place, MAX_INDEXES));
+            errors.push(Error::too_long(&field_path, MAX_INDEXES));
         }
-        match indexes::count(listed, completions) {
+        match indexes::count_indexes(listed, completions) {
             Ok(count) => total = count,
-            Err(fault) => {
-                let detail = format!("error parsing succeededIndexes: {fault}");
-                errors.push(Error::invalid(&place, listed, detail));
+            Err(msg) => {
+                let detail = format!("error parsing succeededIndexes: {msg}");
+                errors.push(Error::invalid(&field_path, listed, detail));
             }
         }
     }
-    count::nonnegative(rule, &["succeededCount"], at, errors);
+    counts::validate_nonnegative_fields(rule, &["succeededCount"], at, errors);
     let Some(count) = count else { return };
     let mut limit = |most: i64, what: &str| {
         if count > most {

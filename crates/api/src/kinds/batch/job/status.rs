@@ -1,7 +1,7 @@
-//! What is wrong with a change of the status of a job.
+//! Validation of updates of a Job status.
 //!
-//! Other controllers than the built-in one may manage jobs, so their status is held to what clients rely on. A rule is
-//! asked only if what it is about has changed: an old status that breaks it can still be written.
+//! Other controllers than the built-in one may manage jobs (managedBy, KEP-4368), so the status must keep what clients rely on.
+//! A rule applies only if the values it is about have changed: an old status that violates it can still be written.
 
 use std::collections::HashSet;
 
@@ -10,34 +10,36 @@ use serde_json::Value;
 use super::indexes;
 use crate::{
     field::{Error, Path, Shown},
-    kinds::{count, immutable::IMMUTABLE, met, printed},
+    kinds::{condition_status, counts, go_values, immutable::IMMUTABLE},
     rules::{Errors, Tree},
     time::Time,
 };
 
-/// A job, its status, and what it says of itself.
+/// A job with its status and the conditions that are true.
 #[expect(clippy::struct_excessive_bools, reason = "each is a condition of its own")]
-struct View<'j> {
+struct JobView<'j> {
     spec: &'j Value,
     status: &'j Value,
     complete: bool,
     failed: bool,
-    fails: bool,
-    succeeds: bool,
+    failure_target: bool,
+    success_criteria_met: bool,
 }
 
-/// What is wrong with a change of the status.
-pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
-    let (new, old, at) = (View::new(new), View::new(old), Path::new("status"));
+// upstream: pkg/apis/batch/validation/validation.go ValidateJobUpdateStatus, ValidateJobStatusUpdate
+pub(super) fn validate_job_status_update(new: &Value, old: &Value, errors: &mut Errors) {
+    let new = JobView::new(new);
+    let old = JobView::new(old);
+    let at = Path::new("status");
     let counts = ["active", "succeeded", "failed", "ready", "terminating"];
-    count::nonnegative(new.status, &counts, &at, errors);
-    uncounted(new.status, &at.child("uncountedTerminatedPods"), errors);
-    ends(&new, &old, &at, errors);
-    finished(&new, &old, &at, errors);
-    indexed(&new, &old, &at, errors);
+    counts::validate_nonnegative_fields(new.status, &counts, &at, errors);
+    validate_uncounted_pods(new.status, &at.child("uncountedTerminatedPods"), errors);
+    validate_terminal_conditions(&new, &old, &at, errors);
+    validate_finished(&new, &old, &at, errors);
+    validate_indexes(&new, &old, &at, errors);
     let changed = |name: &str| new.status.at(name) != old.status.at(name);
     if new.finished() && (new.finished() != old.finished() || changed("terminating")) {
-        zero(new.status, "terminating", &at, errors);
+        require_zero(new.status, "terminating", &at, errors);
     }
     if (changed("ready") || changed("active"))
         && let Some(ready) = new.status.int("ready")
@@ -46,23 +48,24 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
         let detail = "cannot set more ready pods than active";
         errors.push(Error::invalid(&at.child("ready"), ready, detail));
     }
-    success(&new, &at, errors);
-    onwards(&new, &old, &at, errors);
+    validate_success_criteria(&new, &at, errors);
+    validate_no_regression(&new, &old, &at, errors);
 }
 
 // --- View ---
 
-impl<'j> View<'j> {
+impl<'j> JobView<'j> {
     fn new(job: &'j Value) -> Self {
-        let (spec, status) = (job.at("spec"), job.at("status"));
-        let has = |kind: &str| met::is_true(status.items("conditions"), kind);
-        View {
+        let spec = job.at("spec");
+        let status = job.at("status");
+        let has = |kind: &str| condition_status::is_condition_true(status.items("conditions"), kind);
+        JobView {
             spec,
             status,
             complete: has("Complete"),
             failed: has("Failed"),
-            fails: has("FailureTarget"),
-            succeeds: has("SuccessCriteriaMet"),
+            failure_target: has("FailureTarget"),
+            success_criteria_met: has("SuccessCriteriaMet"),
         }
     }
 
@@ -75,58 +78,61 @@ impl<'j> View<'j> {
     }
 }
 
-fn conditions(detail: &str, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("conditions");
-    errors.push(Error::invalid(&place, Shown::Omitted, detail));
+fn reject_conditions(detail: &str, at: &Path<'_>, errors: &mut Errors) {
+    let field_path = at.child("conditions");
+    errors.push(Error::invalid(&field_path, Shown::Omitted, detail));
 }
 
-fn zero(status: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
+fn require_zero(status: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
     if let Some(number @ 1..) = status.int(name) {
         let detail = format!("{name}>0 is invalid for finished job");
         errors.push(Error::invalid(&at.child(name), number, detail));
     }
 }
 
-fn uncounted(status: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validateJobStatus
+fn validate_uncounted_pods(status: &Value, at: &Path<'_>, errors: &mut Errors) {
     let pods = status.at("uncountedTerminatedPods");
     let mut seen = HashSet::new();
     for name in ["succeeded", "failed"] {
-        let place = at.child(name);
+        let field_path = at.child(name);
         for (index, uid) in pods.texts(name).enumerate() {
-            let place = place.index(index);
+            let field_path = field_path.index(index);
             if uid.is_empty() {
-                errors.push(Error::invalid(&place, uid, "must not be empty"));
+                errors.push(Error::invalid(&field_path, uid, "must not be empty"));
             } else if !seen.insert(uid) {
-                errors.push(Error::duplicate(&place, uid));
+                errors.push(Error::duplicate(&field_path, uid));
             }
         }
     }
 }
 
-/// A job ends in one way, and says when.
-fn ends(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
+/// Terminal conditions exclude each other and come with a completionTime or its absence.
+// upstream: pkg/apis/batch/validation/validation.go validateJobStatus
+fn validate_terminal_conditions(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut Errors) {
     let completed = new.complete != old.complete;
     let changed = |name: &str| new.status.at(name) != old.status.at(name);
     if new.complete && new.failed && (completed || new.failed != old.failed) {
-        conditions("cannot set Complete=True and Failed=true conditions", at, errors);
+        reject_conditions("cannot set Complete=True and Failed=true conditions", at, errors);
     }
-    if new.complete && new.fails && (completed || new.fails != old.fails) {
-        conditions(
+    if new.complete && new.failure_target && (completed || new.failure_target != old.failure_target) {
+        reject_conditions(
             "cannot set Complete=True and FailureTarget=true conditions",
             at,
             errors,
         );
     }
-    let place = at.child("completionTime");
-    let (start, end) = (new.status.at("startTime"), new.status.at("completionTime"));
+    let field_path = at.child("completionTime");
+    let start = new.status.at("startTime");
+    let end = new.status.at("completionTime");
     if completed || changed("completionTime") {
         if !end.is_null() && !new.complete {
             let detail = "cannot set completionTime when there is no Complete=True condition";
-            errors.push(Error::invalid(&place, end, detail));
+            errors.push(Error::invalid(&field_path, end, detail));
         }
         if end.is_null() && new.complete {
             errors.push(Error::required(
-                &place,
+                &field_path,
                 "completionTime is required for Complete jobs",
             ));
         }
@@ -137,20 +143,23 @@ fn ends(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
         && ended < started
     {
         errors.push(Error::invalid(
-            &place,
+            &field_path,
             end,
             "must be equal to or after `startTime`",
         ));
     }
-    if new.failed && !new.fails && (new.failed != old.failed || changed("failedIndexes")) {
-        conditions(
+    if new.failed && !new.failure_target && (new.failed != old.failed || changed("failedIndexes")) {
+        reject_conditions(
             "cannot set Failed=True condition without the FailureTarget=true condition",
             at,
             errors,
         );
     }
-    if new.complete && !new.succeeds && (completed || new.succeeds != old.succeeds) {
-        conditions(
+    if new.complete
+        && !new.success_criteria_met
+        && (completed || new.success_criteria_met != old.success_criteria_met)
+    {
+        reject_conditions(
             "cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
             at,
             errors,
@@ -158,15 +167,16 @@ fn ends(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A job that is finished has begun, and has no pods any more.
-fn finished(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
+/// A finished job has a startTime and no active or uncounted pods.
+// upstream: pkg/apis/batch/validation/validation.go validateJobStatus
+fn validate_finished(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut Errors) {
     if !new.finished() {
         return;
     }
     let finished = !old.finished();
     let changed = |name: &str| new.status.at(name) != old.status.at(name);
     if finished || changed("active") {
-        zero(new.status, "active", at, errors);
+        require_zero(new.status, "active", at, errors);
     }
     let never_ran = new.spec.flag("suspend") && new.spec.int("completions") == Some(0);
     if (finished || changed("startTime")) && !never_ran && !new.status.has("startTime") {
@@ -177,35 +187,39 @@ fn finished(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) 
     let pods = new.status.at(name);
     if (finished || changed(name)) && !(pods.items("failed").is_empty() && pods.items("succeeded").is_empty())
     {
-        let shown = printed::shown("batch", "UncountedTerminatedPods", pods);
+        let pods_value = go_values::internal_value("batch", "UncountedTerminatedPods", pods);
         errors.push(Error::invalid(
             &at.child(name),
-            shown,
+            pods_value,
             "must be empty for finished job",
         ));
     }
 }
 
-fn indexed(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validateJobStatus
+fn validate_indexes(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut Errors) {
     let changed = |name: &str| new.status.at(name) != old.status.at(name);
-    let (completed_changed, failed_changed) = (changed("completedIndexes"), changed("failedIndexes"));
+    let completed_changed = changed("completedIndexes");
+    let failed_changed = changed("failedIndexes");
     let completed = new.status.text("completedIndexes");
     let failed = new.status.at("failedIndexes").as_str();
-    let (limit, per_index) = (new.spec.int("completions"), new.spec.has("backoffLimitPerIndex"));
-    let (completed_at, failed_at) = (at.child("completedIndexes"), at.child("failedIndexes"));
+    let limit = new.spec.int("completions");
+    let per_index = new.spec.has("backoffLimitPerIndex");
+    let completed_at = at.child("completedIndexes");
+    let failed_at = at.child("failedIndexes");
     if completed_changed
         && let Some(limit) = limit
-        && let Err(fault) = indexes::count(completed, limit)
+        && let Err(msg) = indexes::count_indexes(completed, limit)
     {
-        let detail = format!("error parsing completedIndexes: {fault}");
+        let detail = format!("error parsing completedIndexes: {msg}");
         errors.push(Error::invalid(&completed_at, completed, detail));
     }
     if failed_changed
         && per_index
         && let (Some(limit), Some(failed)) = (limit, failed)
-        && let Err(fault) = indexes::count(failed, limit)
+        && let Err(msg) = indexes::count_indexes(failed, limit)
     {
-        let detail = format!("error parsing failedIndexes: {fault}");
+        let detail = format!("error parsing failedIndexes: {msg}");
         errors.push(Error::invalid(&failed_at, failed, detail));
     }
     if completed_changed && !completed.is_empty() && !new.is_indexed() {
@@ -218,31 +232,32 @@ fn indexed(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
     }
     if (failed_changed || completed_changed)
         && let (Some(limit), Some(failed)) = (limit, failed)
-        && let Some(index) = indexes::overlap(completed, failed, limit)
+        && let Some(index) = indexes::first_common_index(completed, failed, limit)
     {
         let detail = format!("failedIndexes and completedIndexes overlap at index: {index}");
         errors.push(Error::invalid(&failed_at, failed, detail));
     }
 }
 
-/// A job that is said to succeed cannot fail. These rules have always been asked.
-fn success(new: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
-    if new.succeeds && new.failed {
-        conditions(
+/// SuccessCriteriaMet excludes failure. These rules apply to every update.
+// upstream: pkg/apis/batch/validation/validation.go validateJobStatus
+fn validate_success_criteria(new: &JobView<'_>, at: &Path<'_>, errors: &mut Errors) {
+    if new.success_criteria_met && new.failed {
+        reject_conditions(
             "cannot set SuccessCriteriaMet=True and Failed=true conditions",
             at,
             errors,
         );
     }
-    if new.succeeds && new.fails {
-        conditions(
+    if new.success_criteria_met && new.failure_target {
+        reject_conditions(
             "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions",
             at,
             errors,
         );
     }
-    if new.spec.has("successPolicy") && !new.succeeds && new.complete {
-        conditions(
+    if new.spec.has("successPolicy") && !new.success_criteria_met && new.complete {
+        reject_conditions(
             "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True",
             at,
             errors,
@@ -250,47 +265,50 @@ fn success(new: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What has been reached is not given up.
-fn onwards(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
+/// Terminal conditions and counters are never taken back.
+// upstream: pkg/apis/batch/validation/validation.go ValidateJobUpdateStatus
+fn validate_no_regression(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut Errors) {
     for (kind, before, now) in [
         ("Failed", old.failed, new.failed),
         ("Complete", old.complete, new.complete),
-        ("FailureTarget", old.fails, new.fails),
+        ("FailureTarget", old.failure_target, new.failure_target),
     ] {
         if before && !now {
-            conditions(
+            reject_conditions(
                 &format!("cannot disable the terminal {kind}=True condition"),
                 at,
                 errors,
             );
         }
     }
-    // An indexed job with as many pods at once as completions can be scaled down, and forgets what is beyond.
+    // An elastic indexed job (completions equal parallelism) can be scaled down, and then drops indexes beyond.
     let scalable = new.is_indexed() && new.spec.at("completions") == new.spec.at("parallelism");
-    for (name, asked) in [("failed", true), ("succeeded", !scalable)] {
+    for (name, applies) in [("failed", true), ("succeeded", !scalable)] {
         let count = |status: &Value| status.int(name).unwrap_or_default();
         let now = count(new.status);
-        if asked && now < count(old.status) {
+        if applies && now < count(old.status) {
             let detail = format!("cannot decrease the {name} counter");
             errors.push(Error::invalid(&at.child(name), now, detail));
         }
     }
-    let (end, ended) = (new.status.at("completionTime"), old.status.at("completionTime"));
+    let end = new.status.at("completionTime");
+    let ended = old.status.at("completionTime");
     if !end.is_null() && !ended.is_null() && end != ended {
         errors.push(Error::invalid(&at.child("completionTime"), end, IMMUTABLE));
     }
-    let (start, started) = (new.status.at("startTime"), old.status.at("startTime"));
-    let resumes = met::is_true(old.status.items("conditions"), "Suspended")
-        && met::has_status(new.status.items("conditions"), "Suspended", "False");
+    let start = new.status.at("startTime");
+    let started = old.status.at("startTime");
+    let resumes = condition_status::is_condition_true(old.status.items("conditions"), "Suspended")
+        && condition_status::has_condition_status(new.status.items("conditions"), "Suspended", "False");
     if !started.is_null() && start != started && !resumes && !new.spec.flag("suspend") {
         let detail = "field is immutable for unsuspended job once set";
         errors.push(Error::invalid(&at.child("startTime"), start, detail));
     }
-    if old.succeeds && !new.succeeds {
-        conditions("cannot disable the SuccessCriteriaMet=True condition", at, errors);
+    if old.success_criteria_met && !new.success_criteria_met {
+        reject_conditions("cannot disable the SuccessCriteriaMet=True condition", at, errors);
     }
-    if old.complete && !old.succeeds && new.succeeds {
-        conditions(
+    if old.complete && !old.success_criteria_met && new.success_criteria_met {
+        reject_conditions(
             "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions",
             at,
             errors,

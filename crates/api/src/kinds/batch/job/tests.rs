@@ -1,4 +1,4 @@
-//! What jobs must be, and how they may change.
+//! Validation, updates and table rows of jobs.
 
 use serde_json::{Value, json};
 
@@ -25,27 +25,27 @@ fn job(spec: Value) -> Value {
     job
 }
 
-fn told(errors: &Errors) -> Vec<String> {
+fn messages(errors: &Errors) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-fn faults(spec: Value) -> Vec<String> {
+fn create_messages(spec: Value) -> Vec<String> {
     let mut errors = Errors::new();
     Job.validate(&job(spec), &at(&User::default()), &mut errors);
-    told(&errors)
+    messages(&errors)
 }
 
-fn changed(change: impl Fn(&mut Value)) -> Vec<String> {
+fn update_messages(change: impl Fn(&mut Value)) -> Vec<String> {
     let old = job(json!({"suspend": true}));
     let mut new = old.clone();
     change(&mut new);
     let mut errors = Errors::new();
     Job.validate_update(&new, &old, &at(&User::default()), &mut errors);
-    told(&errors)
+    messages(&errors)
 }
 
 #[test]
-fn a_job_selects_its_pods_by_its_uid() {
+fn generates_a_selector_by_uid() {
     let job = job(json!({}));
     assert_eq!(
         job.at("spec").at("selector"),
@@ -57,7 +57,7 @@ fn a_job_selects_its_pods_by_its_uid() {
     let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
     let template = json!({"metadata": {"labels": {"job-name": "y"}}, "spec": pod});
     assert_eq!(
-        faults(json!({"template": template})),
+        create_messages(json!({"template": template})),
         [
             r#"spec.template.metadata.labels[job-name]: Invalid value: {"batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"x","controller-uid":"u","job-name":"y"}: must be 'x'"#
         ]
@@ -65,7 +65,7 @@ fn a_job_selects_its_pods_by_its_uid() {
 }
 
 #[test]
-fn policies_are_judged_rule_by_rule() {
+fn rejects_invalid_policy_rules() {
     let codes = |values: Value| json!({"operator": "In", "containerName": "d", "values": values});
     let rules = json!([
         {"action": "FailIndex", "onExitCodes": codes(json!([2, 1, 0, 1]))},
@@ -74,7 +74,7 @@ fn policies_are_judged_rule_by_rule() {
     ]);
     let rule = "spec.podFailurePolicy.rules";
     assert_eq!(
-        faults(json!({"podFailurePolicy": {"rules": rules}})),
+        create_messages(json!({"podFailurePolicy": {"rules": rules}})),
         [
             format!(
                 "{rule}[0].action: Invalid value: \"FailIndex\": requires the backoffLimitPerIndex to be set"
@@ -100,7 +100,9 @@ fn policies_are_judged_rule_by_rule() {
     );
     let rules = json!([{}, {"succeededIndexes": "0-2", "succeededCount": 4}]);
     assert_eq!(
-        faults(json!({"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": rules}})),
+        create_messages(
+            json!({"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": rules}})
+        ),
         [
             "spec.successPolicy.rules[0]: Required value: at least one of succeededCount or succeededIndexes must be \
              specified",
@@ -113,12 +115,12 @@ fn policies_are_judged_rule_by_rule() {
 }
 
 #[test]
-fn where_pods_go_can_change_while_a_job_is_suspended() {
+fn allows_scheduling_changes_while_suspended() {
     let pod = |job: &mut Value, name: &str, value: Value| {
         job.make("spec").make("template").make("spec").set(name, value);
     };
     assert_eq!(
-        changed(|job| {
+        update_messages(|job| {
             pod(job, "nodeSelector", json!({"a": "b"}));
             pod(job, "affinity", json!({"nodeAffinity": {}}));
             let containers = job
@@ -138,7 +140,7 @@ fn where_pods_go_can_change_while_a_job_is_suspended() {
         }),
         [""; 0]
     );
-    let refused = changed(|job| pod(job, "affinity", json!({"podAffinity": {}})));
+    let refused = update_messages(|job| pod(job, "affinity", json!({"podAffinity": {}})));
     assert!(
         refused.len() == 1 && refused[0].starts_with("spec.template.spec: Invalid value: {"),
         "{refused:?}"
@@ -146,11 +148,11 @@ fn where_pods_go_can_change_while_a_job_is_suspended() {
 }
 
 #[test]
-fn completions_of_an_indexed_job_change_with_its_parallelism() {
+fn allows_elastic_completions() {
     let indexed = |completions: i64| {
         job(json!({"completionMode": "Indexed", "completions": completions, "parallelism": 5}))
     };
-    let told = |completions: i64| {
+    let messages = |completions: i64| {
         let mut errors = Errors::new();
         Job.validate_update(
             &indexed(completions),
@@ -158,17 +160,17 @@ fn completions_of_an_indexed_job_change_with_its_parallelism() {
             &at(&User::default()),
             &mut errors,
         );
-        told(&errors)
+        messages(&errors)
     };
-    assert_eq!(told(5), [""; 0]);
+    assert_eq!(messages(5), [""; 0]);
     assert_eq!(
-        told(4),
+        messages(4),
         ["spec.completions: Invalid value: 4: can only be modified in tandem with spec.parallelism"]
     );
 }
 
 #[test]
-fn a_finished_job_stays_finished() {
+fn rejects_removal_of_terminal_conditions() {
     let with = |status: Value| {
         let mut job = job(json!({}));
         job.set("status", status);
@@ -182,11 +184,11 @@ fn a_finished_job_stays_finished() {
         "conditions": [done("SuccessCriteriaMet"), done("Complete")],
     }));
     let mut errors = Errors::new();
-    status::validate(&finished, &with(json!({})), &mut errors);
-    assert_eq!(told(&errors), [""; 0]);
-    status::validate(&with(json!({"active": 1})), &finished, &mut errors);
+    status::validate_job_status_update(&finished, &with(json!({})), &mut errors);
+    assert_eq!(messages(&errors), [""; 0]);
+    status::validate_job_status_update(&with(json!({"active": 1})), &finished, &mut errors);
     assert_eq!(
-        told(&errors),
+        messages(&errors),
         [
             "status.conditions: Invalid value: cannot disable the terminal Complete=True condition",
             "status.succeeded: Invalid value: 0: cannot decrease the succeeded counter",
@@ -197,7 +199,7 @@ fn a_finished_job_stays_finished() {
 }
 
 #[test]
-fn a_row_shows_how_far_a_job_is() {
+fn row_shows_progress() {
     let mut job = job(json!({"completions": 3, "parallelism": 2}));
     job.make("metadata")
         .set("creationTimestamp", "2026-01-02T03:03:00Z");

@@ -3,7 +3,7 @@ use k3_pki::Certificate;
 use super::{super::samples, *};
 use crate::time::Duration;
 
-fn told(call: impl FnOnce(&mut Errors)) -> Vec<String> {
+fn messages(call: impl FnOnce(&mut Errors)) -> Vec<String> {
     let mut errors = Errors::new();
     call(&mut errors);
     errors.iter().map(ToString::to_string).collect()
@@ -15,7 +15,7 @@ fn request() -> Value {
         "podName": "p", "podUID": "1",
         "serviceAccountName": "s", "serviceAccountUID": "2",
         "nodeName": "n", "nodeUID": "3",
-        "stubPKCS10Request": base64::encode(&samples::request()),
+        "stubPKCS10Request": base64::encode(&samples::certificate_request()),
     }});
     PodCertificateRequest.default(&mut object);
     object
@@ -26,11 +26,11 @@ fn condition(kind: &str) -> Value {
 }
 
 #[test]
-fn a_day_is_asked_for_and_the_key_must_be_strong() {
+fn defaults_expiration_and_rejects_weak_keys() {
     let object = request();
     assert_eq!(object["spec"]["maxExpirationSeconds"], 86400);
     assert_eq!(
-        told(|errors| validate_spec(object.at("spec"), errors)),
+        messages(|errors| validate_pod_certificate_request_spec(object.at("spec"), errors)),
         [
             "spec.stubPKCS10Request: Invalid value: \"2048-bit modulus\": RSA keys must have modulus size 3072 or 4096"
         ]
@@ -38,15 +38,18 @@ fn a_day_is_asked_for_and_the_key_must_be_strong() {
 }
 
 #[test]
-fn signers_of_the_project_certify_for_a_day_at_most() {
+fn limits_lifetime_for_kubernetes_signers() {
     let mut object = request();
     object["spec"]["maxExpirationSeconds"] = json!(86401);
     object["spec"].remove("stubPKCS10Request");
     let missing = "spec: Invalid value: exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
-    assert_eq!(told(|errors| validate_spec(object.at("spec"), errors)), [missing]);
+    assert_eq!(
+        messages(|errors| validate_pod_certificate_request_spec(object.at("spec"), errors)),
+        [missing]
+    );
     object["spec"]["signerName"] = json!("kubernetes.io/s");
     assert_eq!(
-        told(|errors| validate_spec(object.at("spec"), errors)),
+        messages(|errors| validate_pod_certificate_request_spec(object.at("spec"), errors)),
         [
             "spec.maxExpirationSeconds: Invalid value: 86401: must be in the range [3600, 86400]",
             missing
@@ -55,15 +58,16 @@ fn signers_of_the_project_certify_for_a_day_at_most() {
 }
 
 #[test]
-fn a_request_ends_once_and_in_one_way() {
+fn rejects_a_second_terminal_condition() {
     let now = Time::from_unix(0, 0);
     let with = |conditions: Value| {
         let mut object = request();
         object.set("status", json!({"conditions": conditions}));
         object
     };
-    let change = |new: &Value, old: &Value| told(|errors| validate_status(new, old, now, errors));
-    let (open, denied) = (request(), with(json!([condition("Denied")])));
+    let change = |new: &Value, old: &Value| messages(|errors| validate_status_update(new, old, now, errors));
+    let open = request();
+    let denied = with(json!([condition("Denied")]));
     assert_eq!(change(&denied, &open), [""; 0]);
     assert_eq!(change(&denied, &denied), [""; 0]);
     assert_eq!(
@@ -87,49 +91,50 @@ fn a_request_ends_once_and_in_one_way() {
 }
 
 #[test]
-fn what_is_issued_is_for_the_key_that_was_asked_for() {
+fn rejects_certificates_for_another_key() {
     let now = Time::from_unix(0, 0);
-    let (old, mut new) = (request(), request());
+    let old = request();
+    let mut new = request();
     new.set("status", json!({"conditions": [condition("Issued")]}));
-    let change = |new: &Value| told(|errors| validate_status(new, &old, now, errors));
+    let change = |new: &Value| messages(|errors| validate_status_update(new, &old, now, errors));
     assert_eq!(
         change(&new),
         [
             "status.certificateChain: Invalid value: \"\": issued certificate chain must contain at least one certificate"
         ]
     );
-    new["status"]["certificateChain"] = json!(samples::AUTHORITY);
+    new["status"]["certificateChain"] = json!(samples::CA_CERTIFICATE);
     assert!(change(&new)[0].ends_with("leaf certificate was not issued to the requested public key"));
 }
 
 #[test]
-fn the_times_are_those_of_the_certificate() {
-    let bytes = samples::authority();
+fn rejects_times_that_differ_from_the_certificate() {
+    let bytes = samples::ca_certificate();
     let leaf = Certificate::from_der(&bytes).unwrap();
     let begin = Time::parse("2026-11-15T21:02:51Z").unwrap();
-    let faults = |status: Value, now: Time| -> Vec<String> {
+    let msgs = |status: Value, now: Time| -> Vec<String> {
         let object = json!({"spec": {"maxExpirationSeconds": 86400}, "status": status});
-        let faults = issued::time_faults(&object, &leaf, now).into_iter();
-        faults.map(|error| error.detail).collect()
+        let msgs = issued_certificate::validate_times(&object, &leaf, now).into_iter();
+        msgs.map(|error| error.detail).collect()
     };
-    assert_eq!(faults(json!({}), begin).len(), 3);
+    assert_eq!(msgs(json!({}), begin).len(), 3);
     let status = json!({
         "notBefore": "2026-11-15T21:02:51Z",
         "notAfter": "2126-10-22T21:02:51Z",
         "beginRefreshAt": "2027-01-01T00:00:00Z",
     });
     assert_eq!(
-        faults(status.clone(), begin),
+        msgs(status.clone(), begin),
         ["leaf certificate lifetime must be <= spec.maxExpirationSeconds (86400)"]
     );
     assert_eq!(
-        faults(status, begin.plus(Duration::from_seconds(301))),
+        msgs(status, begin.plus(Duration::from_seconds(301))),
         ["must be set to within 5 minutes of kube-apiserver's current time"]
     );
 }
 
 #[test]
-fn a_table_shows_the_end_of_a_request() {
+fn row_shows_the_terminal_condition() {
     let mut object = request();
     object["spec"]["unverifiedUserAnnotations"] = json!({"b.io/x": "1", "a.io/x": "2"});
     object.set("status", json!({"conditions": [condition("Failed")]}));

@@ -1,4 +1,4 @@
-//! The conditions of a request: whether it is approved, denied or failed.
+//! Conditions of a CertificateSigningRequest: Approved, Denied, Failed.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Errors, Tree, TreeMut},
     time::Time,
 };
@@ -15,27 +15,25 @@ pub(super) const APPROVED: &str = "Approved";
 pub(super) const DENIED: &str = "Denied";
 pub(super) const FAILED: &str = "Failed";
 
-/// The conditions.
 pub(super) fn conditions(object: &Value) -> &[Value] {
     object.at("status").items("conditions")
 }
 
-/// Those of a kind.
-pub(super) fn of_kind<'v>(object: &'v Value, kind: &str) -> impl Iterator<Item = &'v Value> {
+pub(super) fn conditions_of_type<'v>(object: &'v Value, kind: &str) -> impl Iterator<Item = &'v Value> {
     conditions(object)
         .iter()
         .filter(move |condition| condition.text("type") == kind)
 }
 
-/// Whether there is one of a kind.
-pub(super) fn has(object: &Value, kind: &str) -> bool {
-    of_kind(object, kind).next().is_some()
+pub(super) fn has_condition(object: &Value, kind: &str) -> bool {
+    conditions_of_type(object, kind).next().is_some()
 }
 
-/// Gives conditions of a kind their old values back, unless some were added or removed: that is refused later.
-pub(super) fn keep_conditions(new: &mut Value, old: &Value, kind: &str) {
-    let before: Vec<_> = of_kind(old, kind).cloned().collect();
-    if of_kind(new, kind).count() != before.len() {
+/// Restores the old conditions of a type, unless some were added or removed: validation rejects that.
+// upstream: pkg/registry/certificates/certificates/strategy.go preserveConditionInstances
+pub(super) fn preserve_condition_instances(new: &mut Value, old: &Value, kind: &str) {
+    let before: Vec<_> = conditions_of_type(old, kind).cloned().collect();
+    if conditions_of_type(new, kind).count() != before.len() {
         return;
     }
     let Some(status) = new.at_mut("status") else {
@@ -48,8 +46,9 @@ pub(super) fn keep_conditions(new: &mut Value, old: &Value, kind: &str) {
     }
 }
 
-/// Sets the times of conditions that have none.
-pub(super) fn fill_times(new: &mut Value, old: &Value, now: Time) {
+/// Sets `lastUpdateTime` and `lastTransitionTime` where they are missing.
+// upstream: pkg/registry/certificates/certificates/strategy.go populateConditionTimestamps
+pub(super) fn populate_condition_timestamps(new: &mut Value, old: &Value, now: Time) {
     let Some(status) = new.at_mut("status") else {
         return;
     };
@@ -70,17 +69,18 @@ pub(super) fn fill_times(new: &mut Value, old: &Value, now: Time) {
     }
 }
 
-/// What became of a request, in a word or two.
-pub(super) fn state(object: &Value) -> String {
-    let mut state = if has(object, DENIED) {
+/// The conditions as the table shows them, such as `Approved,Issued`.
+// upstream: pkg/printers/internalversion/printers.go extractCSRStatus
+pub(super) fn format_csr_state(object: &Value) -> String {
+    let mut state = if has_condition(object, DENIED) {
         DENIED
-    } else if has(object, APPROVED) {
+    } else if has_condition(object, APPROVED) {
         APPROVED
     } else {
         "Pending"
     }
     .to_owned();
-    if has(object, FAILED) {
+    if has_condition(object, FAILED) {
         state.push_str(",Failed");
     }
     if !object.at("status").text("certificate").is_empty() {
@@ -89,8 +89,9 @@ pub(super) fn state(object: &Value) -> String {
     state
 }
 
-/// What is wrong with them. What the old request has already is taken again.
-pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+/// Validates the conditions. Invalid ones that the old request already has are tolerated.
+// upstream: pkg/apis/certificates/validation/validation.go validateConditions
+pub(super) fn validate_conditions(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let status = Path::new("status");
     let list = status.child("conditions");
     let kinds = |object: &'_ Value| -> Vec<String> {
@@ -99,9 +100,9 @@ pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors)
     };
     let before = old.map(kinds).unwrap_or_default();
     let after = kinds(object);
-    let repeats = demand::repeated(&before).contains(&true);
+    let repeats = field_checks::duplicate_flags(&before).contains(&true);
     let had_empty = before.iter().any(String::is_empty);
-    let repeated = demand::repeated(&after);
+    let repeated = field_checks::duplicate_flags(&after);
     for (index, condition) in conditions(object).iter().enumerate() {
         let at = list.index(index);
         let kind = condition.text("type");

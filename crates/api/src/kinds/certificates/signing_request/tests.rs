@@ -4,7 +4,7 @@ use crate::{
     rules::{self, Part, User},
 };
 
-fn told(call: impl FnOnce(&mut Errors)) -> Vec<String> {
+fn messages(call: impl FnOnce(&mut Errors)) -> Vec<String> {
     let mut errors = Errors::new();
     call(&mut errors);
     errors.iter().map(ToString::to_string).collect()
@@ -14,7 +14,7 @@ fn request() -> Value {
     json!({
         "metadata": {"name": "x", "resourceVersion": "1"},
         "spec": {
-            "request": base64::encode(samples::REQUEST.as_bytes()),
+            "request": base64::encode(samples::CERTIFICATE_REQUEST.as_bytes()),
             "signerName": "example.com/s",
             "usages": ["client auth"],
         },
@@ -22,7 +22,7 @@ fn request() -> Value {
     })
 }
 
-/// What a write of conditions through a door answers: the new object, or the message.
+/// Writes conditions through an endpoint: returns the new object, or the message.
 fn write(old: &Value, part: Part<'_>, status: Value) -> Result<Value, String> {
     let user = User {
         name: "u".into(),
@@ -43,34 +43,37 @@ fn write(old: &Value, part: Part<'_>, status: Value) -> Result<Value, String> {
 }
 
 #[test]
-fn the_request_is_a_request() {
-    assert_eq!(told(|errors| validate_all(&request(), None, errors)), [""; 0]);
+fn rejects_malformed_requests() {
+    assert_eq!(
+        messages(|errors| validate_certificate_signing_request(&request(), None, errors)),
+        [""; 0]
+    );
     let mut object = request();
-    object["spec"]["request"] = json!(base64::encode(samples::AUTHORITY.as_bytes()));
+    object["spec"]["request"] = json!(base64::encode(samples::CA_CERTIFICATE.as_bytes()));
     assert!(
-        told(|errors| validate_all(&object, None, errors))[0]
+        messages(|errors| validate_certificate_signing_request(&object, None, errors))[0]
             .ends_with(": PEM block type must be CERTIFICATE REQUEST")
     );
 }
 
-/// Behind a length that is not the shortest one they ask for the group `system:masters`, and for the host
-/// `kubernetes.default.svc`: where one reader stops there and another goes on, something is hidden from one of them.
+/// After a non-minimal length they ask for the group `system:masters` and the host `kubernetes.default.svc`. Where one parser
+/// stops there and another continues, something is hidden from one of them.
 #[test]
-fn a_request_that_hides_something_is_refused() {
+fn rejects_requests_with_non_minimal_lengths() {
     const GROUP: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQkJUQ0JyQUlCQURCS01SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RmpBVUJnTlZCQU1NRFhONQpjM1JsYlRwdWIyUmxPbTR4R1RBWEJnTlZCQW9NZ2dBT2MzbHpkR1Z0T20xaGMzUmxjbk13V1RBVEJnY3Foa2pPClBRSUJCZ2dxaGtqT1BRTUJCd05DQUFRTVluNEV4OEpDN0lqaVhEMEVsMEVMYXV1Ulh6UGQ2M3ZEUFNWK201VTcKQ2hLOVJsRVN2SHMvU2NhdVRwOTZiV1dxSlZIUHVzQWt5WGNEQTc5S1VZSmpvQUF3Q2dZSUtvWkl6ajBFQXdJRApTQUF3UlFJaEFOTzc4KzlDblorZm5Sb1Uyb0lUR3dtRUV6c2IwNTN1S0QvaXNVY01vQzh2QWlCcGQ0STMwNGNaCnVXYUVCT0NLdzYvWlFnMU1vRnBXQjU0NHM1ZXhFbGgyMEE9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
     const HOST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQktqQ0IwQUlCQURBdk1SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RmpBVUJnTlZCQU1NRFhONQpjM1JsYlRwdWIyUmxPbTR3V1RBVEJnY3Foa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVFNWW40RXg4SkM3SWppClhEMEVsMEVMYXV1Ulh6UGQ2M3ZEUFNWK201VTdDaEs5UmxFU3ZIcy9TY2F1VHA5NmJXV3FKVkhQdXNBa3lYY0QKQTc5S1VZSmpvRDh3UFFZSktvWklodmNOQVFrT01UQXdMakFzQmdOVkhSRUVKVEFqZ2dGdWh3UUtBQUFCZ29JQQpGbXQxWW1WeWJtVjBaWE11WkdWbVlYVnNkQzV6ZG1Nd0NnWUlLb1pJemowRUF3SURTUUF3UmdJaEFPQnYxSHZECjFWUllUZjVIVHFqSFNUN3hSL01tSVZibiszVE9hOUxObGxBWkFpRUFqN0VSdVVzaEx3Vkw2RUxVQ3UrTDR6eWQKdjhlYXgya0ZMdVpVcytKQTRQTT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
     for hidden in [GROUP, HOST] {
         let mut object = request();
         object["spec"]["request"] = json!(hidden);
-        let errors = told(|errors| validate_all(&object, None, errors));
+        let errors = messages(|errors| validate_certificate_signing_request(&object, None, errors));
         assert_eq!(errors.len(), 1, "{errors:?}");
         assert!(errors[0].starts_with("spec.request: Invalid value"), "{errors:?}");
-        assert!(read_request(hidden).is_err());
+        assert!(parse_certificate_request(hidden).is_err());
     }
 }
 
 #[test]
-fn who_asks_is_who_is_asked_for() {
+fn sets_the_user_of_the_request() {
     let mut object = request();
     object["spec"]["username"] = json!("somebody else");
     object["status"] = json!({"certificate": "eA=="});
@@ -85,7 +88,7 @@ fn who_asks_is_who_is_asked_for() {
         now: Time::from_unix(0, 0),
         user: &user,
     };
-    SigningRequest.prepare_create(&mut object, &at);
+    CertificateSigningRequest.prepare_create(&mut object, &at);
     let spec = object.at("spec");
     assert_eq!((spec.text("username"), spec.has("uid")), ("u", false));
     assert_eq!(
@@ -96,7 +99,7 @@ fn who_asks_is_who_is_asked_for() {
 }
 
 #[test]
-fn approval_comes_through_its_own_door_and_stays() {
+fn approval_is_written_only_by_its_subresource() {
     let approved = json!({"conditions": [{"type": "Approved", "status": "True"}]});
     let refused = write(&request(), Part::Status, approved.clone()).unwrap_err();
     assert!(refused.contains("updates may not add a condition of type"));
@@ -109,11 +112,12 @@ fn approval_comes_through_its_own_door_and_stays() {
 }
 
 #[test]
-fn nothing_is_both_approved_and_denied() {
+fn rejects_both_approved_and_denied() {
     let mut object = request();
     object["status"] =
         json!({"conditions": [{"type": "Denied", "status": "True"}, {"type": "Approved", "status": "True"}]});
-    let errors = told(|errors| validate_change(&object, &request(), Door::Approval, errors));
+    let errors =
+        messages(|errors| validate_update_by_endpoint(&object, &request(), UpdateEndpoint::Approval, errors));
     assert_eq!(
         errors,
         [
@@ -123,18 +127,22 @@ fn nothing_is_both_approved_and_denied() {
         ]
     );
     assert_eq!(
-        told(|errors| validate_change(&object, &object, Door::Approval, errors)),
+        messages(|errors| validate_update_by_endpoint(&object, &object, UpdateEndpoint::Approval, errors)),
         [""; 0]
     );
 }
 
 #[test]
-fn a_certificate_is_issued_once_and_through_the_status() {
-    let issued = json!({"certificate": base64::encode(samples::AUTHORITY.as_bytes())});
-    let object = write(&request(), Part::Status, issued.clone()).unwrap();
-    assert_eq!(state(&object), "Pending,Issued");
-    assert_eq!(write(&object, Part::Status, issued).unwrap(), object);
-    let twice = base64::encode([samples::AUTHORITY, samples::AUTHORITY].concat().as_bytes());
+fn certificate_is_written_once_by_the_status() {
+    let issued_certificate = json!({"certificate": base64::encode(samples::CA_CERTIFICATE.as_bytes())});
+    let object = write(&request(), Part::Status, issued_certificate.clone()).unwrap();
+    assert_eq!(format_csr_state(&object), "Pending,Issued");
+    assert_eq!(write(&object, Part::Status, issued_certificate).unwrap(), object);
+    let twice = base64::encode(
+        [samples::CA_CERTIFICATE, samples::CA_CERTIFICATE]
+            .concat()
+            .as_bytes(),
+    );
     let refused = write(&object, Part::Status, json!({"certificate": twice})).unwrap_err();
     assert!(refused.contains("updates may not modify existing certificate content"));
     let refused = write(&request(), Part::Status, json!({"certificate": "eA=="})).unwrap_err();
@@ -142,11 +150,13 @@ fn a_certificate_is_issued_once_and_through_the_status() {
 }
 
 #[test]
-fn a_table_tells_what_became_of_it() {
+fn row_shows_the_state() {
     let mut object = request();
     object["spec"]["expirationSeconds"] = json!(3600);
     object["status"] = json!({"conditions": [{"type": "Approved"}, {"type": "Failed"}]});
-    let cells = SigningRequest.row(&object, Time::from_unix(0, 0)).cells;
+    let cells = CertificateSigningRequest
+        .row(&object, Time::from_unix(0, 0))
+        .cells;
     assert_eq!(
         cells[2..],
         [

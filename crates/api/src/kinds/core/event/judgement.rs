@@ -5,13 +5,13 @@ use serde_json::Value;
 use super::form::{Form, field, text};
 use crate::{
     field::{Error, Path, Shown},
-    kinds::{demand::tell, printed},
+    kinds::{field_checks::push_invalid, go_values},
     name,
     rules::{Errors, Tree},
 };
 
-const MOST_NOTE: usize = 1024;
-const MOST_WORD: usize = 128;
+const MAX_NOTE: usize = 1024;
+const MAX_WORD: usize = 128;
 
 /// What is asked of the events of both groups.
 pub(super) fn loosely(errors: &mut Errors, event: &Value, form: Form) {
@@ -32,23 +32,23 @@ pub(super) fn loosely(errors: &mut Errors, event: &Value, form: Form) {
     if !is_new {
         return;
     }
-    let place = match form {
+    let field_path = match form {
         Form::Core => Path::new("reportingComponent"),
         Form::Events => Path::new("reportingController"),
     };
     let reporter = text(event, "reportingComponent");
     if reporter.is_empty() {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
     }
-    tell(reporter, name::label_key(reporter), &place, errors);
+    push_invalid(reporter, name::label_key(reporter), &field_path, errors);
     for name in ["reportingInstance", "action", "reason"] {
         let value = event.text(name);
         if value.is_empty() {
             errors.push(Error::required(&Path::new(name), ""));
         }
-        too_long(errors, name, value, MOST_WORD);
+        too_long(errors, name, value, MAX_WORD);
     }
-    too_long(errors, "message", text(event, "message"), MOST_NOTE);
+    too_long(errors, "message", text(event, "message"), MAX_NOTE);
 }
 
 /// What is asked of new events of `events.k8s.io` beside that.
@@ -99,15 +99,20 @@ pub(super) fn unchanged(errors: &mut Errors, new: &Value, old: &Value) {
         "reportingComponent",
         "reportingInstance",
     ] {
-        let (after, before) = (field(new, name), field(old, name));
+        let after = field(new, name);
+        let before = field(old, name);
         if !same(after, before) {
-            let place = if name == "reportingComponent" {
+            let field_path = if name == "reportingComponent" {
                 "reportingController"
             } else {
                 name
             };
             let shown = shown(name, after);
-            errors.push(Error::invalid(&Path::new(place), shown, "field is immutable"));
+            errors.push(Error::invalid(
+                &Path::new(field_path),
+                shown,
+                "field is immutable",
+            ));
         }
     }
 }
@@ -151,11 +156,11 @@ fn same(a: &Value, b: &Value) -> bool {
 fn shown(name: &str, value: &Value) -> Shown {
     match (name, value) {
         ("involvedObject", _) | ("related", Value::Object(_)) => {
-            Shown::Printed(printed::go_struct("core", "ObjectReference", value))
+            Shown::Printed(go_values::internal_json("core", "ObjectReference", value))
         }
-        ("source", _) => Shown::Printed(printed::go_struct("core", "EventSource", value)),
+        ("source", _) => Shown::Printed(go_values::internal_json("core", "EventSource", value)),
         ("count", _) => Shown::Integer(value.as_i64().unwrap_or_default()),
-        ("related" | "firstTimestamp" | "lastTimestamp" | "eventTime", _) => printed::value(value),
+        ("related" | "firstTimestamp" | "lastTimestamp" | "eventTime", _) => go_values::json_value(value),
         _ => Shown::Text(value.as_str().unwrap_or_default().to_owned()),
     }
 }
@@ -166,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    fn told(judge: impl Fn(&mut Errors)) -> Vec<String> {
+    fn messages(judge: impl Fn(&mut Errors)) -> Vec<String> {
         let mut errors = Errors::new();
         judge(&mut errors);
         errors.iter().map(ToString::to_string).collect()
@@ -177,7 +182,10 @@ mod tests {
         let event = |namespace: &str, about: &str| json!({"metadata": {"namespace": namespace}, "involvedObject": {"namespace": about}});
         for (namespace, about, count) in [("default", "", 0), ("a", "a", 0), ("a", "", 1), ("a", "b", 1)] {
             let event = event(namespace, about);
-            assert_eq!(told(|errors| loosely(errors, &event, Form::Core)).len(), count);
+            assert_eq!(
+                messages(|errors| loosely(errors, &event, Form::Core)).len(),
+                count
+            );
         }
     }
 
@@ -204,7 +212,7 @@ mod tests {
         let old = json!({"note": "a", "regarding": {"kind": "Pod"}, "deprecatedCount": 0});
         let new = json!({"note": "b", "regarding": {"kind": "Node"}, "series": {"count": 1}});
         assert_eq!(
-            told(|errors| unchanged(errors, &new, &old)),
+            messages(|errors| unchanged(errors, &new, &old)),
             [
                 "series.count: Invalid value: \"\": should be at least 2",
                 "series.lastObservedTime: Required value",

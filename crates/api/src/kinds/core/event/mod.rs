@@ -73,6 +73,7 @@ fn component(event: &Value) -> &str {
     }
 }
 
+// upstream: pkg/registry/core/event/strategy.go eventStrategy
 impl Rules for Event {
     /// Events of the core group may have any name; the others are judged after what both have in common.
     fn names(&self) -> Rule {
@@ -86,8 +87,13 @@ impl Rules for Event {
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         judgement::loosely(errors, object, self.0);
         if self.0 == Form::Events {
-            let place = Path::new("metadata");
-            errors.extend(object_meta(object.at("metadata"), &place, Rule::Subdomain, true));
+            let field_path = Path::new("metadata");
+            errors.extend(object_meta(
+                object.at("metadata"),
+                &field_path,
+                Rule::Subdomain,
+                true,
+            ));
             judgement::strictly(errors, object);
         }
     }
@@ -99,10 +105,12 @@ impl Rules for Event {
         }
     }
 
+    // upstream: pkg/registry/core/event/strategy.go AllowCreateOnUpdate
     fn creates_on_update(&self) -> bool {
         true
     }
 
+    // upstream: pkg/registry/core/event/strategy.go ToSelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         match self.0 {
             Form::Core => CORE_SELECTABLE,
@@ -117,6 +125,7 @@ impl Rules for Event {
         }
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printEvent
     fn row(&self, object: &Value, now: Time) -> Row {
         table::row(object, now)
     }
@@ -132,7 +141,7 @@ mod tests {
         rules::{self, User},
     };
 
-    fn faults(group: &str, event: &Value) -> Vec<String> {
+    fn msgs(group: &str, event: &Value) -> Vec<String> {
         let kind = builtin()
             .kind(group, "v1", "Event")
             .expect("the kind is built in");
@@ -150,10 +159,10 @@ mod tests {
     fn the_metadata_of_an_event_is_judged_after_the_rest() {
         let metadata = json!({"name": "A", "namespace": "default", "labels": {"-": ""}});
         let event = json!({"metadata": metadata, "involvedObject": {"namespace": "other"}});
-        assert_eq!(faults("", &event), ["involvedObject.namespace"]);
-        assert_eq!(faults("", &json!({"metadata": metadata})), ["metadata.labels"]);
+        assert_eq!(msgs("", &event), ["involvedObject.namespace"]);
+        assert_eq!(msgs("", &json!({"metadata": metadata})), ["metadata.labels"]);
         let event = json!({"metadata": metadata, "regarding": {"namespace": "other"}});
-        let first: Vec<_> = faults("events.k8s.io", &event).into_iter().take(3).collect();
+        let first: Vec<_> = msgs("events.k8s.io", &event).into_iter().take(3).collect();
         assert_eq!(
             first,
             ["involvedObject.namespace", "metadata.name", "metadata.labels"]

@@ -44,8 +44,8 @@ fn avoided_pods(errors: &mut Errors, root: &Path<'_>, text: &str) {
     let avoided = match decode::untyped(text.as_bytes()) {
         Ok(decoded) => decoded.value,
         Err(error) => {
-            let place = root.child("AvoidPods");
-            errors.push(Error::invalid(&place, AVOID_PODS, error.to_string()));
+            let field_path = root.child("AvoidPods");
+            errors.push(Error::invalid(&field_path, AVOID_PODS, error.to_string()));
             return;
         }
     };
@@ -57,10 +57,10 @@ fn avoided_pods(errors: &mut Errors, root: &Path<'_>, text: &str) {
         if controller.is_null() {
             errors.push(Error::required(&signature, ""));
         } else if !controller.flag("controller") {
-            let place = signature.child("PodController");
+            let field_path = signature.child("PodController");
             let detail = "must point to a controller";
             errors.push(Error::invalid(
-                &place.child("Controller"),
+                &field_path.child("Controller"),
                 Value::Bool(false),
                 detail,
             ));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path, Shown},
-    kinds::demand::tell,
+    kinds::field_checks::push_invalid,
     name,
     rules::{Errors, Tree},
 };
@@ -19,7 +19,7 @@ pub(super) enum Place {
 }
 
 /// What is wrong with the source of a configuration.
-pub(super) fn source(errors: &mut Errors, at: &Path<'_>, source: &Value, place: Place) {
+pub(super) fn source(errors: &mut Errors, at: &Path<'_>, source: &Value, field_path: Place) {
     let map = source.at("configMap");
     if map.is_null() {
         let shown = Shown::Printed("{\"ConfigMap\":null}".to_owned());
@@ -29,7 +29,7 @@ pub(super) fn source(errors: &mut Errors, at: &Path<'_>, source: &Value, place: 
     }
     let root = at.child("configMap");
     for name in ["uid", "resourceVersion"] {
-        match (place, map.text(name).is_empty()) {
+        match (field_path, map.text(name).is_empty()) {
             (Place::Spec, false) => {
                 let detail = format!("{name} must not be set in spec");
                 errors.push(Error::forbidden(&root.child(name), detail));
@@ -39,17 +39,18 @@ pub(super) fn source(errors: &mut Errors, at: &Path<'_>, source: &Value, place: 
         }
     }
     for field in ["namespace", "name", "kubeletConfigKey"] {
-        let (place, text) = (root.child(field), map.text(field));
-        let faults = match field {
+        let field_path = root.child(field);
+        let text = map.text(field);
+        let msgs = match field {
             _ if text.is_empty() => {
-                errors.push(Error::required(&place, ""));
+                errors.push(Error::required(&field_path, ""));
                 continue;
             }
             "namespace" => name::dns1123_label(text),
             "name" => name::dns1123_subdomain(text),
             _ => name::config_key(text),
         };
-        tell(text, faults, &place, errors);
+        push_invalid(text, msgs, &field_path, errors);
     }
 }
 

@@ -8,18 +8,17 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::pod::resources::{amount, default_list, validate_amount};
+use super::pod::resources::{default_list, quantity_or_zero, validate_amount};
 use crate::{
     apply::managed::Reset,
     field::{Error, Path, Shown},
     go,
-    kinds::{demand, printed, reset},
+    kinds::{field_checks, go_values, reset_fields},
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
     time::Time,
 };
 
-/// The rules of nodes.
 pub(super) struct Node;
 
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
@@ -46,6 +45,7 @@ const SELECTABLE: &[Selectable] = &[Selectable::rule("spec.unschedulable", |node
     })
 })];
 
+// upstream: pkg/registry/core/node/strategy.go nodeStrategy
 impl Rules for Node {
     fn default(&self, object: &mut Value) {
         if object.has("spec") {
@@ -66,6 +66,7 @@ impl Rules for Node {
     }
 
     /// A node may come with a status.
+    // upstream: pkg/registry/core/node/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
         for (part, field) in [
             ("spec", "configSource"),
@@ -78,6 +79,7 @@ impl Rules for Node {
         }
     }
 
+    // upstream: pkg/registry/core/node/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("status", old);
         for field in ["configSource", "podPreemptionPolicy"] {
@@ -89,6 +91,7 @@ impl Rules for Node {
         }
     }
 
+    // upstream: pkg/registry/core/node/strategy.go nodeStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         if !old.at("status").has("config")
@@ -98,6 +101,7 @@ impl Rules for Node {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateNode
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         annotation::annotations(errors, object);
         taints(errors, object);
@@ -105,14 +109,15 @@ impl Rules for Node {
         let swap = object.way("status.nodeInfo.swap").at("capacity");
         if let Some(capacity) = swap.as_i64().filter(|capacity| *capacity <= 0) {
             let metadata = Path::new("metadata");
-            let place = metadata.child("nodeSwapStatus");
+            let field_path = metadata.child("nodeSwapStatus");
             let detail = "must be greater than zero";
-            errors.push(Error::invalid(&place.child("capacity"), capacity, detail));
+            errors.push(Error::invalid(&field_path.child("capacity"), capacity, detail));
         }
         features(errors, object);
         networks(errors, object.at("spec"));
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateNodeUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         self.validate(new, at, errors);
         change(errors, new, old);
@@ -122,6 +127,7 @@ impl Rules for Node {
         change(errors, new, old);
     }
 
+    // upstream: pkg/registry/core/node/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let spec = new.at("spec");
         let mut warnings = Vec::new();
@@ -133,21 +139,22 @@ impl Rules for Node {
             warnings.push(warning.to_owned());
         }
         let root = Path::new("spec");
-        let place = root.child("podCIDRs");
+        let field_path = root.child("podCIDRs");
         for (index, text) in spec.texts("podCIDRs").enumerate() {
-            warnings.extend(name::cidr_warnings(&place.index(index), text));
+            warnings.extend(name::cidr_warnings(&field_path.index(index), text));
         }
         warnings
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn selects_by_namespace(&self) -> bool {
         false
     }
 
+    // upstream: pkg/registry/core/node/strategy.go NodeToSelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         SELECTABLE
     }
@@ -156,8 +163,10 @@ impl Rules for Node {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printNode
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (metadata, status) = (object.at("metadata"), object.at("status"));
+        let metadata = object.at("metadata");
+        let status = object.at("status");
         let info = status.at("nodeInfo");
         let known = |name: &str| match info.text(name) {
             "" => "<unknown>".to_owned(),
@@ -211,20 +220,20 @@ fn resources(errors: &mut Errors, node: &Value) {
     let status = node.at("status");
     let root = Path::new("status");
     for list in ["capacity", "allocatable"] {
-        let place = root.child(list);
+        let field_path = root.child(list);
         for (name, value) in status.entries(list) {
-            validate_amount(name, &amount(value), &place.child(name), errors);
+            validate_amount(name, &quantity_or_zero(value), &field_path.child(name), errors);
         }
     }
 }
 
 fn networks(errors: &mut Errors, spec: &Value) {
     let root = Path::new("spec");
-    let place = root.child("podCIDRs");
+    let field_path = root.child("podCIDRs");
     let networks: Vec<_> = spec.texts("podCIDRs").collect();
     for (index, text) in networks.iter().enumerate() {
         errors.extend(name::legacy_cidr(
-            &place.index(index),
+            &field_path.index(index),
             text,
             Strictness::Strict,
             &[],
@@ -240,7 +249,7 @@ fn networks(errors: &mut Errors, spec: &Value) {
                 "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid \
                  CIDR address: {text})"
             );
-            errors.push(Error::internal(&place, detail));
+            errors.push(Error::internal(&field_path, detail));
             families.clear();
             break;
         };
@@ -249,7 +258,7 @@ fn networks(errors: &mut Errors, spec: &Value) {
     let both = families.contains(&true) && families.contains(&false);
     if !both || networks.len() > 2 {
         let detail = "may specify no more than one CIDR for each IP family";
-        errors.push(Error::invalid(&place, spec.at("podCIDRs").clone(), detail));
+        errors.push(Error::invalid(&field_path, spec.at("podCIDRs").clone(), detail));
     }
 }
 
@@ -257,22 +266,22 @@ fn networks(errors: &mut Errors, spec: &Value) {
 /// slashes.
 fn features(errors: &mut Errors, node: &Value) {
     let status = Path::new("status");
-    let place = status.child("declaredFeatures");
+    let field_path = status.child("declaredFeatures");
     let names: Vec<_> = node.at("status").texts("declaredFeatures").collect();
     for (index, name) in names.iter().enumerate() {
-        if let Some(fault) = feature_fault(name) {
-            let detail = format!("invalid feature name {}: {fault}", go::quote(name));
-            errors.push(Error::invalid(&place.index(index), *name, detail));
+        if let Some(msg) = feature_fault(name) {
+            let detail = format!("invalid feature name {}: {msg}", go::quote(name));
+            errors.push(Error::invalid(&field_path.index(index), *name, detail));
         }
         let Some(next) = names.get(index + 1) else {
             continue;
         };
-        let place = place.index(index + 1);
+        let field_path = field_path.index(index + 1);
         if name == next {
-            errors.push(Error::duplicate(&place, *next));
+            errors.push(Error::duplicate(&field_path, *next));
         } else if name > next {
             errors.push(Error::invalid(
-                &place,
+                &field_path,
                 *next,
                 "list must be sorted alphabetically",
             ));
@@ -301,14 +310,17 @@ fn change(errors: &mut Errors, new: &Value, old: &Value) {
     features(errors, new);
     addresses(errors, new);
     let root = Path::new("spec");
-    let (spec, before) = (new.at("spec"), old.at("spec"));
-    let (networks, kept) = (spec.items("podCIDRs"), before.items("podCIDRs"));
+    let spec = new.at("spec");
+    let before = old.at("spec");
+    let networks = spec.items("podCIDRs");
+    let kept = before.items("podCIDRs");
     if !kept.is_empty() && networks != kept {
-        let place = root.child("podCIDRs");
+        let field_path = root.child("podCIDRs");
         let detail = "node updates may not change podCIDR except from \"\" to valid";
-        errors.push(Error::forbidden(&place, detail));
+        errors.push(Error::forbidden(&field_path, detail));
     }
-    let (provider, kept) = (spec.text("providerID"), before.text("providerID"));
+    let provider = spec.text("providerID");
+    let kept = before.text("providerID");
     if !kept.is_empty() && provider != kept {
         let detail = if provider.is_empty() {
             "field cannot be cleared once set"
@@ -318,8 +330,8 @@ fn change(errors: &mut Errors, new: &Value, old: &Value) {
         errors.push(Error::invalid(&root.child("providerID"), Value::Null, detail));
     }
     if spec.has("configSource") {
-        let place = root.child("configSource");
-        config::source(errors, &place, spec.at("configSource"), config::Place::Spec);
+        let field_path = root.child("configSource");
+        config::source(errors, &field_path, spec.at("configSource"), config::Place::Spec);
     }
     config::status(errors, new.at("status").at("config"));
     taints(errors, new);
@@ -330,14 +342,14 @@ fn change(errors: &mut Errors, new: &Value, old: &Value) {
 
 fn addresses(errors: &mut Errors, node: &Value) {
     let status = Path::new("status");
-    let place = status.child("addresses");
+    let field_path = status.child("addresses");
     let addresses = node.at("status").items("addresses");
     let key = |address: &'_ Value| ["type", "address"].map(|name| address.text(name).to_owned());
-    let repeated = demand::repeated(addresses.iter().map(key));
+    let repeated = field_checks::duplicate_flags(addresses.iter().map(key));
     for (index, address) in addresses.iter().enumerate() {
         if repeated[index] {
-            let shown = Shown::Printed(printed::go_struct("core", "NodeAddress", address));
-            errors.push(Error::duplicate(&place.index(index), shown));
+            let shown = Shown::Printed(go_values::internal_json("core", "NodeAddress", address));
+            errors.push(Error::duplicate(&field_path.index(index), shown));
         }
     }
 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path, Shown},
     kinds::{
-        demand::{self, tell},
-        printed,
+        field_checks::{self, push_invalid},
+        go_values,
     },
     name,
     rules::{Errors, Tree},
@@ -17,30 +17,32 @@ const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// What is wrong with taints: each has its own key and effect.
 pub(super) fn taints(errors: &mut Errors, at: &Path<'_>, taints: &[Value]) {
-    let repeated = demand::repeated(
+    let repeated = field_checks::duplicate_flags(
         taints
             .iter()
             .map(|taint| (taint.text("key"), taint.text("effect"))),
     );
     for (index, taint) in taints.iter().enumerate() {
-        let place = at.index(index);
-        let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
-        tell(key, name::label_key(key), &place.child("key"), errors);
-        let faults = name::label_value(value);
-        if !faults.is_empty() {
-            errors.push(Error::invalid(&place.child("value"), value, faults.join(";")));
+        let field_path = at.index(index);
+        let key = taint.text("key");
+        let value = taint.text("value");
+        let effect = taint.text("effect");
+        push_invalid(key, name::label_key(key), &field_path.child("key"), errors);
+        let msgs = name::label_value(value);
+        if !msgs.is_empty() {
+            errors.push(Error::invalid(&field_path.child("value"), value, msgs.join(";")));
         }
         if effect.is_empty() {
-            errors.push(Error::required(&place.child("effect"), ""));
+            errors.push(Error::required(&field_path.child("effect"), ""));
         } else if !EFFECTS.contains(&effect) {
-            let shown = printed::word(effect);
-            errors.push(Error::not_supported(&place.child("effect"), shown, EFFECTS));
+            let shown = go_values::typed_string(effect);
+            errors.push(Error::not_supported(&field_path.child("effect"), shown, EFFECTS));
         }
         if repeated[index] {
-            let shown = Shown::Printed(printed::go_struct("core", "Taint", taint));
+            let shown = Shown::Printed(go_values::internal_json("core", "Taint", taint));
             errors.push(Error {
                 detail: "taints must be unique by key and effect pair".to_owned(),
-                ..Error::duplicate(&place, shown)
+                ..Error::duplicate(&field_path, shown)
             });
         }
     }

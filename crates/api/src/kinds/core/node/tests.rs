@@ -1,6 +1,6 @@
 use super::*;
 
-fn told(judge: impl Fn(&mut Errors)) -> Vec<String> {
+fn messages(judge: impl Fn(&mut Errors)) -> Vec<String> {
     let mut errors = Errors::new();
     judge(&mut errors);
     errors.iter().map(ToString::to_string).collect()
@@ -31,7 +31,7 @@ fn the_one_network_and_the_list_are_kept_together() {
 
 #[test]
 fn two_networks_are_of_two_families() {
-    let of = |list: &[&str]| told(|errors| networks(errors, &json!({"podCIDRs": list})));
+    let of = |list: &[&str]| messages(|errors| networks(errors, &json!({"podCIDRs": list})));
     assert!(of(&["10.0.0.0/24", "fd00::/64"]).is_empty());
     assert_eq!(
         of(&["10.0.0.0/24", "10.1.0.0/24"]),
@@ -47,11 +47,11 @@ fn taints_in_an_annotation_are_judged_too() {
     let key = "scheduler.alpha.kubernetes.io/taints";
     let node = |text: &str| json!({"metadata": {"annotations": {key: text}}});
     assert_eq!(
-        told(|errors| annotation::annotations(errors, &node("[{\"key\":\"a\"}]"))),
+        messages(|errors| annotation::annotations(errors, &node("[{\"key\":\"a\"}]"))),
         ["metadata.annotations.scheduler.alpha.kubernetes.io/taints[0].effect: Required value"]
     );
     assert_eq!(
-        told(|errors| annotation::annotations(errors, &node("["))),
+        messages(|errors| annotation::annotations(errors, &node("["))),
         [
             "metadata.annotations: Invalid value: \"scheduler.alpha.kubernetes.io/taints\": unexpected end of JSON \
              input"
@@ -61,7 +61,8 @@ fn taints_in_an_annotation_are_judged_too() {
 
 #[test]
 fn features_are_sorted_words() {
-    let of = |list: &[&str]| told(|errors| features(errors, &json!({"status": {"declaredFeatures": list}})));
+    let of =
+        |list: &[&str]| messages(|errors| features(errors, &json!({"status": {"declaredFeatures": list}})));
     assert!(of(&["A", "B/c", "B/cD9"]).is_empty());
     assert_eq!(
         of(&["B", "B", "A"]),
@@ -77,8 +78,9 @@ fn features_are_sorted_words() {
 #[test]
 fn a_stored_configuration_stays_valid() {
     let map = json!({"namespace": "n", "name": "m", "kubeletConfigKey": "k", "uid": "u"});
-    let judged =
-        |place| told(|errors| config::source(errors, &Path::new("c"), &json!({"configMap": map}), place));
+    let judged = |field_path| {
+        messages(|errors| config::source(errors, &Path::new("c"), &json!({"configMap": map}), field_path))
+    };
     assert_eq!(
         judged(config::Place::Spec),
         ["c.configMap.uid: Forbidden: uid must not be set in spec"]

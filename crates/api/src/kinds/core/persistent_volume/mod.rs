@@ -16,7 +16,7 @@ use super::{
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
-    kinds::{demand, printed},
+    kinds::{field_checks, go_values},
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
     time::Time,
 };
@@ -90,10 +90,11 @@ const GONE: [(&str, &str, &str); 6] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// The rules of persistent volumes.
 pub(crate) struct PersistentVolume;
 
+// upstream: pkg/registry/core/persistentvolume/strategy.go persistentvolumeStrategy
 impl Rules for PersistentVolume {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_PersistentVolume
     fn default(&self, object: &mut Value) {
         object.make("status").fill("phase", "Pending");
         let spec = object.make("spec");
@@ -102,6 +103,7 @@ impl Rules for PersistentVolume {
         default_sources(spec);
     }
 
+    // upstream: pkg/registry/core/persistentvolume/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         let now = at.now.truncated().to_string();
         object.set(
@@ -123,10 +125,12 @@ impl Rules for PersistentVolume {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolume
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object, Values::Checked, errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let values = if node_selector::has_invalid_values(old.way("spec.nodeAffinity.required")) {
             Values::Taken
@@ -134,9 +138,10 @@ impl Rules for PersistentVolume {
             Values::Checked
         };
         validate(new, values, errors);
-        let (new, old) = (new.at("spec"), old.at("spec"));
+        let new = new.at("spec");
+        let old = old.at("spec");
         source_is_kept(new, old, errors);
-        demand::unchanged(
+        field_checks::validate_immutable_field(
             new.at("volumeMode"),
             old.at("volumeMode"),
             &Path::new("volumeMode"),
@@ -151,12 +156,13 @@ impl Rules for PersistentVolume {
         }
         let class = "volumeAttributesClassName";
         if old.has(class) && !new.has(class) {
-            let place = Path::new("spec");
+            let field_path = Path::new("spec");
             let detail = "update from non-nil value to nil is forbidden";
-            errors.push(Error::forbidden(&place.child(class), detail));
+            errors.push(Error::forbidden(&field_path.child(class), detail));
         }
     }
 
+    // upstream: pkg/registry/core/persistentvolume/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         warnings(new)
     }
@@ -182,8 +188,11 @@ impl Rules for PersistentVolume {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPersistentVolume
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (metadata, spec, status) = (object.at("metadata"), object.at("spec"), object.at("status"));
+        let metadata = object.at("metadata");
+        let spec = object.at("spec");
+        let status = object.at("status");
         let claim = match spec.at("claimRef") {
             Value::Null => String::new(),
             claim => format!("{}/{}", claim.text("namespace"), claim.text("name")),
@@ -196,7 +205,7 @@ impl Rules for PersistentVolume {
         let or_unset = |name: &str| spec.at(name).as_str().unwrap_or("<unset>");
         Row::new(vec![
             json!(metadata.text("name")),
-            json!(demand::amount(spec.at("capacity").at("storage")).to_string()),
+            json!(field_checks::quantity_or_zero(spec.at("capacity").at("storage")).to_string()),
             json!(short_modes(spec)),
             json!(spec.text("persistentVolumeReclaimPolicy")),
             json!(phase),
@@ -231,10 +240,10 @@ fn validate(object: &Value, values: Values, errors: &mut Errors) {
     validate_volume_spec(spec, context, &Path::new("spec"), errors);
     let mountable = MOUNTABLE.iter().any(|name| spec.has(name));
     if !mountable && metadata.entries("annotations").contains_key(MOUNT_ANNOTATION) {
-        let place = Path::new("metadata");
+        let field_path = Path::new("metadata");
         let detail = "may not specify mount options for this volume type";
         errors.push(Error::forbidden(
-            &place.child("annotations").child(MOUNT_ANNOTATION),
+            &field_path.child("annotations").child(MOUNT_ANNOTATION),
             detail,
         ));
     }
@@ -254,10 +263,13 @@ fn source_is_kept(new: &Value, old: &Value, errors: &mut Errors) {
         driver.remove(secret);
     }
     if spec::source_names().any(|name| new.at(name) != old.at(name)) {
-        let place = Path::new("spec");
-        let changes = printed::changes("core", "PersistentVolumeSource", old, &new);
+        let field_path = Path::new("spec");
+        let changes = go_values::internal_diff("core", "PersistentVolumeSource", old, &new);
         let detail = format!("spec.persistentvolumesource is immutable after creation\n{changes}");
-        errors.push(Error::forbidden(&place.child("persistentvolumesource"), detail));
+        errors.push(Error::forbidden(
+            &field_path.child("persistentvolumesource"),
+            detail,
+        ));
     }
 }
 
@@ -272,7 +284,8 @@ fn is_same_affinity(new: &Value, old: &Value) -> bool {
         for (term, before) in required.items_mut("nodeSelectorTerms").iter_mut().zip(before) {
             for list in ["matchExpressions", "matchFields"] {
                 for (requirement, before) in term.items_mut(list).iter_mut().zip(before.items(list)) {
-                    let (new, old) = (requirement.text("key"), before.text("key"));
+                    let new = requirement.text("key");
+                    let old = before.text("key");
                     if FINAL_LABELS.contains(&(old, new)) {
                         requirement.copy_from("key", before);
                     }
@@ -308,13 +321,13 @@ fn warnings(object: &Value) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let place = Path::new("spec");
-    let place = place.child("nodeAffinity");
-    let place = place.child("required");
-    let place = place.child("nodeSelectorTerms");
+    let field_path = Path::new("spec");
+    let field_path = field_path.child("nodeAffinity");
+    let field_path = field_path.child("required");
+    let field_path = field_path.child("nodeSelectorTerms");
     let terms = spec.way("nodeAffinity.required").items("nodeSelectorTerms");
     for (index, term) in terms.iter().enumerate() {
-        node_selector::warnings(term, &place.index(index), &mut warnings);
+        node_selector::warnings(term, &field_path.index(index), &mut warnings);
     }
     for (field, name, detail) in GONE {
         if spec.has(field) {

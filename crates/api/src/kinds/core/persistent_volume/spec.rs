@@ -10,7 +10,7 @@ use crate::{
             persistent_volume_claim::{VOLUME_MODES, access_modes, class_name, positive},
             volume::source::{self, Judge},
         },
-        demand,
+        field_checks,
     },
     rules::{Errors, Tree},
 };
@@ -106,32 +106,39 @@ pub(crate) fn validate_volume_spec(spec: &Value, context: Context<'_>, at: &Path
 }
 
 fn capacity(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("capacity");
+    let field_path = at.child("capacity");
     let capacity = spec.entries("capacity");
     if capacity.is_empty() {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
     }
     if capacity.len() != 1 || !capacity.contains_key("storage") {
-        errors.push(Error::not_supported(&place, spec.at("capacity"), ["storage"]));
+        errors.push(Error::not_supported(
+            &field_path,
+            spec.at("capacity"),
+            ["storage"],
+        ));
     }
     for (name, value) in capacity {
-        let (amount, place) = (demand::amount(value), place.key(name));
+        let amount = field_checks::quantity_or_zero(value);
+        let field_path = field_path.key(name);
         if amount.value() < 0 {
             let detail = "must be a valid resource quantity";
-            errors.push(Error::invalid(&place, amount.value(), detail));
+            errors.push(Error::invalid(&field_path, amount.value(), detail));
         }
-        positive(&amount, &place, errors);
+        positive(&amount, &field_path, errors);
     }
 }
 
 fn reclaim_policy(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("persistentVolumeReclaimPolicy");
+    let field_path = at.child("persistentVolumeReclaimPolicy");
     match spec.text("persistentVolumeReclaimPolicy") {
         "" => {}
-        policy if !inline => demand::one_of(policy, &["Delete", "Recycle", "Retain"], &place, errors),
+        policy if !inline => {
+            field_checks::validate_supported(policy, &["Delete", "Recycle", "Retain"], &field_path, errors)
+        }
         "Retain" => {}
         _ => errors.push(Error::forbidden(
-            &place,
+            &field_path,
             "may only be Retain in the context of inline volumes",
         )),
     }
@@ -142,10 +149,13 @@ fn node_affinity(affinity: &Value, context: Context<'_>, at: &Path<'_>, errors: 
         errors.push(Error::forbidden(at, INLINE));
         return;
     };
-    let place = at.child("required");
+    let field_path = at.child("required");
     match affinity.at("required") {
-        Value::Null => errors.push(Error::required(&place, "must specify required node constraints")),
-        required => node_selector::validate(required, values, &place, errors),
+        Value::Null => errors.push(Error::required(
+            &field_path,
+            "must specify required node constraints",
+        )),
+        required => node_selector::validate(required, values, &field_path, errors),
     }
 }
 
@@ -156,7 +166,7 @@ fn sources(spec: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut Error
         if source.is_null() {
             continue;
         }
-        let (place, surplus) = match field {
+        let (field_path, surplus) = match field {
             "gcePersistentDisk" => ("persistentDisk", field),
             "cephfs" => (field, "cephFS"),
             _ => (field, field),
@@ -167,14 +177,14 @@ fn sources(spec: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut Error
             continue;
         }
         found = true;
-        let place = at.child(place);
-        judge(source, &place, errors);
+        let field_path = at.child(field_path);
+        judge(source, &field_path, errors);
         if field == "iscsi" {
             let name = match context {
                 Context::Volume { name, .. } => name,
                 Context::Inline => "",
             };
-            source::volume_iscsi(source, name, &place, errors);
+            source::volume_iscsi(source, name, &field_path, errors);
         }
         // Inline, the affinity is refused and does not count.
         if field == "local" && (context == Context::Inline || !spec.has("nodeAffinity")) {
@@ -199,28 +209,28 @@ fn is_root(path: &str) -> bool {
 
 fn classes(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut Errors) {
     let class = spec.text("storageClassName");
-    let place = at.child("storageClassName");
+    let field_path = at.child("storageClassName");
     if inline && !class.is_empty() {
-        errors.push(Error::forbidden(&place, INLINE));
+        errors.push(Error::forbidden(&field_path, INLINE));
     } else {
-        class_name(class, &place, errors);
+        class_name(class, &field_path, errors);
     }
-    let place = at.child("volumeMode");
+    let field_path = at.child("volumeMode");
     match spec.at("volumeMode").as_str() {
-        Some(mode) if !inline => demand::one_of(mode, &VOLUME_MODES, &place, errors),
+        Some(mode) if !inline => field_checks::validate_supported(mode, &VOLUME_MODES, &field_path, errors),
         None | Some("Filesystem") => {}
         Some(_) => errors.push(Error::forbidden(
-            &place,
+            &field_path,
             "may not specify volumeMode other than Filesystem in the context of inline volumes",
         )),
     }
-    let place = at.child("volumeAttributesClassName");
+    let field_path = at.child("volumeAttributesClassName");
     if inline || !spec.has("volumeAttributesClassName") {
         return;
     }
     match spec.text("volumeAttributesClassName") {
-        "" => errors.push(Error::required(&place, "an empty string is disallowed")),
-        class => class_name(class, &place, errors),
+        "" => errors.push(Error::required(&field_path, "an empty string is disallowed")),
+        class => class_name(class, &field_path, errors),
     }
     if !spec.has("csi") {
         let detail = "has to be specified when using volumeAttributesClassName";

@@ -15,7 +15,7 @@ use super::{persistent_volume::CLASS_ANNOTATION, pod::resources::default_list};
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
-    kinds::{demand, printed},
+    kinds::{field_checks, go_values},
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
     time::Time,
@@ -30,20 +30,23 @@ const RESIZES: [&str; 5] = [
     "NodeResizePending",
 ];
 
-/// The rules of claims.
 pub(crate) struct PersistentVolumeClaim;
 
+// upstream: pkg/registry/core/persistentvolumeclaim/strategy.go persistentvolumeclaimStrategy
 impl Rules for PersistentVolumeClaim {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_PersistentVolumeClaim
     fn default(&self, object: &mut Value) {
         default_claim(object);
     }
 
+    // upstream: pkg/registry/core/persistentvolumeclaim/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
         object.set("status", json!({"phase": "Pending"}));
         let spec = object.make("spec");
         data_source::prepare(spec, &Value::Null);
     }
 
+    // upstream: pkg/registry/core/persistentvolumeclaim/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("status", old);
         data_source::prepare(new.make("spec"), old.at("spec"));
@@ -56,21 +59,25 @@ impl Rules for PersistentVolumeClaim {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaim
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = object.at("spec");
         validate_claim_spec(spec, Leniency::default(), &Path::new("spec"), errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let lenient = leniency(old.at("spec"));
         validate_claim_spec(new.at("spec"), lenient, &Path::new("spec"), errors);
         validate_change(new, old, errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_status(new, errors);
     }
 
+    // upstream: pkg/registry/core/persistentvolumeclaim/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         let annotations = new.at("metadata").entries("annotations");
@@ -101,8 +108,11 @@ impl Rules for PersistentVolumeClaim {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPersistentVolumeClaim
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (metadata, spec, status) = (object.at("metadata"), object.at("spec"), object.at("status"));
+        let metadata = object.at("metadata");
+        let spec = object.at("spec");
+        let status = object.at("status");
         let phase = if metadata.has("deletionTimestamp") {
             "Terminating"
         } else {
@@ -112,7 +122,7 @@ impl Rules for PersistentVolumeClaim {
         let (capacity, modes) = if volume.is_empty() {
             (String::new(), String::new())
         } else {
-            let capacity = demand::amount(status.at("capacity").at("storage"));
+            let capacity = field_checks::quantity_or_zero(status.at("capacity").at("storage"));
             (capacity.to_string(), short_modes(status))
         };
         let or_unset = |name: &str| spec.at(name).as_str().unwrap_or("<unset>");
@@ -172,28 +182,28 @@ pub fn class_of(object: &Value) -> &str {
 
 /// Warnings about what a claim asks for.
 pub(crate) fn spec_warnings(spec: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
-    let place = at.child("resources");
+    let field_path = at.child("resources");
     for list in ["requests", "limits"] {
-        let amount = demand::amount(spec.at("resources").at(list).at("storage"));
+        let amount = field_checks::quantity_or_zero(spec.at("resources").at(list).at("storage"));
         if amount.milli_value() % 1000 != 0 {
             warnings.push(format!(
                 "{}: fractional byte value \"{amount}\" is invalid, must be an integer",
-                place.child(list).key("storage"),
+                field_path.child(list).key("storage"),
             ));
         }
     }
 }
 
 fn leniency(old: &Value) -> Leniency {
-    let place = Path::new("selector");
-    let faults = validate_selector(
-        &place,
+    let field_path = Path::new("selector");
+    let msgs = validate_selector(
+        &field_path,
         old.at("selector"),
         InvalidValues::Refused,
         UnknownOperators::Refused,
     );
     Leniency {
-        invalid_values: !faults.is_empty(),
+        invalid_values: !msgs.is_empty(),
         invalid_group: ["dataSource", "dataSourceRef"]
             .iter()
             .any(|name| old.at(name).has("apiGroup")),
@@ -202,14 +212,16 @@ fn leniency(old: &Value) -> Leniency {
 
 /// A claim cannot be changed, but for the volume that is bound to it, its class when it had none, and its size.
 fn validate_change(new: &Value, old: &Value, errors: &mut Errors) {
-    let place = Path::new("spec");
-    let (mut after, mut before) = (new.at("spec").clone(), old.at("spec").clone());
+    let field_path = Path::new("spec");
+    let mut after = new.at("spec").clone();
+    let mut before = old.at("spec").clone();
     data_source::normalize(&mut before);
     if before.text("volumeName").is_empty() {
         before.copy_from("volumeName", &after);
     }
     class_change(new, old, &mut after, errors);
-    let (size, old_size) = (storage(new.at("spec")), storage(old.at("spec")));
+    let size = storage(new.at("spec"));
+    let old_size = storage(old.at("spec"));
     if new.at("status").text("phase") == "Bound" {
         if let Some(requests) = after.make("resources").at_mut("requests") {
             requests.set("storage", old_size.to_string());
@@ -218,27 +230,28 @@ fn validate_change(new: &Value, old: &Value, errors: &mut Errors) {
     }
     same_amounts(&mut after, &before);
     if after != before {
-        let changes = printed::changes("core", "PersistentVolumeClaimSpec", &before, &after);
+        let changes = go_values::internal_diff("core", "PersistentVolumeClaimSpec", &before, &after);
         let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-        errors.push(Error::forbidden(&place, format!("{detail}\n{changes}")));
+        errors.push(Error::forbidden(&field_path, format!("{detail}\n{changes}")));
     }
-    let capacity = demand::amount(old.at("status").at("capacity").at("storage"));
+    let capacity = field_checks::quantity_or_zero(old.at("status").at("capacity").at("storage"));
     if size < old_size && size <= capacity {
-        let place = place.child("resources");
-        let place = place.child("requests");
+        let field_path = field_path.child("resources");
+        let field_path = field_path.child("requests");
         let detail = "field can not be less than status.capacity";
-        errors.push(Error::forbidden(&place.child("storage"), detail));
+        errors.push(Error::forbidden(&field_path.child("storage"), detail));
     }
-    let (new, before) = (new.at("spec"), old.at("spec"));
+    let new = new.at("spec");
+    let before = old.at("spec");
     let mode = Path::new("volumeMode");
-    demand::unchanged(new.at("volumeMode"), before.at("volumeMode"), &mode, errors);
+    field_checks::validate_immutable_field(new.at("volumeMode"), before.at("volumeMode"), &mode, errors);
     let class = "volumeAttributesClassName";
     let applied = old.at("status").has("currentVolumeAttributesClassName");
     if applied && new.at(class) != before.at(class) && new.text(class).is_empty() {
         let what = if new.has(class) { "empty string" } else { "nil" };
         let detail =
             format!("update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil");
-        errors.push(Error::forbidden(&place.child(class), detail));
+        errors.push(Error::forbidden(&field_path.child(class), detail));
     }
 }
 
@@ -252,7 +265,8 @@ fn class_change(new: &Value, old: &Value, after: &mut Value, errors: &mut Errors
             .and_then(Value::as_str)
             .map(str::to_owned)
     };
-    let (before, annotated) = (annotation(old), annotation(new));
+    let before = annotation(old);
+    let annotated = annotation(new);
     let gets_one = !old.at("spec").has(class) && new.at("spec").has(class);
     let is_annotated = before.as_deref() == Some(new.at("spec").text(class));
     if gets_one && is_annotated && (annotated.is_none() || annotated == before) {
@@ -261,11 +275,11 @@ fn class_change(new: &Value, old: &Value, after: &mut Value, errors: &mut Errors
     }
     let annotated = annotated.unwrap_or_default();
     if annotated != before.clone().unwrap_or_default() {
-        let place = Path::new("metadata");
+        let field_path = Path::new("metadata");
         errors.push(Error::invalid(
-            &place.child("annotations").child(CLASS_ANNOTATION),
+            &field_path.child("annotations").child(CLASS_ANNOTATION),
             annotated,
-            demand::IMMUTABLE,
+            field_checks::IMMUTABLE,
         ));
     }
     if gets_one && (before.is_none() || is_annotated) {
@@ -274,7 +288,7 @@ fn class_change(new: &Value, old: &Value, after: &mut Value, errors: &mut Errors
 }
 
 fn storage(spec: &Value) -> crate::quantity::Quantity {
-    demand::amount(spec.at("resources").at("requests").at("storage"))
+    field_checks::quantity_or_zero(spec.at("resources").at("requests").at("storage"))
 }
 
 /// Amounts that are the same in other words are no change.
@@ -288,7 +302,9 @@ fn same_amounts(after: &mut Value, before: &Value) {
             continue;
         };
         for (name, amount) in new {
-            if old.has(name) && demand::amount(amount) == demand::amount(old.at(name)) {
+            if old.has(name)
+                && field_checks::quantity_or_zero(amount) == field_checks::quantity_or_zero(old.at(name))
+            {
                 *amount = old.at(name).clone();
             }
         }
@@ -297,28 +313,29 @@ fn same_amounts(after: &mut Value, before: &Value) {
 
 fn validate_status(new: &Value, errors: &mut Errors) {
     if new.at("spec").items("accessModes").is_empty() {
-        let place = Path::new("Spec");
-        errors.push(Error::required(&place.child("accessModes"), ""));
+        let field_path = Path::new("Spec");
+        errors.push(Error::required(&field_path.child("accessModes"), ""));
     }
-    let (status, at) = (new.at("status"), Path::new("status"));
-    let place = at.child("capacity");
+    let status = new.at("status");
+    let at = Path::new("status");
+    let field_path = at.child("capacity");
     for (name, amount) in status.entries("capacity") {
-        basic(amount, &place.key(name), errors);
+        basic(amount, &field_path.key(name), errors);
     }
-    let place = at.child("allocatedResourceStatuses");
+    let field_path = at.child("allocatedResourceStatuses");
     for (name, resize) in status.entries("allocatedResourceStatuses") {
-        resource_key(name, &place, errors);
+        resource_key(name, &field_path, errors);
         if !resize.as_str().is_some_and(|resize| RESIZES.contains(&resize)) {
-            errors.push(Error::not_supported(&place, name, RESIZES));
+            errors.push(Error::not_supported(&field_path, name, RESIZES));
         }
     }
-    let place = at.child("allocatedResources");
+    let field_path = at.child("allocatedResources");
     for (name, amount) in status.entries("allocatedResources") {
-        if resource_key(name, &place, errors) && basic(amount, &place.key(name), errors) {
-            let amount = demand::amount(amount);
+        if resource_key(name, &field_path, errors) && basic(amount, &field_path.key(name), errors) {
+            let amount = field_checks::quantity_or_zero(amount);
             if amount.sign().is_lt() {
                 let detail = "must be greater than or equal to 0";
-                errors.push(Error::invalid(&place.key(name), amount.to_string(), detail));
+                errors.push(Error::invalid(&field_path.key(name), amount.to_string(), detail));
             }
         }
     }
@@ -326,7 +343,7 @@ fn validate_status(new: &Value, errors: &mut Errors) {
 
 /// Whether an amount is one; tells if it is not.
 fn basic(amount: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
-    let value = demand::amount(amount).value();
+    let value = field_checks::quantity_or_zero(amount).value();
     if value < 0 {
         errors.push(Error::invalid(at, value, "must be a valid resource quantity"));
     }
@@ -336,7 +353,7 @@ fn basic(amount: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
 /// Whether a name is one of a resource that a claim has: storage, or one of a domain of its own.
 fn resource_key(name: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
     let before = errors.len();
-    demand::qualified(name, at, errors);
+    field_checks::validate_qualified_name(name, at, errors);
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
     if errors.len() == before && is_native && name != "storage" {
         errors.push(Error::not_supported(at, name, ["storage"]));

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     field::{Error, Path, Shown},
-    kinds::{core::pod::resources::default_list, demand},
+    kinds::{core::pod::resources::default_list, field_checks},
     name,
     quantity::Quantity,
     rules::{Errors, Tree, TreeMut},
@@ -81,8 +81,8 @@ pub(crate) fn validate_template_metadata(metadata: &Value, at: &Path<'_>, errors
     for name in FORBIDDEN_METADATA {
         if metadata.has(name) {
             // Made of the name in Go by its first letter alone.
-            let told = if name == "uid" { "uID" } else { name };
-            errors.push(Error::forbidden(&at.child(told), "cannot be set"));
+            let messages = if name == "uid" { "uID" } else { name };
+            errors.push(Error::forbidden(&at.child(messages), "cannot be set"));
         }
     }
 }
@@ -99,9 +99,9 @@ pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>
         } else {
             InvalidValues::Refused
         };
-        let place = at.child("selector");
+        let field_path = at.child("selector");
         errors.extend(validate(
-            &place,
+            &field_path,
             spec.at("selector"),
             values,
             UnknownOperators::Refused,
@@ -109,11 +109,11 @@ pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>
     }
     access_modes(spec, at, errors);
     let resources = at.child("resources");
-    let place = resources.key("storage");
+    let field_path = resources.key("storage");
     match spec.way("resources.requests").at("storage") {
-        Value::Null => errors.push(Error::required(&place, "")),
+        Value::Null => errors.push(Error::required(&field_path, "")),
         storage => {
-            positive(&demand::amount(storage), &place, errors);
+            positive(&field_checks::quantity_or_zero(storage), &field_path, errors);
         }
     }
     class_name(
@@ -122,7 +122,7 @@ pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>
         errors,
     );
     if spec.has("volumeMode") {
-        demand::one_of(
+        field_checks::validate_supported(
             spec.text("volumeMode"),
             &VOLUME_MODES,
             &at.child("volumeMode"),
@@ -130,16 +130,17 @@ pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>
         );
     }
     data_sources(spec, lenient, at, errors);
-    let place = at.child("volumeAttributesClassName");
-    class_name(spec.text("volumeAttributesClassName"), &place, errors);
+    let field_path = at.child("volumeAttributesClassName");
+    class_name(spec.text("volumeAttributesClassName"), &field_path, errors);
 }
 
 /// The ways a volume may be mounted: known ones, and one pod alone or none of that sort.
 pub(crate) fn access_modes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("accessModes");
-    let (mut alone, mut shared) = (false, false);
+    let field_path = at.child("accessModes");
+    let mut alone = false;
+    let mut shared = false;
     for mode in spec.texts("accessModes") {
-        demand::one_of(mode, &ACCESS_MODES, &place, errors);
+        field_checks::validate_supported(mode, &ACCESS_MODES, &field_path, errors);
         if mode == "ReadWriteOncePod" {
             alone = true;
         } else if ACCESS_MODES.contains(&mode) {
@@ -148,7 +149,7 @@ pub(crate) fn access_modes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     if alone && shared {
         let detail = "may not use ReadWriteOncePod with other access modes";
-        errors.push(Error::forbidden(&place, detail));
+        errors.push(Error::forbidden(&field_path, detail));
     }
 }
 
@@ -163,20 +164,25 @@ pub(crate) fn positive(amount: &Quantity, at: &Path<'_>, errors: &mut Errors) {
 /// The name of a class; none is needed.
 pub(crate) fn class_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     if !name.is_empty() {
-        demand::subdomain(name, at, errors);
+        field_checks::validate_dns1123_subdomain(name, at, errors);
     }
 }
 
 fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Errors) {
-    let (source, reference) = (spec.at("dataSource"), spec.at("dataSourceRef"));
+    let source = spec.at("dataSource");
+    let reference = spec.at("dataSourceRef");
     for (field, source) in [("dataSource", source), ("dataSourceRef", reference)] {
         if source.is_null() {
             continue;
         }
-        let place = at.child(field);
-        data_source(source, lenient, &place, errors);
+        let field_path = at.child(field);
+        data_source(source, lenient, &field_path, errors);
         if field == "dataSourceRef" && !source.text("namespace").is_empty() {
-            demand::label(source.text("namespace"), &place.child("namespace"), errors);
+            field_checks::validate_dns1123_label(
+                source.text("namespace"),
+                &field_path.child("namespace"),
+                errors,
+            );
         }
     }
     if source.is_null() || reference.is_null() {
@@ -198,7 +204,7 @@ fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Err
 }
 
 fn data_source(source: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["name", "kind"], at, errors);
+    field_checks::require_fields(source, &["name", "kind"], at, errors);
     let kind = source.text("kind");
     match source.text("apiGroup") {
         "" if kind != "PersistentVolumeClaim" => {
@@ -207,6 +213,6 @@ fn data_source(source: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Er
         }
         "" => {}
         _ if lenient.invalid_group => {}
-        group => demand::subdomain(group, &at.child("apiGroup"), errors),
+        group => field_checks::validate_dns1123_subdomain(group, &at.child("apiGroup"), errors),
     }
 }

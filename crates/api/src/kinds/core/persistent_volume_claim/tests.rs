@@ -12,7 +12,8 @@ fn claim() -> Value {
 }
 
 fn changes(change: impl Fn(&mut Value, &mut Value)) -> Vec<String> {
-    let (mut new, mut old) = (claim(), claim());
+    let mut new = claim();
+    let mut old = claim();
     change(&mut new, &mut old);
     let mut errors = Errors::new();
     validate_change(&new, &old, &mut errors);
@@ -27,9 +28,9 @@ fn a_claim_asks_for_some_storage() {
     let mut errors = Errors::new();
     let spec = json!({"accessModes": ["ReadWriteOnce", "ReadWriteOncePod"], "resources": {"requests": {"storage": "0"}}});
     validate_claim_spec(&spec, Leniency::default(), &Path::new("spec"), &mut errors);
-    let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        messages,
         [
             "spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes",
             "spec.resources[storage]: Invalid value: \"0\": must be greater than zero",
@@ -43,9 +44,9 @@ fn a_template_has_labels_and_annotations_only() {
     let template =
         json!({"metadata": {"name": "x", "uid": "u", "labels": {"a": "b"}}, "spec": claim().at("spec")});
     validate_claim_template(&template, &Path::new("t"), &mut errors);
-    let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        messages,
         [
             "t.metadata.name: Forbidden: cannot be set",
             "t.metadata.uID: Forbidden: cannot be set",

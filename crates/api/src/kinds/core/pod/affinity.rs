@@ -32,12 +32,13 @@ pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, error
         InvalidValues::Refused
     };
     for name in ["podAffinity", "podAntiAffinity"] {
-        let (terms, place) = (affinity.at(name), at.child(name));
-        let list_at = place.child(REQUIRED);
+        let terms = affinity.at(name);
+        let field_path = at.child(name);
+        let list_at = field_path.child(REQUIRED);
         for (index, term) in terms.items(REQUIRED).iter().enumerate() {
             pod_term(term, values, &list_at.index(index), errors);
         }
-        let list_at = place.child(PREFERRED);
+        let list_at = field_path.child(PREFERRED);
         for (index, weighted) in terms.items(PREFERRED).iter().enumerate() {
             let item_at = list_at.index(index);
             weight(weighted, &item_at, errors);
@@ -75,23 +76,23 @@ fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mu
 
 fn pod_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
     for name in ["labelSelector", "namespaceSelector"] {
-        let place = at.child(name);
+        let field_path = at.child(name);
         errors.extend(label::validate(
-            &place,
+            &field_path,
             term.at(name),
             values,
             UnknownOperators::Refused,
         ));
     }
     for name in term.texts("namespaces") {
-        errors.faults(&at.child("namespace"), name, dns1123_label(name));
+        errors.push_invalid(&at.child("namespace"), name, dns1123_label(name));
     }
     label_keys(term, at, errors);
     let key = term.text("topologyKey");
     if key.is_empty() {
         errors.required(&at.child("topologyKey"), "can not be empty");
     }
-    errors.faults(&at.child("topologyKey"), key, label_key(key));
+    errors.push_invalid(&at.child("topologyKey"), key, label_key(key));
 }
 
 /// What is wrong with the keys of labels a term takes the pod's own values for. They were merged into the selector
@@ -105,7 +106,7 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
             continue;
         }
         for (index, key) in term.texts(name).enumerate() {
-            errors.faults(&list_at.index(index), key, label_key(key));
+            errors.push_invalid(&list_at.index(index), key, label_key(key));
         }
     }
     let wanted: Vec<&str> = term.texts("matchLabelKeys").collect();

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name::{dns1123_label, port_name, port_number},
     rules::{Errors, Tree},
 };
@@ -61,16 +61,17 @@ impl Pod<'_> {
         if containers.is_empty() {
             return errors.required(at, "");
         }
-        let repeated = demand::repeated(containers.iter().map(|container| container.text("name")));
+        let repeated =
+            field_checks::duplicate_flags(containers.iter().map(|container| container.text("name")));
         for (index, container) in containers.iter().enumerate() {
-            let place = at.index(index);
-            self.validate(container, &place, errors);
+            let field_path = at.index(index);
+            self.validate(container, &field_path, errors);
             let name = container.text("name");
             if repeated[index] {
-                errors.duplicate(&place.child("name"), name);
+                errors.duplicate(&field_path.child("name"), name);
             }
-            handler::validate(container, self.spec.at("os"), self.grace(), &place, errors);
-            restart::validate(container, &place, errors);
+            handler::validate(container, self.spec.at("os"), self.grace(), &field_path, errors);
+            restart::validate(container, &field_path, errors);
         }
         host_ports(containers, at, errors);
     }
@@ -78,7 +79,8 @@ impl Pod<'_> {
     /// What is wrong with the containers that run before, or beside, the others.
     pub(super) fn validate_init_containers(&self, at: &Path<'_>, errors: &mut Errors) {
         let containers = self.spec.items("initContainers");
-        let repeated = demand::repeated(containers.iter().map(|container| container.text("name")));
+        let repeated =
+            field_checks::duplicate_flags(containers.iter().map(|container| container.text("name")));
         let working: HashSet<_> = self
             .spec
             .items("containers")
@@ -86,25 +88,25 @@ impl Pod<'_> {
             .map(|other| other.text("name"))
             .collect();
         for (index, container) in containers.iter().enumerate() {
-            let place = at.index(index);
-            self.validate(container, &place, errors);
-            restart::validate_init(container, &place, errors);
+            let field_path = at.index(index);
+            self.validate(container, &field_path, errors);
+            restart::validate_init(container, &field_path, errors);
             let name = container.text("name");
             // Without a name, only containers that do the work collide.
             if working.contains(name) || (!name.is_empty() && repeated[index]) {
-                errors.duplicate(&place.child("name"), name);
+                errors.duplicate(&field_path.child("name"), name);
             }
             // They run one by one, so each is judged alone, as if it were the first.
             host_ports(&containers[index..=index], at, errors);
             if is_sidecar(container) {
-                handler::validate(container, self.spec.at("os"), self.grace(), &place, errors);
+                handler::validate(container, self.spec.at("os"), self.grace(), &field_path, errors);
             } else {
                 for field in SIDECAR_FIELDS.into_iter().filter(|field| container.has(field)) {
                     let detail = "may not be set for init containers without restartPolicy=Always";
-                    errors.forbidden(&place.child(field), detail);
+                    errors.forbidden(&field_path.child(field), detail);
                 }
             }
-            restart::validate_init_resize(container, self.options, &place, errors);
+            restart::validate_init_resize(container, self.options, &field_path, errors);
         }
     }
 
@@ -112,22 +114,24 @@ impl Pod<'_> {
     pub(super) fn validate_ephemeral_containers(&self, at: &Path<'_>, errors: &mut Errors) {
         const DETAIL: &str = "cannot be set for an Ephemeral Container";
         let containers = self.spec.items("ephemeralContainers");
-        let repeated = demand::repeated(containers.iter().map(|container| container.text("name")));
+        let repeated =
+            field_checks::duplicate_flags(containers.iter().map(|container| container.text("name")));
         let permanent: HashSet<_> = ["containers", "initContainers"]
             .into_iter()
             .flat_map(|list| self.spec.items(list))
             .map(|other| other.text("name"))
             .collect();
         for (index, container) in containers.iter().enumerate() {
-            let place = at.index(index);
-            self.validate(container, &place, errors);
-            validate_image(container, &place, errors);
-            let (name, target) = (container.text("name"), container.text("targetContainerName"));
+            let field_path = at.index(index);
+            self.validate(container, &field_path, errors);
+            validate_image(container, &field_path, errors);
+            let name = container.text("name");
+            let target = container.text("targetContainerName");
             if permanent.contains(name) || repeated[index] {
-                errors.duplicate(&place.child("name"), name);
+                errors.duplicate(&field_path.child("name"), name);
             }
             if !target.is_empty() && !permanent.contains(target) {
-                errors.push(Error::not_found(&place.child("targetContainerName"), target));
+                errors.push(Error::not_found(&field_path.child("targetContainerName"), target));
             }
             for field in NOT_EPHEMERAL {
                 let value = container.at(field);
@@ -135,10 +139,10 @@ impl Pod<'_> {
                     field != "resources" || !fields.is_empty()
                 });
                 if set {
-                    errors.forbidden(&place.child(field), DETAIL);
+                    errors.forbidden(&field_path.child(field), DETAIL);
                 }
             }
-            let mounts_at = place.child("volumeMounts");
+            let mounts_at = field_path.child("volumeMounts");
             for (number, mount) in container.items("volumeMounts").iter().enumerate() {
                 for field in ["subPath", "subPathExpr"] {
                     if !mount.text(field).is_empty() {
@@ -153,7 +157,7 @@ impl Pod<'_> {
     fn validate(&self, container: &Value, at: &Path<'_>, errors: &mut Errors) {
         match container.text("name") {
             "" => errors.required(&at.child("name"), ""),
-            name => errors.faults(&at.child("name"), name, dns1123_label(name)),
+            name => errors.push_invalid(&at.child("name"), name, dns1123_label(name)),
         }
         if container.text("image").is_empty() {
             errors.required(&at.child("image"), "");
@@ -202,28 +206,28 @@ pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut Erro
 fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mut names: HashSet<&str> = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         let name = port.text("name");
         if !name.is_empty() {
-            let faults = port_name(name);
-            if !faults.is_empty() {
-                errors.faults(&place.child("name"), name, faults);
+            let msgs = port_name(name);
+            if !msgs.is_empty() {
+                errors.push_invalid(&field_path.child("name"), name, msgs);
             } else if !names.insert(name) {
-                errors.duplicate(&place.child("name"), name);
+                errors.duplicate(&field_path.child("name"), name);
             }
         }
         let mut number = |field: &str, needed: bool| match port.int(field).unwrap_or_default() {
-            0 if needed => errors.required(&place.child(field), ""),
+            0 if needed => errors.required(&field_path.child(field), ""),
             0 => {}
             number => {
-                for fault in port_number(number) {
-                    errors.invalid(&place.child(field), number, fault);
+                for msg in port_number(number) {
+                    errors.invalid(&field_path.child(field), number, msg);
                 }
             }
         };
         number("containerPort", true);
         number("hostPort", false);
-        errors.word(&place.child("protocol"), port.text("protocol"), &PROTOCOLS);
+        errors.word(&field_path.child("protocol"), port.text("protocol"), &PROTOCOLS);
     }
 }
 
@@ -239,9 +243,9 @@ fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
             if !taken.insert(key) {
                 let item_at = at.index(index);
                 let list_at = item_at.child("ports");
-                let place = list_at.index(number);
+                let field_path = list_at.index(number);
                 let text = format!("{}/{}/{}", key.0, key.1, key.2);
-                errors.duplicate(&place.child("hostPort"), &text);
+                errors.duplicate(&field_path.child("hostPort"), &text);
             }
         }
     }

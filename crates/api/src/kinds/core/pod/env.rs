@@ -28,13 +28,13 @@ const FIELDS: [&str; 9] = [
 /// What is wrong with variables.
 pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, variable) in variables.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         match variable.text("name") {
-            "" => errors.required(&place.child("name"), ""),
-            name => errors.faults(&place.child("name"), name, relaxed_env_var_name(name)),
+            "" => errors.required(&field_path.child("name"), ""),
+            name => errors.push_invalid(&field_path.child("name"), name, relaxed_env_var_name(name)),
         }
         if variable.has("valueFrom") {
-            source(variable, &place.child("valueFrom"), errors);
+            source(variable, &field_path.child("valueFrom"), errors);
         }
     }
 }
@@ -73,21 +73,21 @@ fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn key_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     let name = reference.text("name");
-    errors.faults(&at.child("name"), name, dns1123_subdomain(name));
+    errors.push_invalid(&at.child("name"), name, dns1123_subdomain(name));
     match reference.text("key") {
         "" => errors.required(&at.child("key"), ""),
-        key => errors.faults(&at.child("key"), key, config_key(key)),
+        key => errors.push_invalid(&at.child("key"), key, config_key(key)),
     }
 }
 
 fn file_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     match reference.text("key") {
         "" => errors.required(&at.child("key"), ""),
-        key => errors.faults(&at.child("key"), key, relaxed_env_var_name(key)),
+        key => errors.push_invalid(&at.child("key"), key, relaxed_env_var_name(key)),
     }
     match reference.text("volumeName") {
         "" => errors.required(&at.child("volumeName"), ""),
-        name => errors.faults(&at.child("volumeName"), name, dns1123_label(name)),
+        name => errors.push_invalid(&at.child("volumeName"), name, dns1123_label(name)),
     }
     match reference.text("path") {
         "" => errors.required(&at.child("path"), ""),
@@ -113,10 +113,10 @@ pub(super) fn descending(path: &str, at: &Path<'_>, errors: &mut Errors) {
 /// What is wrong with where variables are taken from in bulk.
 pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, from) in sources.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         let prefix = from.text("prefix");
         if !prefix.is_empty() {
-            errors.faults(&place.child("prefix"), prefix, relaxed_env_var_name(prefix));
+            errors.push_invalid(&field_path.child("prefix"), prefix, relaxed_env_var_name(prefix));
         }
         let mut count = 0;
         for kind in ["configMapRef", "secretRef"] {
@@ -124,12 +124,12 @@ pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Error
                 continue;
             }
             count += 1;
-            let kind_at = place.child(kind);
+            let kind_at = field_path.child(kind);
             let name_at = kind_at.child("name");
             match from.at(kind).text("name") {
                 "" => errors.required(&name_at, ""),
                 // A dash at the end is taken, as in the beginning of a name.
-                name => errors.faults(&name_at, name, crate::name::Rule::Subdomain.prefix(name)),
+                name => errors.push_invalid(&name_at, name, crate::name::Rule::Subdomain.prefix(name)),
             }
         }
         match count {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::resources::amount;
+use super::resources::quantity_or_zero;
 
 /// Whether two trees mean the same.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
@@ -22,7 +22,9 @@ fn alike(a: &Value, b: &Value, amounts: bool) -> bool {
         (Value::Array(x), Value::Array(y)) => {
             x.len() == y.len() && x.iter().zip(y).all(|(x, y)| alike(x, y, false))
         }
-        (Value::String(x), Value::String(y)) if amounts => x == y || amount(a) == amount(b),
+        (Value::String(x), Value::String(y)) if amounts => {
+            x == y || quantity_or_zero(a) == quantity_or_zero(b)
+        }
         _ => a == b,
     }
 }

@@ -95,18 +95,18 @@ pub(super) fn validate(
     errors: &mut Errors,
 ) {
     if container.has("lifecycle") {
-        let place = at.child("lifecycle");
+        let field_path = at.child("lifecycle");
         let lifecycle = container.at("lifecycle");
         for name in ["postStart", "preStop"] {
             if lifecycle.has(name) {
-                handler(lifecycle.at(name), &HOOKS, grace, &place.child(name), errors);
+                handler(lifecycle.at(name), &HOOKS, grace, &field_path.child(name), errors);
             }
         }
         if lifecycle.has("stopSignal") {
             stop_signal(
                 lifecycle.text("stopSignal"),
                 os,
-                &place.child("stopSignal"),
+                &field_path.child("stopSignal"),
                 errors,
             );
         }
@@ -115,18 +115,19 @@ pub(super) fn validate(
         if !container.has(name) {
             continue;
         }
-        let (value, place) = (container.at(name), at.child(name));
-        probe(value, grace, &place, errors);
+        let value = container.at(name);
+        let field_path = at.child(name);
+        probe(value, grace, &field_path, errors);
         let ends = value.at("terminationGracePeriodSeconds");
         if name == "readinessProbe" {
             if !ends.is_null() {
-                let ends_at = place.child("terminationGracePeriodSeconds");
+                let ends_at = field_path.child("terminationGracePeriodSeconds");
                 errors.invalid(&ends_at, ends, "must not be set for readinessProbes");
             }
         } else {
             let successes = value.int("successThreshold").unwrap_or_default();
             if successes != 1 {
-                errors.invalid(&place.child("successThreshold"), successes, "must be 1");
+                errors.invalid(&field_path.child("successThreshold"), successes, "must be 1");
             }
         }
     }
@@ -154,20 +155,21 @@ fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, e
     let Some(first) = given.next() else {
         return errors.required(at, "must specify a handler type");
     };
-    let (action, place) = (handler.at(first), at.child(first));
+    let action = handler.at(first);
+    let field_path = at.child(first);
     match *first {
         "exec" => {
             if action.items("command").is_empty() {
-                errors.required(&place.child("command"), "");
+                errors.required(&field_path.child("command"), "");
             }
         }
-        "httpGet" => http(action, &place, errors),
-        "tcpSocket" => port(action.at("port"), &place.child("port"), errors),
+        "httpGet" => http(action, &field_path, errors),
+        "tcpSocket" => port(action.at("port"), &field_path.child("port"), errors),
         "grpc" => {
-            port(action.at("port"), &place.child("port"), errors);
+            port(action.at("port"), &field_path.child("port"), errors);
             let mode = action.text("mode");
             if action.has("mode") && !matches!(mode, "Plaintext" | "TLS") {
-                errors.unsupported(&place.child("mode"), mode, &["Plaintext", "TLS"]);
+                errors.unsupported(&field_path.child("mode"), mode, &["Plaintext", "TLS"]);
             }
         }
         _ => {
@@ -175,7 +177,7 @@ fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, e
             if let Some(most) = grace.filter(|most| !(0..=*most).contains(&seconds)) {
                 let detail =
                     format!("must be non-negative and less than terminationGracePeriodSeconds ({most})");
-                errors.invalid(&place, seconds, detail);
+                errors.invalid(&field_path, seconds, detail);
             }
         }
     }
@@ -195,16 +197,18 @@ fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     for header in action.items("httpHeaders") {
         let name = header.text("name");
-        errors.faults(&at.child("httpHeaders"), name, http_header_name(name));
+        errors.push_invalid(&at.child("httpHeaders"), name, http_header_name(name));
     }
     if !action.has("protocol") {
         return;
     }
-    let (protocol, place, host) = (action.text("protocol"), at.child("protocol"), action.text("host"));
+    let protocol = action.text("protocol");
+    let field_path = at.child("protocol");
+    let host = action.text("host");
     if !matches!(protocol, "HTTP1" | "HTTP2") {
-        errors.unsupported(&place, protocol, &["HTTP1", "HTTP2"]);
+        errors.unsupported(&field_path, protocol, &["HTTP1", "HTTP2"]);
     } else if protocol == "HTTP2" && scheme != "HTTP" {
-        errors.invalid(&place, protocol, "is only supported with HTTP (H2C)");
+        errors.invalid(&field_path, protocol, "is only supported with HTTP (H2C)");
     } else if protocol == "HTTP2" && !host.is_empty() {
         errors.invalid(
             &at.child("host"),
@@ -217,11 +221,11 @@ fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
 /// A port by number or by name.
 pub(super) fn port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(name) = port.as_str() {
-        return errors.faults(at, name, port_name(name));
+        return errors.push_invalid(at, name, port_name(name));
     }
     let number = port.as_i64().unwrap_or_default();
-    for fault in port_number(number) {
-        errors.invalid(at, number, fault);
+    for msg in port_number(number) {
+        errors.invalid(at, number, msg);
     }
 }
 

@@ -9,8 +9,8 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-const MOST_NAMESERVERS: usize = 3;
-const MOST_SEARCHES: usize = 32;
+const MAX_NAMESERVERS: usize = 3;
+const MAX_SEARCHES: usize = 32;
 const LONGEST_SEARCH: usize = 2048;
 const LONGEST_HOSTNAME: usize = 64;
 
@@ -50,9 +50,9 @@ pub(super) fn validate_users(spec: &Value, options: &Options, at: &Path<'_>, err
         }
     }
     if !options.user_devices {
-        visit(spec, at, |container, place| {
+        visit(spec, at, |container, field_path| {
             if !container.items("volumeDevices").is_empty() {
-                errors.forbidden(&place.child("volumeDevices"), DETAIL);
+                errors.forbidden(&field_path.child("volumeDevices"), DETAIL);
             }
         });
     }
@@ -63,28 +63,28 @@ pub(super) fn validate_name(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(name) = spec.at("hostnameOverride").as_str() else {
         return;
     };
-    let place = at.child("hostnameOverride");
+    let field_path = at.child("hostnameOverride");
     if spec.flag("setHostnameAsFQDN") {
-        errors.forbidden(&place, "may not be specified when setHostnameAsFQDN is true");
+        errors.forbidden(&field_path, "may not be specified when setHostnameAsFQDN is true");
     }
     if spec.flag("hostNetwork") {
-        errors.forbidden(&place, "may not be specified when hostNetwork is true");
+        errors.forbidden(&field_path, "may not be specified when hostNetwork is true");
     }
     if name.len() > LONGEST_HOSTNAME {
-        errors.push(Error::too_long(&place, LONGEST_HOSTNAME));
+        errors.push(Error::too_long(&field_path, LONGEST_HOSTNAME));
     }
-    errors.faults(&place, name, dns1123_subdomain(name));
+    errors.push_invalid(&field_path, name, dns1123_subdomain(name));
 }
 
 /// What is wrong with the names of others a pod knows.
 pub(super) fn validate_aliases(aliases: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, alias) in aliases.iter().enumerate() {
-        let place = at.index(index);
-        let address_at = place.child("ip");
+        let field_path = at.index(index);
+        let address_at = field_path.child("ip");
         errors.extend(legacy_ip(&address_at, alias.text("ip"), Strictness::Strict, &[]));
-        let names_at = place.child("hostnames");
+        let names_at = field_path.child("hostnames");
         for (number, name) in alias.texts("hostnames").enumerate() {
-            errors.faults(&names_at.index(number), name, dns1123_subdomain(name));
+            errors.push_invalid(&names_at.index(number), name, dns1123_subdomain(name));
         }
     }
 }
@@ -103,8 +103,8 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             return errors.required(&servers_at, detail);
         }
     }
-    if servers.len() > MOST_NAMESERVERS {
-        let detail = format!("must not have more than {MOST_NAMESERVERS} nameservers");
+    if servers.len() > MAX_NAMESERVERS {
+        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
         errors.invalid(&servers_at, config.at("nameservers"), detail);
     }
     for (index, server) in config.texts("nameservers").enumerate() {
@@ -117,8 +117,8 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let searches_at = at.child("searches");
     let count = config.items("searches").len();
-    if count > MOST_SEARCHES {
-        let detail = format!("must not have more than {MOST_SEARCHES} search paths");
+    if count > MAX_SEARCHES {
+        let detail = format!("must not have more than {MAX_SEARCHES} search paths");
         errors.invalid(&searches_at, config.at("searches"), detail);
     }
     let length: usize = config.texts("searches").map(str::len).sum();
@@ -131,8 +131,8 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (index, search) in config.texts("searches").enumerate() {
         if search != "." {
             let search = search.strip_suffix('.').unwrap_or(search);
-            let faults = dns1123_subdomain_with_underscore(search);
-            errors.faults(&searches_at.index(index), search, faults);
+            let msgs = dns1123_subdomain_with_underscore(search);
+            errors.push_invalid(&searches_at.index(index), search, msgs);
         }
     }
     let options_at = at.child("options");
@@ -148,7 +148,7 @@ pub(super) fn validate_labels(spec: &Value, at: &Path<'_>, errors: &mut Errors) 
     for field in ["hostname", "subdomain"] {
         let name = spec.text(field);
         if !name.is_empty() {
-            errors.faults(&at.child(field), name, dns1123_label(name));
+            errors.push_invalid(&at.child(field), name, dns1123_label(name));
         }
     }
 }

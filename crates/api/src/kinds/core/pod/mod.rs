@@ -58,34 +58,41 @@ use crate::{
     time::Time,
 };
 
-/// The rules of pods.
 pub(crate) struct Pod;
 
+// upstream: pkg/registry/core/pod/strategy.go podStrategy
 impl Rules for Pod {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
     fn default(&self, object: &mut Value) {
         defaults::pod(object);
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         prepare::create(object, at.now);
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         prepare::update(new, old);
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go podStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         prepare::status(new, old);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodCreate
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         spec::validate_new(object, errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
     fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         update::validate(new, old, errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         status::validate(new, old, errors);
     }
@@ -98,6 +105,7 @@ impl Rules for Pod {
         }
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         // Pods change often, and mostly by programs.
         if old.is_some() {
@@ -129,12 +137,14 @@ impl Rules for Pod {
         }
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go ToSelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         SELECTABLE
     }
 
     fn grace(&self, object: &Value, asked: Option<i64>) -> Grace {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         // Nobody runs it, so nobody needs time to end it.
         if spec.text("nodeName").is_empty() || matches!(status.text("phase"), "Failed" | "Succeeded") {
             return Grace::Seconds(0);
@@ -150,6 +160,7 @@ impl Rules for Pod {
         table::COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPod
     fn row(&self, object: &Value, now: Time) -> Row {
         table::row(object, now)
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Errors, Tree},
 };
 
@@ -32,11 +32,13 @@ pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, 
     let devices = container.items("volumeDevices");
     let device_names = texts_of(devices, "name");
     let device_paths = texts_of(devices, "devicePath");
-    let repeated = demand::repeated(mounts.iter().map(|mount| mount.text("mountPath")));
+    let repeated = field_checks::duplicate_flags(mounts.iter().map(|mount| mount.text("mountPath")));
     for (index, mount) in mounts.iter().enumerate() {
-        let place = at.index(index);
-        let (name, path) = (mount.text("name"), mount.text("mountPath"));
-        let (name_at, path_at) = (place.child("name"), place.child("mountPath"));
+        let field_path = at.index(index);
+        let name = mount.text("name");
+        let path = mount.text("mountPath");
+        let name_at = field_path.child("name");
+        let path_at = field_path.child("mountPath");
         if name.is_empty() {
             errors.required(&name_at, "");
         }
@@ -60,14 +62,15 @@ pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, 
                 "must not already exist as a path in volumeDevices",
             );
         }
-        let (below, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
+        let below = mount.text("subPath");
+        let expression = mount.text("subPathExpr");
         if !below.is_empty() {
             descending(below, &at.child("subPath"), errors);
         }
         if !expression.is_empty() {
             if !below.is_empty() {
                 let detail = "subPathExpr and subPath are mutually exclusive";
-                errors.invalid(&place.child("subPathExpr"), expression, detail);
+                errors.invalid(&field_path.child("subPathExpr"), expression, detail);
             }
             descending(expression, &at.child("subPathExpr"), errors);
         }
@@ -77,7 +80,7 @@ pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, 
         if mount.has("recursiveReadOnly") {
             read_only(mount, &at.child("recursiveReadOnly"), errors);
         }
-        bind_options(mount, volume, &place.child("bindMountOptions"), errors);
+        bind_options(mount, volume, &field_path.child("bindMountOptions"), errors);
     }
 }
 
@@ -110,7 +113,7 @@ fn read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn bind_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
     let options = mount.items("bindMountOptions");
-    let repeated = demand::repeated(options);
+    let repeated = field_checks::duplicate_flags(options);
     for (index, option) in mount.texts("bindMountOptions").enumerate() {
         if !BIND_OPTIONS.contains(&option) {
             errors.unsupported(&at.index(index), option, &BIND_OPTIONS);
@@ -133,9 +136,11 @@ pub(super) fn validate_devices(container: &Value, volumes: &Volumes<'_>, at: &Pa
     let mut paths: HashSet<&str> = HashSet::new();
     let mut names: HashSet<&str> = HashSet::new();
     for (index, device) in container.items("volumeDevices").iter().enumerate() {
-        let place = at.index(index);
-        let (name, path) = (device.text("name"), device.text("devicePath"));
-        let (name_at, path_at) = (place.child("name"), place.child("devicePath"));
+        let field_path = at.index(index);
+        let name = device.text("name");
+        let path = device.text("devicePath");
+        let name_at = field_path.child("name");
+        let path_at = field_path.child("devicePath");
         if name.is_empty() {
             errors.required(&name_at, "");
         }

@@ -144,7 +144,8 @@ impl Options {
 fn has_partial_pages(spec: &Value) -> bool {
     let partial = |list: &serde_json::Map<String, Value>| {
         list.iter().any(|(name, value)| {
-            resources::is_hugepages(name) && !resources::page_divides(name, &resources::amount(value))
+            resources::is_hugepages(name)
+                && !resources::page_divides(name, &resources::quantity_or_zero(value))
         })
     };
     let asks = |holder: &Value| {

@@ -5,10 +5,10 @@ use serde_json::Value;
 use crate::{go, rules::Tree};
 
 /// Files are compared with so many before them: the rest goes without a warning.
-const MOST_COMPARED: usize = 256;
+const MAX_COMPARED: usize = 256;
 
 /// Warnings of one volume. The headers of an answer have room for fewer.
-const MOST_OVERLAPS: usize = 256;
+const MAX_OVERLAPS: usize = 256;
 
 /// A file, and where it comes from.
 struct File {
@@ -27,7 +27,7 @@ pub(super) fn warnings(volumes: &[Value], warnings: &mut Vec<String>) {
                     "secret" => format!("Secret {}", go::quote(source.text("secretName"))),
                     _ => "DownwardAPI".to_owned(),
                 };
-                warnings.push(told(volume, &described, &overlap));
+                warnings.push(messages(volume, &described, &overlap));
             }
         }
         let mut files = Vec::new();
@@ -39,12 +39,12 @@ pub(super) fn warnings(volumes: &[Value], warnings: &mut Vec<String>) {
             files.extend(projected(source));
         }
         for overlap in overlaps(files) {
-            warnings.push(told(volume, "Projected", &overlap));
+            warnings.push(messages(volume, "Projected", &overlap));
         }
     }
 }
 
-fn told(volume: &Value, described: &str, overlap: &str) -> String {
+fn messages(volume: &Value, described: &str, overlap: &str) -> String {
     let name = go::quote(volume.text("name"));
     format!("volume {name} ({described}): overlapping paths: {overlap}")
 }
@@ -90,19 +90,19 @@ fn projected(source: &Value) -> Vec<File> {
 
 /// Each file that collides with one before it, and that one.
 fn overlaps(files: Vec<File>) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     let mut before: Vec<File> = Vec::new();
     for file in files {
         let others = before.iter().filter(|other| file.collides(other));
-        told.extend(others.map(|other| format!("{file} with {other}")));
-        if told.len() >= MOST_OVERLAPS {
+        messages.extend(others.map(|other| format!("{file} with {other}")));
+        if messages.len() >= MAX_OVERLAPS {
             break;
         }
-        if before.len() < MOST_COMPARED {
+        if before.len() < MAX_COMPARED {
             before.push(file);
         }
     }
-    told
+    messages
 }
 
 impl File {

@@ -12,14 +12,12 @@ use crate::{
     apply::managed::{Reset, Step},
     field::Path,
     go,
-    kinds::{difference, status_meta},
+    kinds::{status_meta, unified_diff},
     rules::{Circumstances, Errors, Rules, Tree, TreeMut},
 };
 
-/// The rules of `ephemeralcontainers`.
 pub(super) struct EphemeralContainers;
 
-/// The rules of `resize`.
 pub(super) struct Resize;
 
 // --- EphemeralContainers ---
@@ -29,7 +27,7 @@ impl Rules for EphemeralContainers {
         let containers = new.make("spec").remove("ephemeralContainers");
         new.copy_from("spec", old);
         new.copy_from("status", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
         let spec = new.make("spec");
         match containers {
             Some(containers) => spec.set("ephemeralContainers", containers),
@@ -66,7 +64,7 @@ impl Rules for EphemeralContainers {
                 }
                 Some(after) if !same(after, before) => {
                     let lines = |container| internal::lines("EphemeralContainer", container);
-                    let difference = difference::unified(&lines(before), &lines(after));
+                    let difference = unified_diff::unified_diff(&lines(before), &lines(after));
                     let detail =
                         format!("existing ephemeral containers {name} may not be changed\n{difference}");
                     errors.forbidden(&at, detail);

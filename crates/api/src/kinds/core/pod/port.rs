@@ -8,14 +8,14 @@ use super::profile::visit;
 use crate::{field::Path, go, rules::Tree};
 
 /// What the user should be told about the ports of a spec.
-pub(super) fn warnings(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
+pub(super) fn warnings(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let mut all: Vec<(&Value, String)> = Vec::new();
-    visit(spec, at, |container, place| {
-        let list_at = place.child("ports");
+    visit(spec, at, |container, field_path| {
+        let list_at = field_path.child("ports");
         for (index, port) in container.items("ports").iter().enumerate() {
             let port_at = list_at.index(index);
             if !port.text("hostIP").is_empty() && host_port(port) == 0 {
-                told.push(format!(
+                messages.push(format!(
                     "{port_at}: hostIP set without hostPort: {}",
                     printed(port)
                 ));
@@ -25,7 +25,7 @@ pub(super) fn warnings(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
                     && port.text("protocol") == other.text("protocol")
                     && let Some(how) = collision(port, other)
                 {
-                    told.push(format!("{port_at}: {how} port definition with {other_at}"));
+                    messages.push(format!("{port_at}: {how} port definition with {other_at}"));
                 }
             }
             all.push((port, port_at.to_string()));
@@ -36,7 +36,7 @@ pub(super) fn warnings(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
         let name = port.text("name");
         let first_at = *named.entry(name).or_insert(port_at);
         if !name.is_empty() && !std::ptr::eq(first_at, port_at.as_str()) {
-            told.push(format!(
+            messages.push(format!(
                 "{port_at}: duplicate port name {} with {first_at}, services and probes that select ports by name will \
                  use {first_at}",
                 go::quote(name)
@@ -50,8 +50,10 @@ fn host_port(port: &Value) -> i64 {
 }
 
 fn collision(port: &Value, other: &Value) -> Option<&'static str> {
-    let (host, other_host) = (host_port(port), host_port(other));
-    let (ip, other_ip) = (port.text("hostIP"), other.text("hostIP"));
+    let host = host_port(port);
+    let other_host = host_port(other);
+    let ip = port.text("hostIP");
+    let other_ip = other.text("hostIP");
     if ip == other_ip && host == other_host {
         Some("duplicate")
     } else if host == 0 || other_host == 0 {

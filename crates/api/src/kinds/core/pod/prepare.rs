@@ -53,7 +53,8 @@ pub(super) fn status(new: &mut Value, old: &Value) {
     let metadata = new.make("metadata");
     metadata.remove("deletionTimestamp");
     metadata.copy_from("ownerReferences", old.at("metadata"));
-    let (status, before) = (new.make("status"), old.at("status"));
+    let status = new.make("status");
+    let before = old.at("status");
     for name in [
         "qosClass",
         "resourceClaimStatuses",

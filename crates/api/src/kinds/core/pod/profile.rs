@@ -31,15 +31,20 @@ pub(super) fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
         ty if !TYPES.contains(&ty) => errors.unsupported(&at.child("type"), ty, &TYPES),
         _ => {}
     }
-    let (name, place) = (profile.at("localhostProfile"), at.child("localhostProfile"));
+    let name = profile.at("localhostProfile");
+    let field_path = at.child("localhostProfile");
     if profile.text("type") == "Localhost" {
         match name.as_str() {
-            None => errors.required(&place, "must be set when seccomp type is Localhost"),
-            Some(name) => descending(name, &place, errors),
+            None => errors.required(&field_path, "must be set when seccomp type is Localhost"),
+            Some(name) => descending(name, &field_path, errors),
         }
     } else if !name.is_null() {
         let shown = internal::shown("SeccompProfile", profile);
-        errors.invalid(&place, shown, "can only be set when seccomp type is Localhost");
+        errors.invalid(
+            &field_path,
+            shown,
+            "can only be set when seccomp type is Localhost",
+        );
     }
 }
 
@@ -49,22 +54,27 @@ pub(super) fn apparmor(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     if profile.is_null() {
         return;
     }
-    let (name, place) = (profile.at("localhostProfile"), at.child("localhostProfile"));
+    let name = profile.at("localhostProfile");
+    let field_path = at.child("localhostProfile");
     match (profile.text("type"), name.as_str()) {
-        ("Localhost", None) => errors.required(&place, NEEDED),
+        ("Localhost", None) => errors.required(&field_path, NEEDED),
         ("Localhost", Some(name)) => {
             if name.trim() != name {
-                errors.invalid(&place, name, "must not be padded with whitespace");
+                errors.invalid(&field_path, name, "must not be padded with whitespace");
             } else if name.is_empty() {
-                errors.required(&place, NEEDED);
+                errors.required(&field_path, NEEDED);
             }
             if name.len() > LONGEST_PROFILE {
-                errors.push(Error::too_long(&place, LONGEST_PROFILE));
+                errors.push(Error::too_long(&field_path, LONGEST_PROFILE));
             }
         }
         ("RuntimeDefault" | "Unconfined", None) => {}
         ("RuntimeDefault" | "Unconfined", Some(name)) => {
-            errors.invalid(&place, name, "can only be set when AppArmor type is Localhost");
+            errors.invalid(
+                &field_path,
+                name,
+                "can only be set when AppArmor type is Localhost",
+            );
         }
         ("", _) => errors.required(&at.child("type"), "type is required when appArmorProfile is set"),
         (ty, _) => errors.unsupported(&at.child("type"), ty, &TYPES),
@@ -149,9 +159,9 @@ pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, 
             errors,
         );
     }
-    visit(spec, at, |container, place| {
+    visit(spec, at, |container, field_path| {
         if let Some(annotation) = annotated(SECCOMP_CONTAINER, container.text("name")) {
-            let context_at = place.child("securityContext");
+            let context_at = field_path.child("securityContext");
             let profile = container.way("securityContext.seccompProfile");
             agree(
                 annotation,
@@ -165,9 +175,9 @@ pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, 
     if spec.at("os").text("name") == "windows" {
         return;
     }
-    visit(spec, at, |container, place| {
+    visit(spec, at, |container, field_path| {
         if let Some(annotation) = annotated(APPARMOR, container.text("name")) {
-            let context_at = place.child("securityContext");
+            let context_at = field_path.child("securityContext");
             let own = container.way("securityContext.appArmorProfile");
             let profile = if own.is_null() {
                 spec.way("securityContext.appArmorProfile")

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::resources::{amount, suits_pod};
+use super::resources::{quantity_or_zero, suits_pod};
 use crate::rules::Tree;
 
 const BURSTABLE: &str = "Burstable";
@@ -33,8 +33,8 @@ fn of_requirements(requirements: &Value) -> &'static str {
         return BEST_EFFORT;
     }
     combined(["cpu", "memory"].into_iter().map(|name| {
-        let asked = amount(requirements.at("requests").at(name));
-        let limit = amount(requirements.at("limits").at(name));
+        let asked = quantity_or_zero(requirements.at("requests").at(name));
+        let limit = quantity_or_zero(requirements.at("limits").at(name));
         if asked != limit {
             BURSTABLE
         } else if asked.is_zero() {

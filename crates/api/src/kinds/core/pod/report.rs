@@ -24,7 +24,7 @@ pub(super) trait Report {
     fn unsupported(&mut self, at: &Path<'_>, value: &str, supported: &[&str]);
 
     /// A text and all that is wrong with it.
-    fn faults(&mut self, at: &Path<'_>, value: &str, faults: Faults);
+    fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: Faults);
 
     /// A word that must be given and be one of some.
     fn word(&mut self, at: &Path<'_>, value: &str, supported: &[&str]) {
@@ -64,7 +64,7 @@ impl Report for Errors {
         self.push(Error::not_supported(at, value, supported));
     }
 
-    fn faults(&mut self, at: &Path<'_>, value: &str, faults: Faults) {
-        self.extend(faults.into_iter().map(|fault| Error::invalid(at, value, fault)));
+    fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: Faults) {
+        self.extend(msgs.into_iter().map(|msg| Error::invalid(at, value, msg)));
     }
 }

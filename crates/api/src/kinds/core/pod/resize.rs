@@ -22,7 +22,8 @@ pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
     let mut spec = before.clone();
     spec.copy_from("resources", new.at("spec"));
     for list in LISTS {
-        let (asked, kept) = (new.at("spec").items(list), before.items(list));
+        let asked = new.at("spec").items(list);
+        let kept = before.items(list);
         if asked
             .iter()
             .zip(kept)
@@ -38,7 +39,7 @@ pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
     }
     new.set("spec", spec);
     new.copy_from("status", old);
-    status_meta::keep(new, old);
+    status_meta::reset_object_meta_for_status(new, old);
 }
 
 /// What is wrong with a resize, beside the spec it leads to.
@@ -46,7 +47,8 @@ pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: 
     if !node_can_resize(old_pod) {
         errors.forbidden(at, "Pod running on node without support for resize");
     }
-    let (new, old) = (new_pod.at("spec"), old_pod.at("spec"));
+    let new = new_pod.at("spec");
+    let old = old_pod.at("spec");
     let asks = |spec: &Value| {
         let whole = spec.at("resources");
         !whole.entries("requests").is_empty() || !whole.entries("limits").is_empty()
@@ -62,10 +64,10 @@ pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: 
         let list_at = at.child(list);
         for (index, (after, before)) in new.items(list).iter().zip(old.items(list)).enumerate() {
             let item_at = list_at.index(index);
-            let place = item_at.child("resources");
+            let field_path = item_at.child("resources");
             for (of, word) in [("requests", "resource requests"), ("limits", "resource limits")] {
                 if removed(after.at("resources"), before.at("resources"), of) {
-                    errors.forbidden(&place.child(of), format!("{word} cannot be removed"));
+                    errors.forbidden(&field_path.child(of), format!("{word} cannot be removed"));
                 }
             }
         }
@@ -115,15 +117,19 @@ fn init_containers(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut 
 
 /// What a pod as a whole asks for may change, but not go.
 fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let (after, before) = (new.at("resources"), old.at("resources"));
-    let place = at.child("resources");
+    let after = new.at("resources");
+    let before = old.at("resources");
+    let field_path = at.child("resources");
     if !before.is_null() && after.is_null() {
-        return errors.forbidden(&place, "pod-level resources cannot be removed");
+        return errors.forbidden(&field_path, "pod-level resources cannot be removed");
     }
     if !before.is_null() {
         for (of, word) in [("requests", "resource requests"), ("limits", "resource limits")] {
             if removed(after, before, of) {
-                errors.forbidden(&place.child(of), format!("pod-level {word} cannot be removed"));
+                errors.forbidden(
+                    &field_path.child(of),
+                    format!("pod-level {word} cannot be removed"),
+                );
             }
         }
     }
@@ -140,7 +146,8 @@ fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &m
 
 /// Whether something was asked for that no longer is.
 fn removed(after: &Value, before: &Value, of: &str) -> bool {
-    let (after, before) = (after.entries(of), before.entries(of));
+    let after = after.entries(of);
+    let before = before.entries(of);
     before.keys().any(|name| !after.contains_key(name))
 }
 
@@ -163,9 +170,11 @@ fn restore_compute(requirements: &mut Value, before: &Value) {
 }
 
 fn same_order(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
-    let told = errors.len();
+    let messages = errors.len();
     for list in LISTS {
-        let (after, before, list_at) = (new.items(list), old.items(list), at.child(list));
+        let after = new.items(list);
+        let before = old.items(list);
+        let list_at = at.child(list);
         if after.len() != before.len() {
             errors.forbidden(&list_at, format!("{list} may not be added or removed on resize"));
             continue;
@@ -177,7 +186,7 @@ fn same_order(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> b
             }
         }
     }
-    errors.len() == told
+    errors.len() == messages
 }
 
 /// A node that tells what its running containers have can give them more or less.

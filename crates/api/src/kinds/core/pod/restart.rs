@@ -5,15 +5,15 @@ use serde_json::Value;
 use super::{options::Options, report::Report};
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Errors, Tree},
 };
 
 const POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const ACTIONS: [&str; 2] = ["Restart", "RestartAllContainers"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
-const MOST_RULES: usize = 20;
-const MOST_CODES: usize = 255;
+const MAX_RULES: usize = 20;
+const MAX_CODES: usize = 255;
 
 /// What is wrong with the restart policy of a container and its exceptions.
 pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -31,16 +31,16 @@ pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.unsupported(&policy_at, container.text("restartPolicy"), &POLICIES);
     }
     let rules_at = at.child("restartPolicyRules");
-    if rules.len() > MOST_RULES {
-        errors.push(Error::too_many(&rules_at, Some(rules.len()), MOST_RULES));
+    if rules.len() > MAX_RULES {
+        errors.push(Error::too_many(&rules_at, Some(rules.len()), MAX_RULES));
     }
     for (index, rule) in rules.iter().enumerate() {
-        let place = rules_at.index(index);
+        let field_path = rules_at.index(index);
         let action = rule.text("action");
         if !ACTIONS.contains(&action) {
-            errors.unsupported(&place.child("action"), action, &ACTIONS);
+            errors.unsupported(&field_path.child("action"), action, &ACTIONS);
         }
-        let codes_at = place.child("exitCodes");
+        let codes_at = field_path.child("exitCodes");
         if !rule.has("exitCodes") {
             errors.required(&codes_at, "must be specified");
             continue;
@@ -51,12 +51,8 @@ pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.unsupported(&codes_at.child("operator"), operator, &OPERATORS);
         }
         let count = codes.items("values").len();
-        if count > MOST_CODES {
-            errors.push(Error::too_many(
-                &codes_at.child("values"),
-                Some(count),
-                MOST_CODES,
-            ));
+        if count > MAX_CODES {
+            errors.push(Error::too_many(&codes_at.child("values"), Some(count), MAX_CODES));
         }
     }
 }
@@ -74,9 +70,10 @@ pub(super) fn validate_init(container: &Value, at: &Path<'_>, errors: &mut Error
 /// What is wrong with how a container is resized.
 pub(super) fn validate_resize(container: &Value, pod_policy: &str, at: &Path<'_>, errors: &mut Errors) {
     let policies = container.items("resizePolicy");
-    let repeated = demand::repeated(policies.iter().map(|policy| policy.text("resourceName")));
+    let repeated = field_checks::duplicate_flags(policies.iter().map(|policy| policy.text("resourceName")));
     for (index, policy) in policies.iter().enumerate() {
-        let (resource, restart) = (policy.text("resourceName"), policy.text("restartPolicy"));
+        let resource = policy.text("resourceName");
+        let restart = policy.text("restartPolicy");
         if repeated[index] {
             errors.duplicate(&at.index(index), resource);
         }

@@ -11,13 +11,13 @@ use super::{
 };
 use crate::{
     field::Path,
-    kinds::demand,
+    kinds::field_checks,
     name::in_range,
     rules::{Errors, Tree},
 };
 
 /// The greatest number of a user or group.
-const MOST_ID: i64 = i32::MAX as i64;
+const MAX_ID: i64 = i32::MAX as i64;
 
 const PROC_MOUNTS: [&str; 2] = ["Default", "Unmasked"];
 const LONGEST_SYSCTL: usize = 253;
@@ -41,8 +41,8 @@ const IPC_SYSCTLS: [&str; 10] = [
 /// The number of a user or group.
 pub(super) fn id(value: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(number) = value.as_i64() {
-        for fault in in_range(number, 0, MOST_ID) {
-            errors.invalid(at, number, fault);
+        for msg in in_range(number, 0, MAX_ID) {
+            errors.invalid(at, number, msg);
         }
     }
 }
@@ -114,12 +114,13 @@ pub(super) fn validate_container(
         id(context.at(name), &at.child(name), errors);
     }
     if context.has("procMount") {
-        let (mount, place) = (context.text("procMount"), at.child("procMount"));
+        let mount = context.text("procMount");
+        let field_path = at.child("procMount");
         if !PROC_MOUNTS.contains(&mount) {
-            errors.unsupported(&place, mount, &PROC_MOUNTS);
+            errors.unsupported(&field_path, mount, &PROC_MOUNTS);
         }
         if mount == "Unmasked" && spec.at("hostUsers").as_bool() != Some(false) {
-            errors.invalid(&place, mount, "`hostUsers` must be false to use `Unmasked`");
+            errors.invalid(&field_path, mount, "`hostUsers` must be false to use `Unmasked`");
         }
     }
     seccomp(context.at("seccompProfile"), &at.child("seccompProfile"), errors);
@@ -149,19 +150,20 @@ pub(super) fn validate_container(
 
 fn sysctls(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
     let settings = spec.at("securityContext").items("sysctls");
-    let repeated = demand::repeated(settings.iter().map(|setting| setting.text("name")));
+    let repeated = field_checks::duplicate_flags(settings.iter().map(|setting| setting.text("name")));
     for (index, setting) in settings.iter().enumerate() {
         let item_at = at.index(index);
-        let (name, place) = (setting.text("name"), item_at.child("name"));
+        let name = setting.text("name");
+        let field_path = item_at.child("name");
         if name.is_empty() {
-            errors.required(&place, "");
+            errors.required(&field_path, "");
         } else if !is_sysctl(name) {
-            errors.invalid(&place, name, SYSCTL_RULE);
+            errors.invalid(&field_path, name, SYSCTL_RULE);
         } else if repeated[index] {
-            errors.duplicate(&place, name);
+            errors.duplicate(&field_path, name);
         }
         if let Some(detail) = shared_with_host(name, spec).filter(|_| !options.host_sysctls) {
-            errors.invalid(&place, name, detail);
+            errors.invalid(&field_path, name, detail);
         }
     }
 }

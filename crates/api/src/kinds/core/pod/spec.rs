@@ -14,7 +14,7 @@ use super::{
 use crate::{
     field::{Error, Path},
     go,
-    kinds::{core::volume, demand},
+    kinds::{core::volume, field_checks},
     name::{self, dns1123_label, dns1123_subdomain, label_key},
     rules::{Errors, Tree},
 };
@@ -28,9 +28,10 @@ const REFERENCES: [&str; 2] = ["serviceAccountName", "nodeName"];
 
 /// What is wrong with metadata and spec of a pod, new or changed.
 pub(super) fn validate_pod(pod: &Value, options: &Options, errors: &mut Errors) {
-    let (metadata, spec) = (pod.at("metadata"), pod.at("spec"));
-    let place = Path::new("metadata");
-    annotations::validate(metadata, spec, options, &place.child("annotations"), errors);
+    let metadata = pod.at("metadata");
+    let spec = pod.at("spec");
+    let field_path = Path::new("metadata");
+    annotations::validate(metadata, spec, options, &field_path.child("annotations"), errors);
     let at = Path::new("spec");
     validate(spec, metadata, &at, options, errors);
     if spec.text("serviceAccountName").is_empty() {
@@ -50,7 +51,8 @@ pub(super) fn validate_pod(pod: &Value, options: &Options, errors: &mut Errors) 
 /// What is wrong with a new pod.
 pub(super) fn validate_new(pod: &Value, errors: &mut Errors) {
     validate_pod(pod, &Options::pod(), errors);
-    let (spec, at) = (pod.at("spec"), Path::new("spec"));
+    let spec = pod.at("spec");
+    let at = Path::new("spec");
     if !spec.items("ephemeralContainers").is_empty() {
         errors.forbidden(&at.child("ephemeralContainers"), "cannot be set on create");
     }
@@ -158,28 +160,26 @@ fn tokens_without_account(volumes: &[Value], at: &Path<'_>, errors: &mut Errors)
 }
 
 fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let repeated = demand::repeated(claims.iter().map(|claim| claim.text("name")));
+    let repeated = field_checks::duplicate_flags(claims.iter().map(|claim| claim.text("name")));
     for (index, claim) in claims.iter().enumerate() {
         if metadata.at("annotations").has(annotations::MIRROR) {
             errors.forbidden(&Path::new(""), "static pods do not support resource claims");
             continue;
         }
-        let place = at.index(index);
+        let field_path = at.index(index);
         let name = claim.text("name");
-        let name_at = place.child("name");
+        let name_at = field_path.child("name");
         if name.is_empty() {
             errors.required(&name_at, "");
         } else if repeated[index] {
             errors.duplicate(&name_at, name);
         } else {
-            errors.faults(&name_at, name, dns1123_label(name));
+            errors.push_invalid(&name_at, name, dns1123_label(name));
         }
-        let (by_name, by_template) = (
-            claim.at("resourceClaimName"),
-            claim.at("resourceClaimTemplateName"),
-        );
+        let by_name = claim.at("resourceClaimName");
+        let by_template = claim.at("resourceClaimTemplateName");
         let mut whole = |detail: &str| {
-            errors.invalid(&place, internal::shown("PodResourceClaim", claim), detail);
+            errors.invalid(&field_path, internal::shown("PodResourceClaim", claim), detail);
         };
         match (by_name.is_null(), by_template.is_null()) {
             (false, false) => {
@@ -193,7 +193,7 @@ fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &m
             ("resourceClaimTemplateName", by_template),
         ] {
             if let Some(name) = value.as_str() {
-                errors.faults(&place.child(field), name, dns1123_subdomain(name));
+                errors.push_invalid(&field_path.child(field), name, dns1123_subdomain(name));
             }
         }
     }
@@ -203,7 +203,7 @@ fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let list_at = at.child("readinessGates");
     for (index, gate) in spec.items("readinessGates").iter().enumerate() {
         let condition = gate.text("conditionType");
-        errors.faults(
+        errors.push_invalid(
             &list_at.index(index).child("conditionType"),
             condition,
             label_key(condition),
@@ -211,10 +211,10 @@ fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let list_at = at.child("schedulingGates");
     let gates = spec.items("schedulingGates");
-    let repeated = demand::repeated(gates.iter().map(|gate| gate.text("name")));
+    let repeated = field_checks::duplicate_flags(gates.iter().map(|gate| gate.text("name")));
     for (index, gate) in gates.iter().enumerate() {
         let name = gate.text("name");
-        errors.faults(&list_at.index(index), name, label_key(name));
+        errors.push_invalid(&list_at.index(index), name, label_key(name));
         if repeated[index] {
             errors.duplicate(&list_at.index(index), name);
         }
@@ -225,17 +225,18 @@ fn names(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     for field in REFERENCES {
         let name = spec.text(field);
         if !name.is_empty() {
-            errors.faults(&at.child(field), name, dns1123_subdomain(name));
+            errors.push_invalid(&at.child(field), name, dns1123_subdomain(name));
         }
-        let (old, new) = (spec.text("serviceAccount"), spec.text("serviceAccountName"));
+        let old = spec.text("serviceAccount");
+        let new = spec.text("serviceAccountName");
         if field == "serviceAccountName" && old != new {
             let detail = format!("must be the same as serviceAccountName: {}", go::quote(new));
             errors.invalid(&at.child("deprecatedServiceAccount"), old, detail);
         }
     }
     if let Some(seconds) = spec.int("activeDeadlineSeconds") {
-        for fault in name::in_range(seconds, 1, i64::from(i32::MAX)) {
-            errors.invalid(&at.child("activeDeadlineSeconds"), seconds, fault);
+        for msg in name::in_range(seconds, 1, i64::from(i32::MAX)) {
+            errors.invalid(&at.child("activeDeadlineSeconds"), seconds, msg);
         }
     }
     host::validate_labels(spec, at, errors);
@@ -244,10 +245,10 @@ fn names(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 fn scheduling(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
     let name = spec.text("priorityClassName");
     if !name.is_empty() {
-        errors.faults(&at.child("priorityClassName"), name, dns1123_subdomain(name));
+        errors.push_invalid(&at.child("priorityClassName"), name, dns1123_subdomain(name));
     }
     if let Some(name) = spec.at("runtimeClassName").as_str() {
-        errors.faults(&at.child("runtimeClassName"), name, dns1123_subdomain(name));
+        errors.push_invalid(&at.child("runtimeClassName"), name, dns1123_subdomain(name));
     }
     if spec.has("preemptionPolicy") {
         let policy = spec.text("preemptionPolicy");
@@ -255,8 +256,9 @@ fn scheduling(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Error
     }
     if spec.has("overhead") {
         let limits = serde_json::json!({"limits": spec.at("overhead")});
-        let (holder, place) = (super::resources::Holder::Container, at.child("overhead"));
-        super::resources::validate_requirements(&limits, holder, &[], options.pages, &place, errors);
+        let holder = super::resources::Holder::Container;
+        let field_path = at.child("overhead");
+        super::resources::validate_requirements(&limits, holder, &[], options.pages, &field_path, errors);
     }
 }
 
@@ -268,7 +270,7 @@ fn scheduling_group(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             Value::Null,
             "must specify one of: `podGroupName`",
         )),
-        Some(name) => errors.faults(&name_at, name, dns1123_subdomain(name)),
+        Some(name) => errors.push_invalid(&name_at, name, dns1123_subdomain(name)),
     }
     if !spec.items("evictionResponders").is_empty() {
         errors.forbidden(at, "may not be set when evictionResponders is set");

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{affinity::label_keys, options::Options, report::Report};
 use crate::{
     field::Path,
-    kinds::demand,
+    kinds::field_checks,
     name::label_key,
     rules::{Errors, Tree},
     selector::label::{self, InvalidValues, UnknownOperators},
@@ -23,31 +23,29 @@ pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, 
         pair.into()
     };
     // The pair of a constraint that has another one behind it.
-    let mut repeated = demand::repeated(constraints.iter().rev().map(pair_of));
+    let mut repeated = field_checks::duplicate_flags(constraints.iter().rev().map(pair_of));
     repeated.reverse();
     for (index, constraint) in constraints.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         positive(
             constraint.int("maxSkew").unwrap_or_default(),
-            &place.child("maxSkew"),
+            &field_path.child("maxSkew"),
             errors,
         );
-        let (key, action) = (
-            constraint.text("topologyKey"),
-            constraint.text("whenUnsatisfiable"),
-        );
+        let key = constraint.text("topologyKey");
+        let action = constraint.text("whenUnsatisfiable");
         if key.is_empty() {
-            errors.required(&place.child("topologyKey"), "can not be empty");
+            errors.required(&field_path.child("topologyKey"), "can not be empty");
         }
         if !ACTIONS.contains(&action) {
-            errors.unsupported(&place.child("whenUnsatisfiable"), action, &ACTIONS);
+            errors.unsupported(&field_path.child("whenUnsatisfiable"), action, &ACTIONS);
         }
         if repeated[index] {
-            let pair_at = place.child("{topologyKey, whenUnsatisfiable}");
+            let pair_at = field_path.child("{topologyKey, whenUnsatisfiable}");
             errors.duplicate(&pair_at, &format!("{{{key}, {action}}}"));
         }
         if let Some(least) = constraint.int("minDomains") {
-            let least_at = place.child("minDomains");
+            let least_at = field_path.child("minDomains");
             positive(least, &least_at, errors);
             if action != "DoNotSchedule" {
                 let detail =
@@ -58,16 +56,16 @@ pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, 
         for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             let policy = constraint.text(name);
             if constraint.has(name) && !POLICIES.contains(&policy) {
-                errors.unsupported(&place.child(name), policy, &POLICIES);
+                errors.unsupported(&field_path.child(name), policy, &POLICIES);
             }
         }
         if options.old_spread_keys {
-            old_label_keys(constraint, &place.child("matchLabelKeys"), errors);
+            old_label_keys(constraint, &field_path.child("matchLabelKeys"), errors);
         } else {
-            label_keys(constraint, &place, errors);
+            label_keys(constraint, &field_path, errors);
         }
         if !options.any_spread_selector {
-            errors.extend(selector(constraint, &place.child("labelSelector")));
+            errors.extend(selector(constraint, &field_path.child("labelSelector")));
         }
     }
 }
@@ -79,7 +77,8 @@ fn positive(number: i64, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn selector(constraint: &Value, at: &Path<'_>) -> Errors {
-    let (refused, unknown) = (InvalidValues::Refused, UnknownOperators::Refused);
+    let refused = InvalidValues::Refused;
+    let unknown = UnknownOperators::Refused;
     label::validate(at, constraint.at("labelSelector"), refused, unknown).into()
 }
 
@@ -95,7 +94,7 @@ fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
     let expressions = selector.items("matchExpressions").iter();
     let selected: HashSet<&str> = expressions.map(|expression| expression.text("key")).collect();
     for (index, key) in constraint.texts("matchLabelKeys").enumerate() {
-        errors.faults(&at.index(index), key, label_key(key));
+        errors.push_invalid(&at.index(index), key, label_key(key));
         if selector.entries("matchLabels").contains_key(key) || selected.contains(key) {
             let detail = "exists in both matchLabelKeys and labelSelector";
             errors.invalid(&at.index(index), key, detail);

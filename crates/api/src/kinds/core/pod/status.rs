@@ -4,10 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{annotations, internal, options::Options, report::Report, resources::amount, restart, security};
+use super::{
+    annotations, internal, options::Options, report::Report, resources::quantity_or_zero, restart, security,
+};
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name::{Strictness, dns1123_label, dns1123_subdomain, label_key, legacy_ip, parse_ip_sloppy},
     rules::{Errors, Tree},
 };
@@ -29,7 +31,9 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     let metadata_at = Path::new("metadata");
     annotations::validate_update(new, old, &options, &metadata_at.child("annotations"), errors);
     let at = Path::new("status");
-    let (status, before, spec) = (new.at("status"), old.at("status"), new.at("spec"));
+    let status = new.at("status");
+    let before = old.at("status");
+    let spec = new.at("spec");
     conditions(status.items("conditions"), &at.child("conditions"), errors);
     nominated_node(
         status,
@@ -49,7 +53,8 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
         );
     }
     for (list, containers) in STATUSES {
-        let (new, old_list) = (status.items(list), before.items(list));
+        let new = status.items(list);
+        let old_list = before.items(list);
         restarts(new, old_list, old.at("spec"), containers, &at.child(list), errors);
     }
     claims(status, spec, &at.child("resourceClaimStatuses"), errors);
@@ -67,13 +72,13 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
 
 fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, condition) in conditions.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         if let Some(generation) = condition.int("observedGeneration").filter(|number| *number < 0) {
-            errors.invalid(&place.child("observedGeneration"), generation, NOT_NEGATIVE);
+            errors.invalid(&field_path.child("observedGeneration"), generation, NOT_NEGATIVE);
         }
         let ty = condition.text("type");
         if !matches!(ty, "PodScheduled" | "Ready" | "Initialized") {
-            errors.faults(&place.child("Type"), ty, label_key(ty));
+            errors.push_invalid(&field_path.child("Type"), ty, label_key(ty));
         }
     }
 }
@@ -83,7 +88,7 @@ fn nominated_node(status: &Value, before: &Value, old_spec: &Value, at: &Path<'_
     if node.is_empty() || node == before.text("nominatedNodeName") {
         return;
     }
-    errors.faults(at, node, dns1123_subdomain(node));
+    errors.push_invalid(at, node, dns1123_subdomain(node));
     if !old_spec.text("nodeName").is_empty() {
         errors.forbidden(at, "may not be set on pods that are already bound to a node");
     }
@@ -137,20 +142,24 @@ fn by_name(items: &[Value]) -> HashMap<&str, &Value> {
 
 fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let statuses = status.items("resourceClaimStatuses");
-    let repeated = demand::repeated(statuses.iter().map(|status| status.text("name")));
+    let repeated = field_checks::duplicate_flags(statuses.iter().map(|status| status.text("name")));
     let known = by_name(spec.items("resourceClaims"));
     for (index, claim) in statuses.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         let name = claim.text("name");
         if !known.contains_key(name) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
-            errors.invalid(&place.child("name"), name, detail);
+            errors.invalid(&field_path.child("name"), name, detail);
         }
         if repeated[index] {
-            errors.duplicate(&place.child("name"), name);
+            errors.duplicate(&field_path.child("name"), name);
         }
         if let Some(claim) = claim.at("resourceClaimName").as_str() {
-            errors.faults(&place.child("resourceClaimName"), claim, dns1123_subdomain(claim));
+            errors.push_invalid(
+                &field_path.child("resourceClaimName"),
+                claim,
+                dns1123_subdomain(claim),
+            );
         }
     }
 }
@@ -165,41 +174,43 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
     if mappings.is_empty() {
         errors.required(&list_at, "at least one request mapping is required");
     }
-    let repeated = demand::repeated(mappings);
+    let repeated = field_checks::duplicate_flags(mappings);
     let mut containers = by_name(spec.items("initContainers"));
     containers.extend(by_name(spec.items("containers")));
     for (index, mapping) in mappings.iter().enumerate() {
-        let place = list_at.index(index);
-        let (container, resource) = (mapping.text("containerName"), mapping.text("resourceName"));
+        let field_path = list_at.index(index);
+        let container = mapping.text("containerName");
+        let resource = mapping.text("resourceName");
         let request = mapping.text("requestName");
         match containers.get(container) {
             None => {
                 let detail =
                     "must match the name of an entry in spec.initContainers.name or spec.containers.name";
-                errors.invalid(&place.child("containerName"), container, detail);
+                errors.invalid(&field_path.child("containerName"), container, detail);
             }
             Some(found) if !found.way("resources.requests").has(resource) => {
                 let detail = "must match the extended resource name of an entry in \
                      spec.initContainers.resources.requests or spec.containers.resources.requests";
-                errors.invalid(&place.child("resourceName"), resource, detail);
+                errors.invalid(&field_path.child("resourceName"), resource, detail);
             }
             Some(_) => {}
         }
-        errors.faults(&at.child("requestName"), request, dns1123_label(request));
+        errors.push_invalid(&at.child("requestName"), request, dns1123_label(request));
         if repeated[index] {
-            errors.duplicate(&place.child("containerName"), container);
-            errors.duplicate(&place.child("resourceName"), resource);
-            errors.duplicate(&place.child("requestName"), request);
+            errors.duplicate(&field_path.child("containerName"), container);
+            errors.duplicate(&field_path.child("resourceName"), resource);
+            errors.duplicate(&field_path.child("requestName"), request);
         }
     }
     match claim.text("resourceClaimName") {
         "" => errors.required(&at.child("resourceClaimName"), ""),
-        name => errors.faults(&at.child("resourceClaimName"), name, dns1123_subdomain(name)),
+        name => errors.push_invalid(&at.child("resourceClaimName"), name, dns1123_subdomain(name)),
     }
 }
 
 fn pod_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let (one, all) = (status.text("podIP"), status.items("podIPs"));
+    let one = status.text("podIP");
+    let all = status.items("podIPs");
     let list_at = at.child("podIPs");
     addresses(all, before.items("podIPs"), "PodIP", &list_at, errors);
     match all.first().map(|address| address.text("ip")) {
@@ -261,10 +272,10 @@ fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         let item_at = at.index(index);
         let user_at = item_at.child("user");
-        let place = user_at.child("linux");
+        let field_path = user_at.child("linux");
         match os.text("name") {
             "windows" => {
-                errors.forbidden(&place, "cannot be set for a windows pod");
+                errors.forbidden(&field_path, "cannot be set for a windows pod");
                 continue;
             }
             "linux" | "" => {}
@@ -273,10 +284,10 @@ fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
         let number = user.int("uid").unwrap_or_default();
         if !(0..=i64::from(u32::MAX)).contains(&number) {
             let detail = format!("must be between 0 and {}, inclusive", u32::MAX);
-            errors.invalid(&place.child("uid"), number, detail);
+            errors.invalid(&field_path.child("uid"), number, detail);
         }
-        security::id(user.at("gid"), &place.child("gid"), errors);
-        let groups_at = place.child("supplementalGroups");
+        security::id(user.at("gid"), &field_path.child("gid"), errors);
+        let groups_at = field_path.child("supplementalGroups");
         for (number, group) in user.items("supplementalGroups").iter().enumerate() {
             security::id(group, &groups_at.index(number), errors);
         }
@@ -287,8 +298,8 @@ fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
 fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let by_name = by_name(containers);
     let mappings = claimed_by_mapping(status);
-    for (index, told) in status.items(list).iter().enumerate() {
-        let resources = told.items("allocatedResourcesStatus");
+    for (index, messages) in status.items(list).iter().enumerate() {
+        let resources = messages.items("allocatedResourcesStatus");
         if resources.is_empty() {
             continue;
         }
@@ -298,17 +309,21 @@ fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, er
             errors.forbidden(&list_at, "must not be specified in container status");
             continue;
         }
-        let container = by_name.get(told.text("name")).copied();
+        let container = by_name.get(messages.text("name")).copied();
         let claimed = container.map(claimed_by).unwrap_or_default();
         for (number, resource) in resources.iter().enumerate() {
-            let place = list_at.index(number);
+            let field_path = list_at.index(number);
             let name = resource.text("name");
             if let Some(detail) =
                 container.and_then(|container| unasked(name, container, &claimed, &mappings))
             {
-                errors.invalid(&place.child("name"), name, detail);
+                errors.invalid(&field_path.child("name"), name, detail);
             }
-            devices(resource.items("resources"), &place.child("resources"), errors);
+            devices(
+                resource.items("resources"),
+                &field_path.child("resources"),
+                errors,
+            );
         }
     }
 }
@@ -329,7 +344,7 @@ fn unasked(
     let resources = mappings.get(&(container.text("name"), claim.to_owned()));
     let by_extended = resources.is_some_and(|resources| {
         let mut resources = resources.iter();
-        resources.any(|resource| !amount(asked.at("requests").at(resource)).is_zero())
+        resources.any(|resource| !quantity_or_zero(asked.at("requests").at(resource)).is_zero())
     });
     (!by_claim && !by_extended).then_some(
         "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when \
@@ -366,23 +381,23 @@ fn claimed_by_mapping(status: &Value) -> HashMap<(&str, String), Vec<&str>> {
 }
 
 fn devices(devices: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    let repeated = demand::repeated(devices.iter().map(|device| device.text("resourceID")));
+    let repeated = field_checks::duplicate_flags(devices.iter().map(|device| device.text("resourceID")));
     for (index, device) in devices.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         let health = device.text("health");
         if !HEALTHS.contains(&health) {
-            errors.unsupported(&place.child("health"), health, &HEALTHS);
+            errors.unsupported(&field_path.child("health"), health, &HEALTHS);
         }
         if let Some(message) = device.at("message").as_str() {
             if message.is_empty() {
-                errors.required(&place.child("message"), "must be non-empty if specified");
+                errors.required(&field_path.child("message"), "must be non-empty if specified");
             } else if message.len() > LONGEST_MESSAGE {
-                errors.push(Error::too_long(&place.child("message"), LONGEST_MESSAGE));
+                errors.push(Error::too_long(&field_path.child("message"), LONGEST_MESSAGE));
             }
         }
         let id = device.text("resourceID");
         if repeated[index] {
-            errors.duplicate(&place.child("resourceID"), id);
+            errors.duplicate(&field_path.child("resourceID"), id);
         }
     }
 }

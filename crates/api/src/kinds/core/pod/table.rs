@@ -45,7 +45,9 @@ struct Sum {
 
 /// A row for a pod.
 pub(super) fn row(pod: &Value, now: Time) -> Row {
-    let (spec, status, metadata) = (pod.at("spec"), pod.at("status"), pod.at("metadata"));
+    let spec = pod.at("spec");
+    let status = pod.at("status");
+    let metadata = pod.at("metadata");
     let sidecars = spec
         .items("initContainers")
         .iter()
@@ -161,7 +163,8 @@ fn sum(spec: &Value, status: &Value) -> Sum {
             of_sidecars.add(container);
         }
         let state = container.at("state");
-        let (ended, waiting) = (state.at("terminated"), state.at("waiting").text("reason"));
+        let ended = state.at("terminated");
+        let waiting = state.at("waiting").text("reason");
         if !ended.is_null() && ended.int("exitCode").unwrap_or_default() == 0 {
             continue;
         }
@@ -237,7 +240,8 @@ impl Sum {
         for container in containers.iter().rev() {
             self.restarts.add(container);
             let state = container.at("state");
-            let (ended, waiting) = (state.at("terminated"), state.at("waiting").text("reason"));
+            let ended = state.at("terminated");
+            let waiting = state.at("waiting").text("reason");
             if !waiting.is_empty() {
                 waiting.clone_into(&mut self.reason);
             } else if !ended.is_null() {

@@ -14,7 +14,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of the kind `PodTemplate`.
 pub(crate) struct PodTemplate;
 
 /// What is wrong with a new pod template.
@@ -29,7 +28,8 @@ pub(crate) fn validate_template_with(
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
-    let (metadata, pod) = (template.at("metadata"), template.at("spec"));
+    let metadata = template.at("metadata");
+    let pod = template.at("spec");
     errors.extend(name::labels(&at.child("labels"), metadata.entries("labels")));
     let annotations_at = at.child("annotations");
     errors.extend(name::annotations(
@@ -48,28 +48,34 @@ pub(crate) fn validate_template_with(
 
 // --- PodTemplate ---
 
+// upstream: pkg/registry/core/podtemplate/strategy.go podTemplateStrategy
 impl Rules for PodTemplate {
     fn default(&self, object: &mut Value) {
         default_template(object.make("template"));
     }
 
+    // upstream: pkg/registry/core/podtemplate/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _at: &Circumstances<'_>) {
         disabled::drop_from_template(object.make("template"), &Value::Null);
     }
 
+    // upstream: pkg/registry/core/podtemplate/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         disabled::drop_from_template(new.make("template"), old.at("template"));
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplate
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         validate_template(object.at("template"), &Path::new("template"), errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplateUpdate
     fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         let options = Options::template_update(old.at("template"));
         validate_template_with(new.at("template"), &options, &Path::new("template"), errors);
     }
 
+    // upstream: pkg/registry/core/podtemplate/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let unchanged =
             |old: &Value| new.at("metadata").at("generation") == old.at("metadata").at("generation");
@@ -98,9 +104,10 @@ impl Rules for PodTemplate {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPodTemplate
     fn row(&self, object: &Value, _now: Time) -> Row {
         let template = object.at("template");
-        let [names, images] = pod_template::cells(template);
+        let [names, images] = pod_template::layout_container_cells(template);
         let labels: Vec<_> = template
             .at("metadata")
             .entries("labels")

@@ -41,7 +41,7 @@ fn created(pod: &Value) -> Result<Value, Vec<String>> {
     let mut pod = pod.clone();
     at(|at| match rules::create(&mut pod, at) {
         Ok(_) => Ok(pod),
-        Err(status) => Err(told(&status)),
+        Err(status) => Err(messages(&status)),
     })
 }
 
@@ -49,11 +49,11 @@ fn updated(new: &Value, old: &Value, part: Part<'_>) -> Result<Value, Vec<String
     let mut new = new.clone();
     at(|at| match rules::update(&mut new, old, part, at) {
         Ok(_) => Ok(new),
-        Err(status) => Err(told(&status)),
+        Err(status) => Err(messages(&status)),
     })
 }
 
-fn told(status: &crate::status::Status) -> Vec<String> {
+fn messages(status: &crate::status::Status) -> Vec<String> {
     let status: Value = serde_json::from_str(&status.to_json()).expect("a status is JSON");
     let causes = status.at("details").items("causes").iter();
     causes

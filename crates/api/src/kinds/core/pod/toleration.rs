@@ -41,10 +41,12 @@ fn validate_effect(effect: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
-    let (key, operator) = (toleration.text("key"), toleration.text("operator"));
-    let (value, effect) = (toleration.text("value"), toleration.text("effect"));
+    let key = toleration.text("key");
+    let operator = toleration.text("operator");
+    let value = toleration.text("value");
+    let effect = toleration.text("effect");
     if !key.is_empty() {
-        errors.faults(&at.child("key"), key, label_key(key));
+        errors.push_invalid(&at.child("key"), key, label_key(key));
     }
     let operator_at = at.child("operator");
     if key.is_empty() && operator != "Exists" {
@@ -58,9 +60,9 @@ fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
     }
     match operator {
         "" | "Equal" => {
-            let faults = label_value(value);
-            if !faults.is_empty() {
-                errors.invalid(&operator_at, value, faults.join(";"));
+            let msgs = label_value(value);
+            if !msgs.is_empty() {
+                errors.invalid(&operator_at, value, msgs.join(";"));
             }
         }
         "Exists" => {
@@ -73,7 +75,7 @@ fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
             }
         }
         "Lt" | "Gt" if compares => {
-            errors.faults(&at.child("value"), value, decimal_integer(value));
+            errors.push_invalid(&at.child("value"), value, decimal_integer(value));
             if let Err(error) = value.parse::<i64>() {
                 use std::num::IntErrorKind::{NegOverflow, PosOverflow};
                 let why = match error.kind() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{annotations, equality::same, internal, options::Options, report::Report, spec, toleration};
 use crate::{
     field::Path,
-    kinds::difference,
+    kinds::unified_diff,
     name::in_range,
     rules::{Errors, Tree, TreeMut},
 };
@@ -28,7 +28,8 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     let metadata_at = Path::new("metadata");
     annotations::validate_update(new, old, &options, &metadata_at.child("annotations"), errors);
     let at = Path::new("spec");
-    let (new, old) = (new.at("spec"), old.at("spec"));
+    let new = new.at("spec");
+    let old = old.at("spec");
     for list in ["containers", "initContainers"] {
         let list_at = at.child(list);
         if new.items(list).len() != old.items(list).len() {
@@ -51,7 +52,7 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     }
     let masked = masked(new, old, &at, errors);
     if !same(&masked, old) {
-        let difference = difference::unified(
+        let difference = unified_diff::unified_diff(
             &internal::lines("PodSpec", old),
             &internal::lines("PodSpec", &masked),
         );
@@ -64,9 +65,9 @@ fn deadline(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> boo
     let name = "activeDeadlineSeconds";
     match (new.int(name), old.int(name)) {
         (Some(seconds), before) => {
-            let faults = in_range(seconds, 0, i64::from(i32::MAX));
-            if let Some(fault) = faults.into_iter().next() {
-                errors.invalid(at, seconds, fault);
+            let msgs = in_range(seconds, 0, i64::from(i32::MAX));
+            if let Some(msg) = msgs.into_iter().next() {
+                errors.invalid(at, seconds, msg);
                 return false;
             }
             if before.is_some_and(|before| before < seconds) {
@@ -128,7 +129,8 @@ fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value
         }
         masked.copy_from("nodeSelector", old);
     }
-    let (after, before) = (new.way("affinity.nodeAffinity"), old.way("affinity.nodeAffinity"));
+    let after = new.way("affinity.nodeAffinity");
+    let before = old.way("affinity.nodeAffinity");
     if after != before {
         let affinity_at = at.child("affinity");
         node_affinity(after, before, &affinity_at.child("nodeAffinity"), errors);
@@ -210,9 +212,9 @@ mod tests {
     fn what_else_changes_is_told_line_by_line() {
         let old = json!({"containers": [{"name": "c", "image": "a"}]});
         let new = json!({"containers": [{"name": "c", "image": "a"}], "hostname": "h"});
-        let told = judged(&old, &new).join("");
-        assert!(told.starts_with("spec: Forbidden: pod updates may not change fields other than"));
-        assert!(told.ends_with("- \"Hostname\": \"\",\n+ \"Hostname\": \"h\",\n  \"Subdomain\": \"\",\n  \"Affinity\": null,\n  \"SchedulerName\": \"default-scheduler\",\n"), "{told}");
+        let messages = judged(&old, &new).join("");
+        assert!(messages.starts_with("spec: Forbidden: pod updates may not change fields other than"));
+        assert!(messages.ends_with("- \"Hostname\": \"\",\n+ \"Hostname\": \"h\",\n  \"Subdomain\": \"\",\n  \"Affinity\": null,\n  \"SchedulerName\": \"default-scheduler\",\n"), "{messages}");
     }
 
     #[test]

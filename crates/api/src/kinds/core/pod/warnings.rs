@@ -5,14 +5,14 @@ use serde_json::{Map, Value};
 use super::{
     overlap, port,
     profile::{APPARMOR, SECCOMP_CONTAINER, SECCOMP_POD, apparmor_of, valid_apparmor_of, visit},
-    resources::amount,
+    resources::quantity_or_zero,
 };
 use crate::{
     field::Path,
     go,
     kinds::{
         core::{node_selector, persistent_volume_claim},
-        demand,
+        field_checks,
     },
     name::{dns1123_label, ip_warning, label_value},
     rules::Tree,
@@ -83,41 +83,41 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// What the user should be told about a new pod.
 pub(super) fn pod(pod: &Value) -> Vec<String> {
-    let mut told = Vec::new();
-    moved_profiles(pod, &mut told);
-    let faults = dns1123_label(pod.at("metadata").text("name"));
-    if !faults.is_empty() {
-        told.push(format!(
+    let mut messages = Vec::new();
+    moved_profiles(pod, &mut messages);
+    let msgs = dns1123_label(pod.at("metadata").text("name"));
+    if !msgs.is_empty() {
+        messages.push(format!(
             "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
              recommended: [{}]",
-            faults.join(" ")
+            msgs.join(" ")
         ));
     }
-    all(pod, &Path::NOWHERE, Subject::Pod, &mut told);
-    told
+    all(pod, &Path::NOWHERE, Subject::Pod, &mut messages);
+    messages
 }
 
 /// What who writes the status of a pod should be told: addresses that are read in more than one way.
 pub(super) fn addresses(status: &Value) -> Vec<String> {
     let status_at = Path::new("status");
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     for list in ["podIPs", "hostIPs"] {
         let list_at = status_at.child(list);
         for (index, address) in status.items(list).iter().enumerate() {
-            let place = list_at.index(index);
-            told.extend(ip_warning(&place.child("ip"), address.text("ip")));
+            let field_path = list_at.index(index);
+            messages.extend(ip_warning(&field_path.child("ip"), address.text("ip")));
         }
     }
-    told
+    messages
 }
 
 /// What the user should be told about a valid pod template.
 pub(crate) fn template_warnings(template: &Value, at: &Path<'_>, old: Option<&Value>) -> Vec<String> {
     // Nothing is told of a change that is not told of the whole.
     let _ = old;
-    let mut told = Vec::new();
-    all(template, at, Subject::Template, &mut told);
-    told
+    let mut messages = Vec::new();
+    all(template, at, Subject::Template, &mut messages);
+    messages
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,8 +127,9 @@ enum Subject {
 }
 
 /// Profiles of `AppArmor` that stood in annotations were made fields by now, so those are told of that agree.
-fn moved_profiles(pod: &Value, told: &mut Vec<String>) {
-    let (spec, annotations) = (pod.at("spec"), pod.at("metadata").at("annotations"));
+fn moved_profiles(pod: &Value, messages: &mut Vec<String>) {
+    let spec = pod.at("spec");
+    let annotations = pod.at("metadata").at("annotations");
     if annotations.is_null() || spec.at("os").text("name") == "windows" {
         return;
     }
@@ -143,7 +144,7 @@ fn moved_profiles(pod: &Value, told: &mut Vec<String>) {
             Some(meant) => meant == *own,
         };
         if moved {
-            told.push(old_profile(&Path::new("metadata").child("annotations").key(&key)));
+            messages.push(old_profile(&Path::new("metadata").child("annotations").key(&key)));
         }
     }
 }
@@ -152,60 +153,61 @@ fn old_profile(at: &Path<'_>) -> String {
     format!("{at}: deprecated since v1.30; use the \"appArmorProfile\" field instead")
 }
 
-fn all(template: &Value, at: &Path<'_>, subject: Subject, told: &mut Vec<String>) {
-    let (spec, metadata) = (template.at("spec"), template.at("metadata"));
+fn all(template: &Value, at: &Path<'_>, subject: Subject, messages: &mut Vec<String>) {
+    let spec = template.at("spec");
+    let metadata = template.at("metadata");
     let annotations = metadata.entries("annotations");
     let spec_at = at.child("spec");
     let metadata_at = at.child("metadata");
     let annotations_at = metadata_at.child("annotations");
-    labels(spec, &spec_at, told);
+    labels(spec, &spec_at, messages);
     for (key, message) in OLD_ANNOTATIONS {
         if annotations.contains_key(key) {
-            told.push(format!("{}: {message}", annotations_at.key(key)));
+            messages.push(format!("{}: {message}", annotations_at.key(key)));
         }
     }
-    volumes(spec.items("volumes"), &spec_at.child("volumes"), told);
-    duplicates(spec, &spec_at, told);
+    volumes(spec.items("volumes"), &spec_at.child("volumes"), messages);
+    duplicates(spec, &spec_at, messages);
     fractions(
         spec.at("overhead"),
         &spec_at.child("overhead"),
         &["memory", "ephemeral-storage"],
-        told,
+        messages,
     );
     let seccomp = spec.at("securityContext").has("seccompProfile");
     if !seccomp && annotations.contains_key(SECCOMP_POD) {
-        told.push(old_seccomp(&annotations_at.key(SECCOMP_POD)));
+        messages.push(old_seccomp(&annotations_at.key(SECCOMP_POD)));
     }
-    visit(spec, &spec_at, |container, place| {
-        container_annotations(container, spec, annotations, &annotations_at, subject, told);
-        let resources_at = place.child("resources");
+    visit(spec, &spec_at, |container, field_path| {
+        container_annotations(container, spec, annotations, &annotations_at, subject, messages);
+        let resources_at = field_path.child("resources");
         let asked = container.at("resources");
         for name in ["memory", "ephemeral-storage"] {
             for of in ["limits", "requests"] {
-                fractions(asked.at(of), &resources_at.child(of), &[name], told);
+                fractions(asked.at(of), &resources_at.child(of), &[name], messages);
             }
         }
-        hidden_variables(container.items("env"), &place.child("env"), told);
+        hidden_variables(container.items("env"), &field_path.child("env"), messages);
     });
-    port::warnings(spec, &spec_at, told);
+    port::warnings(spec, &spec_at, messages);
     if spec
         .int("terminationGracePeriodSeconds")
         .is_some_and(|seconds| seconds < 0)
     {
-        told.push(format!(
+        messages.push(format!(
             "{}: must be >= 0; negative values are invalid and will be treated as 1",
             spec_at.child("terminationGracePeriodSeconds")
         ));
     }
-    empty_selectors(spec.at("affinity"), &spec_at.child("affinity"), told);
+    empty_selectors(spec.at("affinity"), &spec_at.child("affinity"), messages);
     let dns_at = spec_at.child("dnsConfig");
     let servers_at = dns_at.child("nameservers");
     for (index, server) in spec.at("dnsConfig").texts("nameservers").enumerate() {
-        told.extend(ip_warning(&servers_at.index(index), server));
+        messages.extend(ip_warning(&servers_at.index(index), server));
     }
     let aliases_at = spec_at.child("hostAliases");
     for (index, alias) in spec.items("hostAliases").iter().enumerate() {
-        told.extend(ip_warning(&aliases_at.index(index).child("ip"), alias.text("ip")));
+        messages.extend(ip_warning(&aliases_at.index(index).child("ip"), alias.text("ip")));
     }
 }
 
@@ -214,11 +216,11 @@ fn old_seccomp(at: &Path<'_>) -> String {
 }
 
 /// Labels of nodes with new names, and selectors that match nothing.
-fn labels(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
+fn labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let selector_at = at.child("nodeSelector");
     for key in spec.entries("nodeSelector").keys() {
         if let Some(message) = node_selector::deprecated(key) {
-            told.push(format!("{}: {message}", selector_at.key(key)));
+            messages.push(format!("{}: {message}", selector_at.key(key)));
         }
     }
     let affinity_at = at.child("affinity");
@@ -227,22 +229,22 @@ fn labels(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
     let required_at = node_at.child(REQUIRED);
     let terms_at = required_at.child("nodeSelectorTerms");
     for (index, term) in nodes.at(REQUIRED).items("nodeSelectorTerms").iter().enumerate() {
-        node_selector::warnings(term, &terms_at.index(index), told);
+        node_selector::warnings(term, &terms_at.index(index), messages);
     }
     let preferred_at = node_at.child(PREFERRED);
     for (index, term) in nodes.items(PREFERRED).iter().enumerate() {
-        let place = preferred_at.index(index);
-        wish(term.at("preference"), &place.child("preference"), told);
+        let field_path = preferred_at.index(index);
+        wish(term.at("preference"), &field_path.child("preference"), messages);
     }
     let spread_at = at.child("topologySpreadConstraints");
     for (index, constraint) in spec.items("topologySpreadConstraints").iter().enumerate() {
-        let place = spread_at.index(index);
+        let field_path = spread_at.index(index);
         let key = constraint.text("topologyKey");
         if let Some(message) = node_selector::deprecated(key) {
-            told.push(format!("{}: {key} is {message}", place.child("topologyKey")));
+            messages.push(format!("{}: {key} is {message}", field_path.child("topologyKey")));
         }
         if !constraint.has("labelSelector") {
-            told.push(no_selector(&place.child("labelSelector")));
+            messages.push(no_selector(&field_path.child("labelSelector")));
         }
     }
 }
@@ -252,52 +254,49 @@ fn no_selector(at: &Path<'_>) -> String {
 }
 
 /// A wish may have values no label can have; they are told of, as no error is.
-fn wish(term: &Value, at: &Path<'_>, told: &mut Vec<String>) {
+fn wish(term: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let list_at = at.child("matchExpressions");
     for (index, expression) in term.items("matchExpressions").iter().enumerate() {
-        let place = list_at.index(index);
-        told.extend(node_selector::warning(expression, &place));
-        let values_at = place.child("values");
+        let field_path = list_at.index(index);
+        messages.extend(node_selector::warning(expression, &field_path));
+        let values_at = field_path.child("values");
         for (number, value) in expression.texts("values").enumerate() {
-            for fault in label_value(value) {
-                told.push(format!(
-                    "{}: {value} is invalid, {fault}",
-                    values_at.index(number)
-                ));
+            for msg in label_value(value) {
+                messages.push(format!("{}: {value} is invalid, {msg}", values_at.index(number)));
             }
         }
     }
 }
 
-fn volumes(volumes: &[Value], at: &Path<'_>, told: &mut Vec<String>) {
+fn volumes(volumes: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
     for (index, volume) in volumes.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         for (field, shown, message) in OLD_VOLUMES {
             // Claims are told of where their field stands in the type.
             if field == "cephfs" {
                 let claim = volume.way("ephemeral.volumeClaimTemplate.spec");
-                let volume_at = place.child("ephemeral");
+                let volume_at = field_path.child("ephemeral");
                 let template_at = volume_at.child("volumeClaimTemplate");
-                persistent_volume_claim::spec_warnings(claim, &template_at.child("spec"), told);
+                persistent_volume_claim::spec_warnings(claim, &template_at.child("spec"), messages);
             }
             if volume.has(field) {
-                told.push(format!("{}: {message}", place.child(shown)));
+                messages.push(format!("{}: {message}", field_path.child(shown)));
             }
         }
     }
-    overlap::warnings(volumes, told);
+    overlap::warnings(volumes, messages);
 }
 
-fn duplicates(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
+fn duplicates(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     for (list, field) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let list_at = at.child(list);
         let items = spec.items(list);
-        let repeated = demand::repeated(items.iter().map(|item| item.text(field)));
+        let repeated = field_checks::duplicate_flags(items.iter().map(|item| item.text(field)));
         for (index, item) in items.iter().enumerate() {
             let value = item.text(field);
             if repeated[index] {
                 let quoted = go::quote(value);
-                told.push(format!(
+                messages.push(format!(
                     "{}: duplicate {field} {quoted}",
                     list_at.index(index).child(field)
                 ));
@@ -307,7 +306,7 @@ fn duplicates(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
     let list_at = at.child("imagePullSecrets");
     for (index, secret) in spec.items("imagePullSecrets").iter().enumerate() {
         if secret.text("name").is_empty() {
-            told.push(format!(
+            messages.push(format!(
                 "{}: invalid empty name \"\"",
                 list_at.index(index).child("name")
             ));
@@ -316,12 +315,12 @@ fn duplicates(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
 }
 
 /// Amounts of bytes that are not whole.
-fn fractions(list: &Value, at: &Path<'_>, names: &[&str], told: &mut Vec<String>) {
+fn fractions(list: &Value, at: &Path<'_>, names: &[&str], messages: &mut Vec<String>) {
     for name in names {
-        let value = amount(list.at(name));
+        let value = quantity_or_zero(list.at(name));
         if value.milli_value() % 1000 != 0 {
             let quoted = go::quote(&value.to_string());
-            told.push(format!(
+            messages.push(format!(
                 "{}: fractional byte value {quoted} is invalid, must be an integer",
                 at.key(name)
             ));
@@ -335,7 +334,7 @@ fn container_annotations(
     annotations: &Map<String, Value>,
     at: &Path<'_>,
     subject: Subject,
-    told: &mut Vec<String>,
+    messages: &mut Vec<String>,
 ) {
     if annotations.is_empty() {
         return;
@@ -343,7 +342,7 @@ fn container_annotations(
     let context = container.at("securityContext");
     let key = format!("{SECCOMP_CONTAINER}{}", container.text("name"));
     if !context.has("seccompProfile") && annotations.contains_key(&key) {
-        told.push(old_seccomp(&at.key(&key)));
+        messages.push(old_seccomp(&at.key(&key)));
     }
     let key = format!("{APPARMOR}{}", container.text("name"));
     let annotation = annotations.get(&key).and_then(Value::as_str);
@@ -353,23 +352,24 @@ fn container_annotations(
     {
         let of_pod = spec.way("securityContext.appArmorProfile");
         if of_pod.is_null() || apparmor_of(annotation).as_ref() != Some(of_pod) {
-            told.push(old_profile(&at.key(&key)));
+            messages.push(old_profile(&at.key(&key)));
         }
     }
 }
 
 /// A variable that is set again, and not from its old value.
-fn hidden_variables(variables: &[Value], at: &Path<'_>, told: &mut Vec<String>) {
-    let repeated = demand::repeated(variables.iter().map(|variable| variable.text("name")));
+fn hidden_variables(variables: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
+    let repeated = field_checks::duplicate_flags(variables.iter().map(|variable| variable.text("name")));
     for (index, variable) in variables.iter().enumerate() {
-        let (name, value) = (variable.text("name"), variable.text("value"));
+        let name = variable.text("name");
+        let value = variable.text("value");
         if !repeated[index] {
             continue;
         }
         let reference = format!("$({name})");
         if variable.has("valueFrom") || value == reference || !value.contains(&reference) {
             let quoted = go::quote(name);
-            told.push(format!(
+            messages.push(format!(
                 "{}: hides previous definition of {quoted}, which may be dropped when using apply",
                 at.index(index)
             ));
@@ -377,21 +377,22 @@ fn hidden_variables(variables: &[Value], at: &Path<'_>, told: &mut Vec<String>) 
     }
 }
 
-fn empty_selectors(affinity: &Value, at: &Path<'_>, told: &mut Vec<String>) {
+fn empty_selectors(affinity: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     for name in ["podAffinity", "podAntiAffinity"] {
-        let (terms, place) = (affinity.at(name), at.child(name));
-        let list_at = place.child(REQUIRED);
+        let terms = affinity.at(name);
+        let field_path = at.child(name);
+        let list_at = field_path.child(REQUIRED);
         for (index, term) in terms.items(REQUIRED).iter().enumerate() {
             if !term.has("labelSelector") {
-                told.push(no_selector(&list_at.index(index).child("labelSelector")));
+                messages.push(no_selector(&list_at.index(index).child("labelSelector")));
             }
         }
-        let list_at = place.child(PREFERRED);
+        let list_at = field_path.child(PREFERRED);
         for (index, weighted) in terms.items(PREFERRED).iter().enumerate() {
             if !weighted.at("podAffinityTerm").has("labelSelector") {
                 let item_at = list_at.index(index);
                 let term_at = item_at.child("podAffinityTerm");
-                told.push(no_selector(&term_at.child("labelSelector")));
+                messages.push(no_selector(&term_at.child("labelSelector")));
             }
         }
     }
@@ -424,14 +425,14 @@ mod tests {
     fn each_requirement_of_a_wish_is_told_of_as_a_whole() {
         let expression = |value: &str| json!({"key": "beta.kubernetes.io/os", "values": [value]});
         let term = json!({"matchExpressions": [expression("-"), expression("linux")]});
-        let mut told = Vec::new();
-        wish(&term, &Path::new("preference"), &mut told);
+        let mut messages = Vec::new();
+        wish(&term, &Path::new("preference"), &mut messages);
         let old =
             |index| format!("preference.matchExpressions[{index}].key: beta.kubernetes.io/os is deprecated");
         let open = "preference.matchExpressions[0].values[0]: - is invalid, ";
-        assert_eq!(told.len(), 3, "{told:?}");
-        for (told, wanted) in told.iter().zip([&old(0), open, &old(1)]) {
-            assert!(told.starts_with(wanted), "{told}");
+        assert_eq!(messages.len(), 3, "{messages:?}");
+        for (messages, wanted) in messages.iter().zip([&old(0), open, &old(1)]) {
+            assert!(messages.starts_with(wanted), "{messages}");
         }
     }
 

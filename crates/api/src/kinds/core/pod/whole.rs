@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{
     options::{Options, containers},
     report::Report,
-    resources::{self, Holder, amount, is_hugepages, overcommits, suits_pod, totals},
+    resources::{self, Holder, is_hugepages, overcommits, quantity_or_zero, suits_pod, totals},
 };
 use crate::{
     field::Path,
@@ -48,7 +48,7 @@ pub(super) fn complete(spec: &mut Value) {
         let Some(total) = container_limits.get(name) else {
             continue;
         };
-        let asked = amount(asked);
+        let asked = quantity_or_zero(asked);
         let limit = if asked > *total { &asked } else { total };
         limits.insert(name.clone(), limit.to_string().into());
     }
@@ -85,7 +85,7 @@ fn at_least_the_containers(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (of, only_pages, word) in [("requests", false, "requests"), ("limits", true, "limits")] {
         let list_at = at.child(of);
         for (name, total) in totals(spec, of) {
-            let Some(own) = whole.entries(of).get(&name).map(amount) else {
+            let Some(own) = whole.entries(of).get(&name).map(quantity_or_zero) else {
                 continue;
             };
             if total > own && (!only_pages || is_hugepages(&name)) {
@@ -98,7 +98,8 @@ fn at_least_the_containers(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let limits = whole.entries("limits");
     for (index, container) in spec.items("containers").iter().enumerate() {
         for (name, limit) in container.at("resources").entries("limits") {
-            let (Some(most), limit) = (limits.get(name).map(amount), amount(limit)) else {
+            let (Some(most), limit) = (limits.get(name).map(quantity_or_zero), quantity_or_zero(limit))
+            else {
                 continue;
             };
             if limit > most {

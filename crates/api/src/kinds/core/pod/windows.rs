@@ -86,8 +86,8 @@ fn windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.forbidden(&at.child(name), NOT_HERE);
         }
     }
-    visit(spec, at, |container, place| {
-        let context_at = place.child("securityContext");
+    visit(spec, at, |container, field_path| {
+        let context_at = field_path.child("securityContext");
         for name in CONTAINER_CONTEXT {
             if container.at("securityContext").has(name) {
                 errors.forbidden(&context_at.child(name), NOT_HERE);
@@ -99,8 +99,9 @@ fn windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 /// Containers that are processes of the host come all together, and on the host's network.
 pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let of_pod = spec.way("securityContext.windowsOptions.hostProcess").as_bool();
-    let (mut count, mut on_host) = (0, 0);
-    visit(spec, at, |container, place| {
+    let mut count = 0;
+    let mut on_host = 0;
+    visit(spec, at, |container, field_path| {
         count += 1;
         let own = container
             .way("securityContext.windowsOptions.hostProcess")
@@ -108,7 +109,7 @@ pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut 
         if let (Some(of_pod), Some(own)) = (of_pod, own)
             && of_pod != own
         {
-            let context_at = place.child("securityContext");
+            let context_at = field_path.child("securityContext");
             let options_at = context_at.child("windowsOptions");
             let detail =
                 format!("pod hostProcess value must be identical if both are specified, was {of_pod}");
@@ -133,20 +134,20 @@ pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut 
 /// What is wrong with the options of a security context that are for Windows.
 pub(super) fn validate_options(options: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(name) = options.at("gmsaCredentialSpecName").as_str() {
-        errors.faults(&at.child("gmsaCredentialSpecName"), name, dns1123_subdomain(name));
+        errors.push_invalid(&at.child("gmsaCredentialSpecName"), name, dns1123_subdomain(name));
     }
     if let Some(spec) = options.at("gmsaCredentialSpec").as_str() {
-        let place = at.child("gmsaCredentialSpec");
+        let field_path = at.child("gmsaCredentialSpec");
         if spec.is_empty() {
-            errors.invalid(&place, spec, "gmsaCredentialSpec cannot be an empty string");
+            errors.invalid(&field_path, spec, "gmsaCredentialSpec cannot be an empty string");
         } else if spec.len() > LONGEST_SPEC {
-            errors.invalid(&place, spec, "gmsaCredentialSpec size must be under 64 KiB");
+            errors.invalid(&field_path, spec, "gmsaCredentialSpec size must be under 64 KiB");
         }
     }
     if let Some(user) = options.at("runAsUserName").as_str() {
-        let place = at.child("runAsUserName");
+        let field_path = at.child("runAsUserName");
         for detail in user_faults(user) {
-            errors.invalid(&place, user, detail);
+            errors.invalid(&field_path, user, detail);
         }
     }
 }
@@ -166,33 +167,33 @@ fn user_faults(name: &str) -> Vec<String> {
         (Some(domain), Some(user), None) => (Some(domain), user),
         _ => return alone("runAsUserName cannot contain more than one backslash"),
     };
-    let mut faults = Vec::new();
+    let mut msgs = Vec::new();
     if domain.is_some_and(|domain| domain.len() >= LONGEST_DOMAIN) {
-        faults.push(format!(
+        msgs.push(format!(
             "runAsUserName's Domain length must be under {LONGEST_DOMAIN} characters"
         ));
     }
     if domain.is_some_and(|domain| !is_net_bios(domain) && !is_dns(domain)) {
-        faults.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
+        msgs.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
     }
     if user.is_empty() {
-        faults.push("runAsUserName's User cannot be empty".to_owned());
+        msgs.push("runAsUserName's User cannot be empty".to_owned());
     } else if user.len() > LONGEST_USER {
-        faults.push(format!(
+        msgs.push(format!(
             "runAsUserName's User length must not be longer than {LONGEST_USER} characters"
         ));
     }
     if !user.is_empty() && user.chars().all(|c| matches!(c, '.' | ' ')) {
-        faults.push("runAsUserName's User cannot contain only periods or spaces".to_owned());
+        msgs.push("runAsUserName's User cannot contain only periods or spaces".to_owned());
     }
     if user.contains([
         '"', '/', '\\', ':', ';', '|', '=', ',', '+', '*', '?', '<', '>', '@', '[', ']',
     ]) {
-        faults.push(
+        msgs.push(
             "runAsUserName's User cannot contain the following characters: \"/\\:;|=,+*?<>@[]".to_owned(),
         );
     }
-    faults
+    msgs
 }
 
 fn is_net_bios(domain: &str) -> bool {
@@ -218,17 +219,14 @@ mod tests {
         for name in ["user", "DOMAIN\\user", "a.b.example\\u"] {
             assert!(user_faults(name).is_empty(), "{name}");
         }
-        for (name, fault) in [
+        for (name, msg) in [
             ("a\\b\\c", "more than one backslash"),
             (".x\\u", "Domain doesn't match"),
             ("d\\", "User cannot be empty"),
             ("...", "only periods"),
             ("a@b", "following characters"),
         ] {
-            assert!(
-                user_faults(name).iter().any(|text| text.contains(fault)),
-                "{name}"
-            );
+            assert!(user_faults(name).iter().any(|text| text.contains(msg)), "{name}");
         }
     }
 }

@@ -5,7 +5,7 @@
 use k3_pki::pem_blocks;
 
 /// Why a certificate and its key cannot be used; `None` if nothing speaks against it.
-pub(super) fn fault(certificate: &[u8], key: &[u8]) -> Option<String> {
+pub(super) fn msg(certificate: &[u8], key: &[u8]) -> Option<String> {
     certificate_fault(&types(certificate)).or_else(|| key_fault(&types(key)))
 }
 
@@ -63,23 +63,24 @@ mod tests {
 
     #[test]
     fn blocks_of_the_right_types_are_asked_for() {
-        let (certificate, key) = (block("CERTIFICATE"), block("EC PRIVATE KEY"));
-        let told = |certificate: &str, key: &str| fault(certificate.as_bytes(), key.as_bytes());
+        let certificate = block("CERTIFICATE");
+        let key = block("EC PRIVATE KEY");
+        let messages = |certificate: &str, key: &str| msg(certificate.as_bytes(), key.as_bytes());
         assert_eq!(
-            told(&certificate, &format!("{}{key}", block("EC PARAMETERS"))),
+            messages(&certificate, &format!("{}{key}", block("EC PARAMETERS"))),
             None
         );
         assert_eq!(
-            told("", &key).as_deref(),
+            messages("", &key).as_deref(),
             Some("tls: failed to find any PEM data in certificate input")
         );
-        assert!(told(&key, &certificate).is_some_and(|fault| fault.ends_with("may have been switched")));
+        assert!(messages(&key, &certificate).is_some_and(|msg| msg.ends_with("may have been switched")));
         assert_eq!(
-            told(&certificate, &certificate).as_deref(),
+            messages(&certificate, &certificate).as_deref(),
             Some("tls: found a certificate rather than a key in the PEM for the private key")
         );
         assert_eq!(
-            told(&certificate, "-----BEGIN PRIVATE KEY-----\nQUJD\n").as_deref(),
+            messages(&certificate, "-----BEGIN PRIVATE KEY-----\nQUJD\n").as_deref(),
             Some("tls: failed to find any PEM data in key input")
         );
     }

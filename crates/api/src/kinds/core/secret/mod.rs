@@ -6,11 +6,11 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::config_map::{MOST_BYTES, bytes_of, immutable};
+use super::config_map::{MAX_BYTES, bytes_of, immutable};
 use crate::{
     base64, decode,
     field::{Error, Path},
-    kinds::{demand::tell, printed::word},
+    kinds::{field_checks::push_invalid, go_values::typed_string},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row},
     time::Time,
@@ -36,7 +36,9 @@ const SELECTABLE: &[Selectable] = &[Selectable::rule("type", |secret| {
     Cow::Borrowed(secret.text("type"))
 })];
 
+// upstream: pkg/registry/core/secret/strategy.go strategy
 impl Rules for Secret {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Secret
     fn default(&self, object: &mut Value) {
         object.fill("type", OPAQUE);
         if object.text("type").is_empty() {
@@ -55,38 +57,42 @@ impl Rules for Secret {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateSecret
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let place = Path::new("data");
+        let field_path = Path::new("data");
         let mut bytes = 0;
         for (key, value) in object.entries("data") {
-            tell(key, name::config_key(key), &place.key(key), errors);
+            push_invalid(key, name::config_key(key), &field_path.key(key), errors);
             bytes += bytes_of(value);
         }
-        if bytes > MOST_BYTES {
-            errors.push(Error::too_long(&place, MOST_BYTES));
+        if bytes > MAX_BYTES {
+            errors.push(Error::too_long(&field_path, MAX_BYTES));
         }
         by_type(errors, object);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateSecretUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         if new.text("type") != old.text("type") {
-            let shown = word(new.text("type"));
+            let shown = typed_string(new.text("type"));
             errors.push(Error::invalid(&Path::new("type"), shown, "field is immutable"));
         }
         immutable(errors, new, old, &["data"]);
         self.validate(new, at, errors);
     }
 
+    // upstream: pkg/registry/core/secret/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         if new.text("type") != TLS {
             return Vec::new();
         }
         let bytes = |key: &str| base64::decode(new.at("data").text(key)).unwrap_or_default();
-        key_pair::fault(&bytes(CERTIFICATE), &bytes(PRIVATE_KEY))
+        key_pair::msg(&bytes(CERTIFICATE), &bytes(PRIVATE_KEY))
             .into_iter()
             .collect()
     }
 
+    // upstream: pkg/registry/core/secret/strategy.go SelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         SELECTABLE
     }
@@ -95,6 +101,7 @@ impl Rules for Secret {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printSecret
     fn row(&self, object: &Value, now: Time) -> Row {
         let cells = [json!(object.text("type")), json!(object.entries("data").len())];
         named_row(object, now, cells)
@@ -111,8 +118,8 @@ fn by_type(errors: &mut Errors, secret: &Value) {
             if secret.way("metadata.annotations").text(ACCOUNT_NAME).is_empty() =>
         {
             let metadata = Path::new("metadata");
-            let place = metadata.child("annotations");
-            errors.push(Error::required(&place.key(ACCOUNT_NAME), ""));
+            let field_path = metadata.child("annotations");
+            errors.push(Error::required(&field_path.key(ACCOUNT_NAME), ""));
         }
         "kubernetes.io/dockercfg" => registry_config(errors, data, &root, ".dockercfg"),
         "kubernetes.io/dockerconfigjson" => registry_config(errors, data, &root, ".dockerconfigjson"),
@@ -134,13 +141,13 @@ fn by_type(errors: &mut Errors, secret: &Value) {
 
 /// What is wrong with the credentials for registries, which are a JSON object.
 fn registry_config(errors: &mut Errors, data: &Value, root: &Path<'_>, key: &str) {
-    let place = root.key(key);
+    let field_path = root.key(key);
     let Some(text) = data.at(key).as_str() else {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
         return;
     };
     let bytes = base64::decode(text).unwrap_or_default();
-    let fault = match decode::untyped(&bytes) {
+    let msg = match decode::untyped(&bytes) {
         Err(error) => error.to_string(),
         Ok(decoded) => match decoded.value {
             Value::Object(_) | Value::Null => return,
@@ -155,14 +162,14 @@ fn registry_config(errors: &mut Errors, data: &Value, root: &Path<'_>, key: &str
             }
         },
     };
-    errors.push(Error::invalid(&place, "<secret contents redacted>", fault));
+    errors.push(Error::invalid(&field_path, "<secret contents redacted>", msg));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn faults(secret: &Value) -> Vec<String> {
+    fn msgs(secret: &Value) -> Vec<String> {
         let mut errors = Errors::new();
         by_type(&mut errors, secret);
         errors.iter().map(ToString::to_string).collect()
@@ -181,19 +188,19 @@ mod tests {
     #[test]
     fn types_ask_for_their_keys() {
         assert_eq!(
-            faults(&json!({"type": TLS, "data": {CERTIFICATE: ""}})),
+            msgs(&json!({"type": TLS, "data": {CERTIFICATE: ""}})),
             ["data[tls.key]: Required value"]
         );
         assert_eq!(
-            faults(&json!({"type": "kubernetes.io/service-account-token"})),
+            msgs(&json!({"type": "kubernetes.io/service-account-token"})),
             ["metadata.annotations[kubernetes.io/service-account.name]: Required value"]
         );
         assert_eq!(
-            faults(&json!({"type": "kubernetes.io/basic-auth", "data": {"password": ""}})),
+            msgs(&json!({"type": "kubernetes.io/basic-auth", "data": {"password": ""}})),
             [""; 0]
         );
         assert_eq!(
-            faults(&json!({"type": "kubernetes.io/ssh-auth", "data": {"ssh-privatekey": ""}})),
+            msgs(&json!({"type": "kubernetes.io/ssh-auth", "data": {"ssh-privatekey": ""}})),
             ["data[ssh-privatekey]: Required value"]
         );
     }
@@ -206,16 +213,16 @@ mod tests {
                 "data": {".dockercfg": base64::encode(text.as_bytes())},
             })
         };
-        assert_eq!(faults(&secret("{\"auths\":{}}")), [""; 0]);
+        assert_eq!(msgs(&secret("{\"auths\":{}}")), [""; 0]);
         assert_eq!(
-            faults(&secret("[1]")),
+            msgs(&secret("[1]")),
             [
                 "data[.dockercfg]: Invalid value: \"<secret contents redacted>\": json: cannot unmarshal array into \
                  Go value of type map[string]interface {}"
             ]
         );
         assert_eq!(
-            faults(&secret("{")),
+            msgs(&secret("{")),
             ["data[.dockercfg]: Invalid value: \"<secret contents redacted>\": unexpected end of JSON input"]
         );
     }

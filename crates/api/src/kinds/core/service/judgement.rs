@@ -15,36 +15,43 @@ use crate::{
     go,
     kinds::{
         core::endpoint_ip::endpoint_ip,
-        demand::{self, choice, port_number, protocol, tell},
-        printed,
+        field_checks::{self, push_invalid, validate_enum, validate_port_number, validate_protocol},
+        go_values,
     },
     name::{self, Strictness},
     rules::{Errors, Tree},
 };
 
-const MOST_AFFINITY_SECONDS: i64 = 86400;
+const MAX_AFFINITY_SECONDS: i64 = 86400;
 const ONLY_FOR_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
 /// What is wrong with a service that is new or changed. What the old one had is taken again in places where the rules
 /// were once looser.
 pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
-    let (spec, root) = (service.at("spec"), Path::new("spec"));
+    let spec = service.at("spec");
+    let root = Path::new("spec");
     topology(errors, service);
     let ports = spec.items("ports");
     if ports.is_empty() && !is_headless(service) && kind(service) != EXTERNAL_NAME {
         errors.push(Error::required(&root.child("ports"), ""));
     }
     by_type(errors, service);
-    let place = root.child("ports");
+    let field_path = root.child("ports");
     let mut names = BTreeSet::new();
     for (index, item) in ports.iter().enumerate() {
-        port(errors, &place.index(index), item, ports.len() > 1, &mut names);
+        port(
+            errors,
+            &field_path.index(index),
+            item,
+            ports.len() > 1,
+            &mut names,
+        );
     }
     errors.extend(name::labels(&root.child("selector"), spec.entries("selector")));
     affinity(errors, spec);
     cluster_ips::judge(errors, service, old);
     external_ips(errors, spec, old);
-    choice(
+    validate_enum(
         kind(service),
         &[CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT],
         &root.child("type"),
@@ -54,8 +61,8 @@ pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     source_ranges(errors, service, old);
     let allocates = spec.has("allocateLoadBalancerNodePorts");
     if allocates && kind(service) != LOAD_BALANCER {
-        let place = root.child("allocateLoadBalancerNodePorts");
-        errors.push(Error::forbidden(&place, ONLY_FOR_BALANCERS));
+        let field_path = root.child("allocateLoadBalancerNodePorts");
+        errors.push(Error::forbidden(&field_path, ONLY_FOR_BALANCERS));
     }
     if !allocates && kind(service) == LOAD_BALANCER {
         errors.push(Error::required(&Path::new("allocateLoadBalancerNodePorts"), ""));
@@ -66,22 +73,28 @@ pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
 
 fn topology(errors: &mut Errors, service: &Value) {
     let annotations = service.at("metadata").at("annotations");
-    let (mode, hints) = (annotations.at(TOPOLOGY_MODE), annotations.at(TOPOLOGY_HINTS));
+    let mode = annotations.at(TOPOLOGY_MODE);
+    let hints = annotations.at(TOPOLOGY_HINTS);
     if !mode.is_null() && !hints.is_null() && mode != hints {
         let metadata = Path::new("metadata");
-        let place = metadata.child("annotations");
+        let field_path = metadata.child("annotations");
         let detail = format!("must match annotations[{TOPOLOGY_HINTS}] when both are specified");
-        errors.push(Error::invalid(&place.key(TOPOLOGY_MODE), mode.clone(), detail));
+        errors.push(Error::invalid(
+            &field_path.key(TOPOLOGY_MODE),
+            mode.clone(),
+            detail,
+        ));
     }
 }
 
 fn by_type(errors: &mut Errors, service: &Value) {
-    let (spec, root) = (service.at("spec"), Path::new("spec"));
+    let spec = service.at("spec");
+    let root = Path::new("spec");
     match kind(service) {
         ty @ (LOAD_BALANCER | NODE_PORT) if is_headless(service) => {
-            let place = root.child("clusterIPs");
+            let field_path = root.child("clusterIPs");
             let detail = format!("may not be set to 'None' for {ty} services");
-            errors.push(Error::invalid(&place.index(0), NONE, detail));
+            errors.push(Error::invalid(&field_path.index(0), NONE, detail));
         }
         EXTERNAL_NAME => {
             for (name, set) in [
@@ -94,10 +107,11 @@ fn by_type(errors: &mut Errors, service: &Value) {
                     errors.push(Error::forbidden(&root.child(name), detail));
                 }
             }
-            let (place, name) = (root.child("externalName"), spec.text("externalName"));
+            let field_path = root.child("externalName");
+            let name = spec.text("externalName");
             match name.strip_suffix('.').unwrap_or(name) {
-                "" => errors.push(Error::required(&place, "")),
-                name => tell(name, name::dns1123_subdomain(name), &place, errors),
+                "" => errors.push(Error::required(&field_path, "")),
+                name => push_invalid(name, name::dns1123_subdomain(name), &field_path, errors),
             }
         }
         _ => {}
@@ -111,79 +125,80 @@ fn port<'v>(
     needs_name: bool,
     names: &mut BTreeSet<&'v str>,
 ) {
-    let (place, name) = (at.child("name"), port.text("name"));
+    let field_path = at.child("name");
+    let name = port.text("name");
     if !name.is_empty() {
-        tell(name, name::dns1123_label(name), &place, errors);
+        push_invalid(name, name::dns1123_label(name), &field_path, errors);
         if !names.insert(name) {
-            errors.push(Error::duplicate(&place, name));
+            errors.push(Error::duplicate(&field_path, name));
         }
     } else if needs_name {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
     }
-    port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
-    protocol(port.text("protocol"), &at.child("protocol"), errors);
-    let place = at.child("targetPort");
+    validate_port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
+    validate_protocol(port.text("protocol"), &at.child("protocol"), errors);
+    let field_path = at.child("targetPort");
     match port.at("targetPort") {
-        Value::String(name) => tell(name, name::port_name(name), &place, errors),
-        number => port_number(number.as_i64().unwrap_or_default(), &place, errors),
+        Value::String(name) => push_invalid(name, name::port_name(name), &field_path, errors),
+        number => validate_port_number(number.as_i64().unwrap_or_default(), &field_path, errors),
     }
     if let Some(word) = port.at("appProtocol").as_str() {
-        tell(word, name::label_key(word), &at.child("appProtocol"), errors);
+        push_invalid(word, name::label_key(word), &at.child("appProtocol"), errors);
     }
 }
 
 fn affinity(errors: &mut Errors, spec: &Value) {
     let root = Path::new("spec");
     let affinity = spec.text("sessionAffinity");
-    choice(
+    validate_enum(
         affinity,
         &["ClientIP", "None"],
         &root.child("sessionAffinity"),
         errors,
     );
-    let place = root.child("sessionAffinityConfig");
+    let field_path = root.child("sessionAffinityConfig");
     let config = spec.at("sessionAffinityConfig");
     if affinity == "None" && !config.is_null() {
         let detail = "must not be set when session affinity is None";
-        errors.push(Error::forbidden(&place, detail));
+        errors.push(Error::forbidden(&field_path, detail));
     }
     if affinity != "ClientIP" {
         return;
     }
     let detail = "when session affinity type is ClientIP";
-    let client = place.child("clientIP");
+    let client = field_path.child("clientIP");
     let timeout = client.child("timeoutSeconds");
     let seconds = config.at("clientIP").at("timeoutSeconds");
     if config.is_null() {
-        errors.push(Error::required(&place, detail));
+        errors.push(Error::required(&field_path, detail));
     } else if !config.has("clientIP") {
         errors.push(Error::required(&client, detail));
     } else if seconds.is_null() {
         errors.push(Error::required(&timeout, detail));
-    } else if !(1..=MOST_AFFINITY_SECONDS).contains(&seconds.as_i64().unwrap_or_default()) {
-        let detail = format!("must be greater than 0 and less than {MOST_AFFINITY_SECONDS}");
+    } else if !(1..=MAX_AFFINITY_SECONDS).contains(&seconds.as_i64().unwrap_or_default()) {
+        let detail = format!("must be greater than 0 and less than {MAX_AFFINITY_SECONDS}");
         errors.push(Error::invalid(&timeout, seconds.clone(), detail));
     }
 }
 
 fn external_ips(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
     let root = Path::new("spec");
-    let place = root.child("externalIPs");
+    let field_path = root.child("externalIPs");
     let kept: HashSet<_> = old
         .into_iter()
         .flat_map(|old| old.at("spec").texts("externalIPs"))
         .collect();
     for (index, ip) in spec.texts("externalIPs").enumerate() {
-        let place = place.index(index);
-        let faults = if kept.contains(ip) {
+        let field_path = field_path.index(index);
+        let msgs = if kept.contains(ip) {
             Vec::new()
         } else {
-            name::legacy_ip(&place, ip, Strictness::Strict, &[])
+            name::legacy_ip(&field_path, ip, Strictness::Strict, &[])
         };
-        if faults.is_empty() {
-            endpoint_ip(errors, &place, ip);
+        if msgs.is_empty() {
+            endpoint_ip(errors, &field_path, ip);
         }
-        errors.extend(faults);
+        errors.extend(msgs);
     }
 }
 
@@ -196,22 +211,22 @@ fn port_conflicts(errors: &mut Errors, service: &Value) {
     if kind(service) == CLUSTER_IP {
         for (index, port) in ports.iter().enumerate() {
             if number(port, "nodePort") != 0 {
-                let place = root.index(index);
+                let field_path = root.index(index);
                 let detail = "may not be used when `type` is 'ClusterIP'";
-                errors.push(Error::forbidden(&place.child("nodePort"), detail));
+                errors.push(Error::forbidden(&field_path.child("nodePort"), detail));
             }
         }
     }
     let repeated = |name: &str| {
         let key = |port| (number(port, name), port.text("protocol"));
-        demand::repeated(ports.iter().map(key))
+        field_checks::duplicate_flags(ports.iter().map(key))
     };
     let repeats = repeated("nodePort");
     for (index, port) in ports.iter().enumerate() {
         let node_port = number(port, "nodePort");
         if node_port != 0 && repeats[index] {
-            let place = root.index(index);
-            errors.push(Error::duplicate(&place.child("nodePort"), node_port));
+            let field_path = root.index(index);
+            errors.push(Error::duplicate(&field_path.child("nodePort"), node_port));
         }
     }
     let repeats = repeated("port");
@@ -230,14 +245,19 @@ fn port_conflicts(errors: &mut Errors, service: &Value) {
 /// What is wrong with the networks a load balancer lets in, in the field or in the annotation that was there before.
 fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     let spec = service.at("spec");
-    let judge = |errors: &mut Errors, place: &Path<'_>, text: &str| {
-        errors.extend(name::legacy_cidr(place, text.trim(), Strictness::Strict, &[]));
+    let judge = |errors: &mut Errors, field_path: &Path<'_>, text: &str| {
+        errors.extend(name::legacy_cidr(
+            field_path,
+            text.trim(),
+            Strictness::Strict,
+            &[],
+        ));
     };
     if !spec.items("loadBalancerSourceRanges").is_empty() {
         let root = Path::new("spec");
-        let place = root.child("LoadBalancerSourceRanges");
+        let field_path = root.child("LoadBalancerSourceRanges");
         if kind(service) != LOAD_BALANCER {
-            errors.push(Error::forbidden(&place, ONLY_FOR_BALANCERS));
+            errors.push(Error::forbidden(&field_path, ONLY_FOR_BALANCERS));
         }
         let kept: HashSet<_> = old
             .into_iter()
@@ -246,7 +266,7 @@ fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
             .collect();
         for (index, text) in spec.texts("loadBalancerSourceRanges").enumerate() {
             if !kept.contains(text.trim()) {
-                judge(errors, &place.index(index), text);
+                judge(errors, &field_path.index(index), text);
             }
         }
         return;
@@ -259,15 +279,15 @@ fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
         return;
     };
     let metadata = Path::new("metadata");
-    let place = metadata.child("annotations");
-    let place = place.key(SOURCE_RANGES);
+    let field_path = metadata.child("annotations");
+    let field_path = field_path.key(SOURCE_RANGES);
     if kind(service) != LOAD_BALANCER {
-        errors.push(Error::forbidden(&place, ONLY_FOR_BALANCERS));
+        errors.push(Error::forbidden(&field_path, ONLY_FOR_BALANCERS));
     }
     let changed = old.is_none_or(|old| annotation(old).unwrap_or_default() != text);
     if changed && !text.trim().is_empty() {
         for part in text.trim().split(',') {
-            judge(errors, &place, part);
+            judge(errors, &field_path, part);
         }
     }
 }
@@ -277,11 +297,11 @@ pub(super) fn balancer_class(errors: &mut Errors, spec: &Value) {
         return;
     };
     let root = Path::new("spec");
-    let place = root.child("loadBalancerClass");
+    let field_path = root.child("loadBalancerClass");
     if spec.text("type") == LOAD_BALANCER {
-        tell(class, name::label_key(class), &place, errors);
+        push_invalid(class, name::label_key(class), &field_path, errors);
     } else {
-        errors.push(Error::forbidden(&place, ONLY_FOR_BALANCERS));
+        errors.push(Error::forbidden(&field_path, ONLY_FOR_BALANCERS));
     }
 }
 
@@ -291,7 +311,8 @@ pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
     let balancer = status.child("loadBalancer");
     let root = balancer.child("ingress");
     let list = |service: &'_ Value| service.way("status.loadBalancer").items("ingress").to_vec();
-    let (ingress, before) = (list(service), list(old));
+    let ingress = list(service);
+    let before = list(old);
     if kind(service) != LOAD_BALANCER && !ingress.is_empty() {
         let detail = "may only be used when `spec.type` is 'LoadBalancer'";
         errors.push(Error::forbidden(&root, detail));
@@ -303,12 +324,17 @@ pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
         .filter(|ip| !ip.is_empty())
         .collect();
     for (index, one) in ingress.iter().enumerate() {
-        let place = root.index(index);
+        let field_path = root.index(index);
         let ip = one.text("ip");
         if !ip.is_empty() && !kept.contains(ip) {
-            errors.extend(name::legacy_ip(&place.child("ip"), ip, Strictness::Strict, &[]));
+            errors.extend(name::legacy_ip(
+                &field_path.child("ip"),
+                ip,
+                Strictness::Strict,
+                &[],
+            ));
         }
-        let mode_place = place.child("ipMode");
+        let mode_place = field_path.child("ipMode");
         match one.at("ipMode").as_str() {
             None if ip.is_empty() => {}
             None => errors.push(Error::required(&mode_place, "must be specified when `ip` is set")),
@@ -318,16 +344,17 @@ pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
             }
             Some("Proxy" | "VIP") => {}
             Some(mode) => {
-                let shown = printed::word(mode);
+                let shown = go_values::typed_string(mode);
                 errors.push(Error::not_supported(&mode_place, shown, ["Proxy", "VIP"]));
             }
         }
-        let (place, host) = (place.child("hostname"), one.text("hostname"));
+        let field_path = field_path.child("hostname");
+        let host = one.text("hostname");
         if !host.is_empty() {
-            tell(host, name::dns1123_subdomain(host), &place, errors);
+            push_invalid(host, name::dns1123_subdomain(host), &field_path, errors);
             if name::parse_ip_sloppy(host).is_some() {
                 let detail = "must be a DNS name, not an IP address";
-                errors.push(Error::invalid(&place, host, detail));
+                errors.push(Error::invalid(&field_path, host, detail));
             }
         }
     }

@@ -29,13 +29,12 @@ pub use self::{
 use crate::{
     apply::managed::Reset,
     field::Path,
-    kinds::reset,
+    kinds::reset_fields,
     name::{self, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
     time::Time,
 };
 
-/// The rules of services.
 pub(super) struct Service;
 
 const CLUSTER_IP: &str = "ClusterIP";
@@ -60,11 +59,13 @@ const SELECTABLE: &[Selectable] = &[
     Selectable::rule("spec.type", |service| Cow::Borrowed(kind(service))),
 ];
 
+// upstream: pkg/registry/core/service/strategy.go svcStrategy
 impl Rules for Service {
     fn names(&self) -> Rule {
         Rule::Label
     }
 
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Service
     fn default(&self, object: &mut Value) {
         default_spec(object.make("spec"));
         if kind(object) == LOAD_BALANCER
@@ -80,24 +81,29 @@ impl Rules for Service {
         }
     }
 
+    // upstream: pkg/registry/core/service/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("status", old);
         transition::drop_what_no_longer_applies(new, old);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateServiceCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         judgement::judge(errors, object, None);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateServiceUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         transition::judge(errors, new, old);
         judgement::judge(errors, new, Some(old));
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateServiceStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         judgement::load_balancer(errors, new, old);
     }
 
+    // upstream: pkg/registry/core/service/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         policy::warnings(new)
     }
@@ -106,23 +112,25 @@ impl Rules for Service {
     fn status_warnings(&self, new: &Value, _: &Value) -> Vec<String> {
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
-        let place = balancer.child("ingress");
+        let field_path = balancer.child("ingress");
         let ingress = new.way("status.loadBalancer").items("ingress");
         ingress
             .iter()
             .enumerate()
-            .filter_map(|(index, ingress)| name::ip_warning(&place.index(index), ingress.text("ip")))
+            .filter_map(|(index, ingress)| name::ip_warning(&field_path.index(index), ingress.text("ip")))
             .collect()
     }
 
+    // upstream: pkg/registry/core/service/strategy.go AllowCreateOnUpdate
     fn creates_on_update(&self) -> bool {
         true
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
+    // upstream: pkg/registry/core/service/strategy.go SelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         SELECTABLE
     }
@@ -131,6 +139,7 @@ impl Rules for Service {
         table::COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printService
     fn row(&self, object: &Value, now: Time) -> Row {
         table::row(object, now)
     }

@@ -7,8 +7,8 @@ use super::{is_externally_accessible, kind, needs_health_check};
 use crate::{
     field::{Error, Path},
     kinds::{
-        demand::{choice, port_number},
-        printed::word,
+        field_checks::{validate_enum, validate_port_number},
+        go_values::typed_string,
     },
     name,
     rules::{Errors, Tree},
@@ -19,52 +19,52 @@ const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNo
 
 /// What is wrong with the policies.
 pub(super) fn judge(errors: &mut Errors, service: &Value) {
-    let (spec, root) = (service.at("spec"), Path::new("spec"));
-    let (place, policy) = (
-        root.child("externalTrafficPolicy"),
-        spec.text("externalTrafficPolicy"),
-    );
+    let spec = service.at("spec");
+    let root = Path::new("spec");
+    let field_path = root.child("externalTrafficPolicy");
+    let policy = spec.text("externalTrafficPolicy");
     if is_externally_accessible(spec) {
-        choice(policy, &POLICIES, &place, errors);
+        validate_enum(policy, &POLICIES, &field_path, errors);
     } else if !policy.is_empty() {
         let detail = "may only be set for externally-accessible services";
-        errors.push(Error::invalid(&place, word(policy), detail));
+        errors.push(Error::invalid(&field_path, typed_string(policy), detail));
     }
-    let place = root.child("healthCheckNodePort");
+    let field_path = root.child("healthCheckNodePort");
     match (
         needs_health_check(service),
         spec.int("healthCheckNodePort").unwrap_or_default(),
     ) {
-        (true, 0) => errors.push(Error::required(&place, "")),
-        (true, number) => port_number(number, &place, errors),
+        (true, 0) => errors.push(Error::required(&field_path, "")),
+        (true, number) => validate_port_number(number, &field_path, errors),
         (false, 0) => {}
         (false, number) => {
             let detail =
                 "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
-            errors.push(Error::invalid(&place, number, detail));
+            errors.push(Error::invalid(&field_path, number, detail));
         }
     }
-    let place = root.child("internalTrafficPolicy");
+    let field_path = root.child("internalTrafficPolicy");
     match spec.at("internalTrafficPolicy").as_str() {
         None if matches!(kind(service), NODE_PORT | LOAD_BALANCER | CLUSTER_IP) => {
-            errors.push(Error::required(&place, ""));
+            errors.push(Error::required(&field_path, ""));
         }
         Some(policy) if !POLICIES.contains(&policy) => {
-            errors.push(Error::not_supported(&place, word(policy), POLICIES));
+            errors.push(Error::not_supported(&field_path, typed_string(policy), POLICIES));
         }
         _ => {}
     }
     if let Some(distribution) = spec.at("trafficDistribution").as_str()
         && !DISTRIBUTIONS.contains(&distribution)
     {
-        let place = root.child("trafficDistribution");
-        errors.push(Error::not_supported(&place, distribution, DISTRIBUTIONS));
+        let field_path = root.child("trafficDistribution");
+        errors.push(Error::not_supported(&field_path, distribution, DISTRIBUTIONS));
     }
 }
 
 /// What users should know about a service that is valid.
 pub(super) fn warnings(service: &Value) -> Vec<String> {
-    let (spec, root) = (service.at("spec"), Path::new("spec"));
+    let spec = service.at("spec");
+    let root = Path::new("spec");
     let mut warnings = Vec::new();
     if service.at("metadata").at("annotations").has(TOPOLOGY_HINTS) {
         warnings.push(format!(
@@ -72,9 +72,9 @@ pub(super) fn warnings(service: &Value) -> Vec<String> {
         ));
     }
     let each_ip = |warnings: &mut Vec<String>, list: &str| {
-        let place = root.child(list);
+        let field_path = root.child(list);
         for (index, ip) in spec.texts(list).enumerate() {
-            warnings.extend(name::ip_warning(&place.index(index), ip));
+            warnings.extend(name::ip_warning(&field_path.index(index), ip));
         }
     };
     if !matches!(spec.text("clusterIP"), "" | NONE) {
@@ -101,9 +101,9 @@ pub(super) fn warnings(service: &Value) -> Vec<String> {
     if !ip.is_empty() {
         warnings.extend(name::ip_warning(&root.child("loadBalancerIP"), ip));
     }
-    let place = root.child("loadBalancerSourceRanges");
+    let field_path = root.child("loadBalancerSourceRanges");
     for (index, cidr) in spec.texts("loadBalancerSourceRanges").enumerate() {
-        warnings.extend(name::cidr_warnings(&place.index(index), cidr));
+        warnings.extend(name::cidr_warnings(&field_path.index(index), cidr));
     }
     if kind(service) == EXTERNAL_NAME {
         if has_external {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{addresses::Address, ports::Want};
 use crate::{
     field::{Error, Path},
-    kinds::printed,
+    kinds::go_values,
     rules::Tree,
     status::{Grouped, Status},
 };
@@ -50,50 +50,50 @@ pub enum PortFault {
 }
 
 /// The answer to a service that cannot have an address.
-pub fn refused_address(service: &Value, address: &Address, fault: &AddressFault) -> Status {
+pub fn refused_address(service: &Value, address: &Address, msg: &AddressFault) -> Status {
     let name = service.at("metadata").text("name");
-    let detail = match (&address.wanted, fault) {
+    let detail = match (&address.wanted, msg) {
         (None, AddressFault::Full) => {
             let name = crate::go::quote(name);
             return Status::internal_error(format!(
-                "failed to allocate a serviceIP for Service {name}: {fault}"
+                "failed to allocate a serviceIP for Service {name}: {msg}"
             ));
         }
-        (None, _) => format!("failed to allocate IP: {fault}"),
-        (Some(wanted), _) => format!("failed to allocate IP {wanted}: {fault}"),
+        (None, _) => format!("failed to allocate IP: {msg}"),
+        (Some(wanted), _) => format!("failed to allocate IP {wanted}: {msg}"),
     };
     // Places for the addresses that are still to come are shown, too.
     let mut list = service.at("spec").items("clusterIPs").to_vec();
     let families = service.at("spec").items("ipFamilies").len();
     list.resize(list.len().max(families), json!(""));
     let root = Path::new("spec");
-    let shown = printed::value(&Value::Array(list));
+    let shown = go_values::json_value(&Value::Array(list));
     invalid(service, Error::invalid(&root.child("clusterIPs"), shown, detail))
 }
 
 /// The answer to a service one of whose ports cannot have a port on nodes.
-pub fn refused_node_port(service: &Value, index: usize, want: Want, fault: &PortFault) -> Status {
+pub fn refused_node_port(service: &Value, index: usize, want: Want, msg: &PortFault) -> Status {
     match want {
         Want::Number(number) => {
             let root = Path::new("spec");
             let ports = root.child("ports");
-            let place = ports.index(index);
-            let error = Error::invalid(&place.child("nodePort"), number, fault.to_string());
+            let field_path = ports.index(index);
+            let error = Error::invalid(&field_path.child("nodePort"), number, msg.to_string());
             invalid(service, error)
         }
         Want::Any | Want::SameAs(_) => {
-            Status::internal_error(format!("failed to allocate a nodePort: {fault}"))
+            Status::internal_error(format!("failed to allocate a nodePort: {msg}"))
         }
     }
 }
 
 /// The answer to a service that cannot have a port for questions after its health.
-pub fn refused_health_port(want: Want, fault: &PortFault) -> Status {
+pub fn refused_health_port(want: Want, msg: &PortFault) -> Status {
     Status::internal_error(match want {
         Want::Number(number) => {
-            format!("failed to allocate requested HealthCheck NodePort {number}: {fault}")
+            format!("failed to allocate requested HealthCheck NodePort {number}: {msg}")
         }
-        Want::Any | Want::SameAs(_) => format!("failed to allocate a HealthCheck NodePort 0: {fault}"),
+        Want::Any | Want::SameAs(_) => format!("failed to allocate a HealthCheck NodePort 0: {msg}"),
     })
 }
 

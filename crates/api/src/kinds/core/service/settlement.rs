@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    kinds::printed,
+    kinds::go_values,
     rules::{Errors, Tree, TreeMut},
     status::{Grouped, Status},
 };
@@ -151,7 +151,8 @@ fn takes_node_ports(service: &Value) -> bool {
 /// Whether nothing about addresses changes in a service that takes what the cluster happens to have: it keeps what it
 /// has, also when the cluster has more or less now.
 pub(super) fn stays_as_it_is(new: &Value, old: &Value) -> bool {
-    let (spec, before) = (new.at("spec"), old.at("spec"));
+    let spec = new.at("spec");
+    let before = old.at("spec");
     spec.at("ipFamilyPolicy") == PREFER_DUAL
         && matches!(before.at("ipFamilyPolicy").as_str(), None | Some(PREFER_DUAL))
         && kind(new) == kind(old)
@@ -228,7 +229,8 @@ fn shrink(errors: &mut Errors, spec: &mut Value, before: &Value) {
         return;
     }
     for (list, detail) in lists {
-        let (now, then) = (spec.items(list).len(), before.items(list).len());
+        let now = spec.items(list).len();
+        let then = before.items(list).len();
         if now > 0 && now < then {
             tell_policy(errors, spec, detail);
         }
@@ -250,10 +252,10 @@ fn demand_policy(errors: &mut Errors, spec: &Value) {
 
 fn tell_policy(errors: &mut Errors, spec: &Value, detail: &str) {
     let root = Path::new("spec");
-    let place = root.child("ipFamilyPolicy");
+    let field_path = root.child("ipFamilyPolicy");
     errors.push(Error::invalid(
-        &place,
-        printed::value(spec.at("ipFamilyPolicy")),
+        &field_path,
+        go_values::json_value(spec.at("ipFamilyPolicy")),
         detail,
     ));
 }
@@ -262,7 +264,7 @@ fn tell_policy(errors: &mut Errors, spec: &Value, detail: &str) {
 fn infer_families(errors: &mut Errors, spec: &mut Value, ranges: Ranges) {
     let mut families = spec.items("ipFamilies").to_vec();
     let root = Path::new("spec");
-    let place = root.child("clusterIPs");
+    let field_path = root.child("clusterIPs");
     for (index, ip) in spec.texts("clusterIPs").enumerate() {
         if ip == NONE {
             break;
@@ -275,8 +277,8 @@ fn infer_families(errors: &mut Errors, spec: &mut Value, ranges: Ranges) {
             family => {
                 let name = family.map_or("unknown", Family::name);
                 let detail = format!("{name} is not configured on this cluster");
-                let shown = printed::value(spec.at("clusterIPs"));
-                errors.push(Error::invalid(&place.index(index), shown, detail));
+                let shown = go_values::json_value(spec.at("clusterIPs"));
+                errors.push(Error::invalid(&field_path.index(index), shown, detail));
             }
         }
     }
@@ -295,12 +297,12 @@ fn demand_ranges(errors: &mut Errors, spec: &Value, ranges: Ranges) {
         );
     }
     let root = Path::new("spec");
-    let place = root.child("ipFamilies");
+    let field_path = root.child("ipFamilies");
     for (index, name) in spec.texts("ipFamilies").enumerate() {
         if !Family::named(name).is_some_and(|family| ranges.have(family)) {
-            let shown = printed::word(name);
+            let shown = go_values::typed_string(name);
             let detail = "not configured on this cluster";
-            errors.push(Error::invalid(&place.index(index), shown, detail));
+            errors.push(Error::invalid(&field_path.index(index), shown, detail));
         }
     }
 }

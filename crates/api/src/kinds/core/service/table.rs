@@ -19,7 +19,8 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 pub(super) fn row(service: &Value, now: Time) -> Row {
-    let (metadata, spec) = (service.at("metadata"), service.at("spec"));
+    let metadata = service.at("metadata");
+    let spec = service.at("spec");
     let selector: Vec<_> = spec
         .entries("selector")
         .iter()
@@ -48,7 +49,8 @@ fn ports(spec: &Value) -> Vec<String> {
     spec.items("ports")
         .iter()
         .map(|port| {
-            let (number, protocol) = (port.int("port").unwrap_or_default(), port.text("protocol"));
+            let number = port.int("port").unwrap_or_default();
+            let protocol = port.text("protocol");
             match port.int("nodePort") {
                 Some(node_port) if node_port > 0 => format!("{number}:{node_port}/{protocol}"),
                 _ => format!("{number}/{protocol}"),
@@ -72,7 +74,7 @@ fn outside(service: &Value) -> String {
                     "" => ingress.text("hostname").to_owned(),
                     ip => ip.to_owned(),
                 })
-                .filter(|place| !place.is_empty())
+                .filter(|field_path| !field_path.is_empty())
                 .collect();
             all.sort_unstable();
             all.dedup();

@@ -7,7 +7,7 @@ fn service(spec: impl Into<Value>) -> Value {
     service
 }
 
-fn told(judge: impl Fn(&mut Errors)) -> Vec<String> {
+fn messages(judge: impl Fn(&mut Errors)) -> Vec<String> {
     let mut errors = Errors::new();
     judge(&mut errors);
     errors.iter().map(ToString::to_string).collect()
@@ -53,7 +53,7 @@ fn ports_are_told_apart() {
         {"port": 80, "name": "a", "nodePort": 30000},
     ]}));
     assert_eq!(
-        told(|errors| judgement::judge(errors, &service, None)),
+        messages(|errors| judgement::judge(errors, &service, None)),
         [
             "spec.ports[1].name: Duplicate value: \"a\"",
             "spec.ports[1].nodePort: Duplicate value: 30000",
@@ -65,7 +65,7 @@ fn ports_are_told_apart() {
 
 #[test]
 fn addresses_and_families_fit_together() {
-    let judged = |spec: Value| told(|errors| cluster_ips::judge(errors, &json!({"spec": spec}), None));
+    let judged = |spec: Value| messages(|errors| cluster_ips::judge(errors, &json!({"spec": spec}), None));
     assert!(judged(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"]})).is_empty());
     assert_eq!(
         judged(
@@ -160,7 +160,7 @@ fn a_change_keeps_what_the_server_gave() {
     settle_change(&mut moved, &old, Ranges::default()).unwrap();
     assert_eq!(moved["spec"]["clusterIPs"], json!(["10.0.0.2"]));
     assert!(
-        told(|errors| transition::judge(errors, &moved, &old)).contains(
+        messages(|errors| transition::judge(errors, &moved, &old)).contains(
             &"spec.clusterIPs[0]: Invalid value: [\"10.0.0.2\"]: may not change once set".to_owned()
         )
     );
@@ -285,7 +285,7 @@ fn load_balancers_tell_addresses_or_names() {
     let with = |ingress: Value| {
         let mut new = old.clone();
         new["status"]["loadBalancer"] = json!({"ingress": [ingress]});
-        told(|errors| judgement::load_balancer(errors, &new, &old))
+        messages(|errors| judgement::load_balancer(errors, &new, &old))
     };
     assert!(with(json!({"ip": "1.2.3.4", "ipMode": "VIP"})).is_empty());
     assert_eq!(

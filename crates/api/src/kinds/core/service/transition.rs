@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    kinds::printed,
+    kinds::go_values,
     rules::{Errors, Tree, TreeMut},
 };
 
@@ -19,7 +19,8 @@ const SET_ONCE: &str = "may not change once set";
 /// Takes out what the new type has no use for, if the user did not also change it: the server may have put it there.
 pub(super) fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
     let before = old.at("spec");
-    let (old_kind, new_kind) = (kind(old), kind(new).to_owned());
+    let old_kind = kind(old);
+    let new_kind = kind(new).to_owned();
     let unchanged = |new: &Value, name: &str| new.at("spec").at(name) == before.at(name);
     let mut gone = Vec::new();
     if old_kind != EXTERNAL_NAME && new_kind == EXTERNAL_NAME {
@@ -82,10 +83,11 @@ pub(super) fn judge(errors: &mut Errors, new: &Value, old: &Value) {
         families(errors, new, old);
     }
     let root = Path::new("spec");
-    let (spec, before) = (new.at("spec"), old.at("spec"));
+    let spec = new.at("spec");
+    let before = old.at("spec");
     let class = "loadBalancerClass";
     if kind(new) == LOAD_BALANCER && kind(old) == LOAD_BALANCER && spec.at(class) != before.at(class) {
-        let shown = printed::value(spec.at(class));
+        let shown = go_values::json_value(spec.at(class));
         errors.push(Error::invalid(&root.child(class), shown, SET_ONCE));
     }
     judgement::balancer_class(errors, spec);
@@ -101,29 +103,27 @@ fn addresses(errors: &mut Errors, new: &Value, old: &Value) {
         return;
     }
     let root = Path::new("spec");
-    let place = root.child("clusterIPs");
-    let (list, before) = (
-        new.at("spec").at("clusterIPs"),
-        old.at("spec").items("clusterIPs"),
-    );
+    let field_path = root.child("clusterIPs");
+    let list = new.at("spec").at("clusterIPs");
+    let before = old.at("spec").items("clusterIPs");
     let now = new.at("spec").items("clusterIPs");
-    let shown = || printed::value(list);
+    let shown = || go_values::json_value(list);
     if now.len() == before.len() {
         for (index, (ip, kept)) in now.iter().zip(before).enumerate() {
             if ip != kept {
-                errors.push(Error::invalid(&place.index(index), shown(), SET_ONCE));
+                errors.push(Error::invalid(&field_path.index(index), shown(), SET_ONCE));
             }
         }
         return;
     }
     if now.is_empty() {
         let detail = "primary clusterIP can not be unset";
-        errors.push(Error::invalid(&place.index(0), shown(), detail));
+        errors.push(Error::invalid(&field_path.index(0), shown(), detail));
     }
     if let (Some(ip), Some(kept)) = (now.first(), before.first())
         && ip != kept
     {
-        errors.push(Error::invalid(&place.index(0), shown(), SET_ONCE));
+        errors.push(Error::invalid(&field_path.index(0), shown(), SET_ONCE));
     }
     if now.len() < before.len() && now.len() == 1 {
         must_be_single(errors, new, "clusterIP");
@@ -136,30 +136,31 @@ fn families(errors: &mut Errors, new: &Value, old: &Value) {
         return;
     }
     let root = Path::new("spec");
-    let place = root.child("ipFamilies");
-    let place = place.index(0);
-    let (spec, before) = (new.at("spec"), old.at("spec").items("ipFamilies"));
+    let field_path = root.child("ipFamilies");
+    let field_path = field_path.index(0);
+    let spec = new.at("spec");
+    let before = old.at("spec").items("ipFamilies");
     let now = spec.items("ipFamilies");
     if now.len() == before.len() {
         for (family, kept) in now.iter().zip(before) {
             if family != kept {
-                let shown = printed::value(spec.at("ipFamilies"));
-                errors.push(Error::invalid(&place, shown, SET_ONCE));
+                let shown = go_values::json_value(spec.at("ipFamilies"));
+                errors.push(Error::invalid(&field_path, shown, SET_ONCE));
             }
         }
         return;
     }
     let fewer = now.len() < before.len();
     if fewer && spec.items("clusterIPs").is_empty() {
-        let shown = printed::value(spec.at("ipFamilies"));
+        let shown = go_values::json_value(spec.at("ipFamilies"));
         let detail = "primary ipFamily can not be unset";
-        errors.push(Error::invalid(&place, shown, detail));
+        errors.push(Error::invalid(&field_path, shown, detail));
     }
     if let (Some(family), Some(kept)) = (now.first(), before.first())
         && family != kept
     {
-        let shown = printed::value(spec.at("clusterIPs"));
-        errors.push(Error::invalid(&place, shown, SET_ONCE));
+        let shown = go_values::json_value(spec.at("clusterIPs"));
+        errors.push(Error::invalid(&field_path, shown, SET_ONCE));
     }
     if fewer && now.len() == 1 {
         must_be_single(errors, new, "ipFamily");
@@ -170,8 +171,8 @@ fn must_be_single(errors: &mut Errors, service: &Value, what: &str) {
     let policy = service.at("spec").at("ipFamilyPolicy");
     if policy != "SingleStack" {
         let root = Path::new("spec");
-        let place = root.child("ipFamilyPolicy");
+        let field_path = root.child("ipFamilyPolicy");
         let detail = format!("must be set to 'SingleStack' when releasing the secondary {what}");
-        errors.push(Error::invalid(&place, printed::value(policy), detail));
+        errors.push(Error::invalid(&field_path, go_values::json_value(policy), detail));
     }
 }

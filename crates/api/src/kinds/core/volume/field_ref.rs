@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Errors, Tree},
 };
 
@@ -45,24 +45,27 @@ const BYTE_DIVISORS: [&str; 13] = [
 /// What is wrong with a reference to a field of the pod. `supported` are the fields that may be meant here,
 /// sorted.
 pub(crate) fn object_field(reference: &Value, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
-    let (version, path) = (reference.text("apiVersion"), reference.text("fieldPath"));
+    let version = reference.text("apiVersion");
+    let path = reference.text("fieldPath");
     for (name, value) in [("apiVersion", version), ("fieldPath", path)] {
         if value.is_empty() {
             errors.push(Error::required(&at.child(name), ""));
             return;
         }
     }
-    let place = at.child("fieldPath");
+    let field_path = at.child("fieldPath");
     let mut refuse = |why: String| {
         let detail = format!("error converting fieldPath: {why}");
-        errors.push(Error::invalid(&place, path, detail));
+        errors.push(Error::invalid(&field_path, path, detail));
     };
     if version != "v1" {
         return refuse(format!("unsupported pod version: {version}"));
     }
     match subscripted(path) {
-        Some(("metadata.annotations", key)) => demand::qualified(&key.to_lowercase(), at, errors),
-        Some(("metadata.labels", key)) => demand::qualified(key, at, errors),
+        Some(("metadata.annotations", key)) => {
+            field_checks::validate_qualified_name(&key.to_lowercase(), at, errors)
+        }
+        Some(("metadata.labels", key)) => field_checks::validate_qualified_name(key, at, errors),
         Some(_) => refuse(format!("field label does not support subscript: {path}")),
         None if !FIELDS.contains(&path) => refuse(format!("field label not supported: {path}")),
         None => {
@@ -71,7 +74,7 @@ pub(crate) fn object_field(reference: &Value, supported: &[&str], at: &Path<'_>,
             } else {
                 path
             };
-            demand::one_of(path, supported, &place, errors);
+            field_checks::validate_supported(path, supported, &field_path, errors);
         }
     }
 }
@@ -92,15 +95,15 @@ pub(crate) enum Place {
 }
 
 /// What is wrong with a reference to a resource of a container.
-pub(crate) fn resource_field(reference: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn resource_field(reference: &Value, field_path: Place, at: &Path<'_>, errors: &mut Errors) {
     let resource = reference.text("resource");
     let is_huge = HUGE_PAGES.iter().any(|prefix| resource.starts_with(prefix));
-    if place == Place::Volume && reference.text("containerName").is_empty() {
+    if field_path == Place::Volume && reference.text("containerName").is_empty() {
         errors.push(Error::required(&at.child("containerName"), ""));
     } else if resource.is_empty() {
         errors.push(Error::required(&at.child("resource"), ""));
     } else if !is_huge {
-        demand::one_of(resource, &RESOURCES, &at.child("resource"), errors);
+        field_checks::validate_supported(resource, &RESOURCES, &at.child("resource"), errors);
     }
     divisor(resource, is_huge, reference.at("divisor"), at, errors);
 }
@@ -119,7 +122,7 @@ fn divisor(resource: &str, is_huge: bool, divisor: &Value, at: &Path<'_>, errors
     } else {
         (&BYTE_DIVISORS, BYTE_DIVISORS.join(", "))
     };
-    let amount = demand::amount(divisor);
+    let amount = field_checks::quantity_or_zero(divisor);
     if !amount.is_zero() && !supported.contains(&amount.to_string().as_str()) {
         let detail = format!("only divisor's values {list} are supported with the {what} resource");
         errors.push(Error::invalid(&at.child("divisor"), resource, detail));

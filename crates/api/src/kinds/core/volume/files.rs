@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::field_ref::{Place, object_field, resource_field};
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Errors, Tree},
 };
 
@@ -22,21 +22,21 @@ const FILE_FIELDS: [&str; 5] = [
 
 /// A secret as files.
 pub(super) fn secret(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["secretName"], at, errors);
+    field_checks::require_fields(source, &["secretName"], at, errors);
     keyed(source, at, errors);
 }
 
 /// A config map as files.
 pub(super) fn config_map(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["name"], at, errors);
+    field_checks::require_fields(source, &["name"], at, errors);
     keyed(source, at, errors);
 }
 
 fn keyed(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     default_mode(source, at, errors);
-    let place = at.child("items");
+    let field_path = at.child("items");
     for (index, item) in source.items("items").iter().enumerate() {
-        key_to_path(item, &place.index(index), errors);
+        key_to_path(item, &field_path.index(index), errors);
     }
 }
 
@@ -56,7 +56,7 @@ pub(super) fn default_mode(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// A key of an object, and the path it becomes.
 pub(super) fn key_to_path(item: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(item, &["key", "path"], at, errors);
+    field_checks::require_fields(item, &["key", "path"], at, errors);
     non_reserved_path(item.text("path"), &at.child("path"), errors);
     mode(item, "mode", at, errors);
     user(item, "user", at, errors);
@@ -64,7 +64,7 @@ pub(super) fn key_to_path(item: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// A field of the pod, and the path it becomes. Errors name the place of the volume, not of the file.
 pub(super) fn downward_file(file: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(file, &["path"], at, errors);
+    field_checks::require_fields(file, &["path"], at, errors);
     non_reserved_path(file.text("path"), &at.child("path"), errors);
     match (file.has("fieldRef"), file.has("resourceFieldRef")) {
         (true, both) => {
@@ -75,8 +75,9 @@ pub(super) fn downward_file(file: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         }
         (false, true) => {
-            let (reference, place) = (file.at("resourceFieldRef"), at.child("resourceFieldRef"));
-            resource_field(reference, Place::Volume, &place, errors);
+            let reference = file.at("resourceFieldRef");
+            let field_path = at.child("resourceFieldRef");
+            resource_field(reference, Place::Volume, &field_path, errors);
         }
         (false, false) => {
             let detail = "one of fieldRef and resourceFieldRef is required";
@@ -95,7 +96,7 @@ fn mode(tree: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
 
 /// A number of a user.
 pub(super) fn user(tree: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
-    demand::range(tree, name, 0, i64::from(i32::MAX), at, errors);
+    field_checks::validate_in_range(tree, name, 0, i64::from(i32::MAX), at, errors);
 }
 
 /// A path below the volume, not one of those that begin with two dots, which the node keeps for itself.

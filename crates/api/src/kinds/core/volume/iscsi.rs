@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Errors, Tree},
 };
 
@@ -14,14 +14,14 @@ const NAMINGS: [&str; 3] = ["iqn", "eui", "naa"];
 /// The source of a volume of a pod.
 pub(super) fn of_pod(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     let beginning = "must be valid format starting with iqn, eui, or naa";
-    demand::required(source, &["targetPortal"], at, errors);
+    field_checks::require_fields(source, &["targetPortal"], at, errors);
     device(source, beginning, at, errors);
     initiator(source, beginning, at, errors);
 }
 
 /// The source of a persistent volume.
 pub(crate) fn of_volume(source: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["targetPortal"], at, errors);
+    field_checks::require_fields(source, &["targetPortal"], at, errors);
     if source.has("initiatorName") && is_long(name, source) {
         let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
         errors.push(Error::invalid(
@@ -33,7 +33,7 @@ pub(crate) fn of_volume(source: &Value, name: &str, at: &Path<'_>, errors: &mut 
     device(source, FORMAT, at, errors);
     if source.has("secretRef") {
         let secret = at.child("secretRef");
-        demand::required(source.at("secretRef"), &["name"], &secret, errors);
+        field_checks::require_fields(source.at("secretRef"), &["name"], &secret, errors);
     }
     initiator(source, FORMAT, at, errors);
 }
@@ -48,7 +48,7 @@ fn device(source: &Value, beginning: &str, at: &Path<'_>, errors: &mut Errors) {
         "" => errors.push(Error::required(&at.child("iqn"), "")),
         name => naming(name, beginning, &at.child("iqn"), errors),
     }
-    demand::range(source, "lun", 0, 255, at, errors);
+    field_checks::validate_in_range(source, "lun", 0, 255, at, errors);
     if (source.flag("chapAuthDiscovery") || source.flag("chapAuthSession")) && !source.has("secretRef") {
         errors.push(Error::required(&at.child("secretRef"), ""));
     }

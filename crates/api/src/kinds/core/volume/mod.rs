@@ -20,7 +20,7 @@ pub(crate) use self::{
     default::{default_source, default_volume},
     field_ref::{Place, object_field, resource_field},
 };
-use crate::kinds::demand;
+use crate::kinds::field_checks;
 use crate::{
     field::{Error, Path},
     go,
@@ -36,18 +36,18 @@ struct Source {
     /// Its field.
     field: &'static str,
     /// The place that errors about its parts name.
-    place: &'static str,
+    field_path: &'static str,
     /// The place that is named when it is one too many.
     surplus: &'static str,
-    judge: Judge,
+    validate: Judge,
 }
 
-const fn source(field: &'static str, judge: Judge) -> Source {
+const fn source(field: &'static str, validate: Judge) -> Source {
     Source {
         field,
-        place: field,
+        field_path: field,
         surplus: field,
-        judge,
+        validate,
     }
 }
 
@@ -57,7 +57,7 @@ const SOURCES: &[Source] = &[
     source("hostPath", source::host_path),
     source("gitRepo", source::git_repo),
     Source {
-        place: "persistentDisk",
+        field_path: "persistentDisk",
         ..source("gcePersistentDisk", source::gce_disk)
     },
     source("awsElasticBlockStore", source::aws_disk),
@@ -108,17 +108,17 @@ pub(crate) fn validate_volumes<'v>(
     let ephemeral = volumes.iter().filter(|volume| volume.has("ephemeral"));
     let ephemeral: HashSet<&str> = ephemeral.map(|volume| volume.text("name")).collect();
     for (index, volume) in volumes.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         let before = errors.len();
         let name = volume.text("name");
-        validate_source(volume, &place, pod, errors);
+        validate_source(volume, &field_path, pod, errors);
         if name.is_empty() {
-            errors.push(Error::required(&place.child("name"), ""));
+            errors.push(Error::required(&field_path.child("name"), ""));
         } else {
-            demand::label(name, &place.child("name"), errors);
+            field_checks::validate_dns1123_label(name, &field_path.child("name"), errors);
         }
         if sound_names.contains(name) {
-            errors.push(Error::duplicate(&place.child("name"), name));
+            errors.push(Error::duplicate(&field_path.child("name"), name));
         }
         // A volume with faults takes no name: a second one by that name is no duplicate.
         if errors.len() == before {
@@ -131,9 +131,9 @@ pub(crate) fn validate_volumes<'v>(
             .and_then(|rest| rest.strip_prefix('-'))
             .is_some_and(|rest| ephemeral.contains(rest));
         if !pod.is_empty() && volume.has("persistentVolumeClaim") && is_created {
-            let place = place.child("persistentVolumeClaim");
+            let field_path = field_path.child("persistentVolumeClaim");
             errors.push(Error::invalid(
-                &place.child("claimName"),
+                &field_path.child("claimName"),
                 claim,
                 "must not reference a PVC that gets created for an ephemeral volume",
             ));
@@ -152,7 +152,7 @@ fn validate_source(volume: &Value, at: &Path<'_>, pod: &str, errors: &mut Errors
         if found {
             errors.push(Error::forbidden(&at.child(source.surplus), ONE_TYPE));
         } else {
-            (source.judge)(value, &at.child(source.place), errors);
+            (source.validate)(value, &at.child(source.field_path), errors);
             if source.field == "ephemeral" {
                 claim_name(pod, name, at, errors);
             }
@@ -176,8 +176,8 @@ fn claim_name(pod: &str, volume: &str, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     let claim = format!("{pod}-{volume}");
-    for fault in Rule::Subdomain.name(&claim) {
-        let detail = format!("PVC name {}: {fault}", go::quote(&claim));
+    for msg in Rule::Subdomain.name(&claim) {
+        let detail = format!("PVC name {}: {msg}", go::quote(&claim));
         errors.push(Error::invalid(&at.child("name"), volume, detail));
     }
 }

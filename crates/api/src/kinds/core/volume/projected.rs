@@ -8,7 +8,7 @@ use super::files;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{demand, label_selector},
+    kinds::{field_checks, label_selector},
     name::{self, Rule},
     rules::{Errors, Tree},
     selector::label::{InvalidValues, UnknownOperators, validate},
@@ -47,13 +47,13 @@ impl<'v> Paths<'v, '_> {
 /// A projected volume.
 pub(super) fn projected(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     files::default_mode(source, at, errors);
-    let place = at.child("sources");
+    let field_path = at.child("sources");
     let mut paths = Paths {
         taken: HashSet::new(),
         at,
     };
     for (index, part) in source.items("sources").iter().enumerate() {
-        let place = place.index(index);
+        let field_path = field_path.index(index);
         let mut found = 0;
         for kind in [
             "secret",
@@ -67,27 +67,27 @@ pub(super) fn projected(source: &Value, at: &Path<'_>, errors: &mut Errors) {
                 continue;
             };
             found += 1;
-            let place = place.child(kind);
+            let field_path = field_path.child(kind);
             match kind {
-                "secret" | "configMap" => keyed(part, &place, &mut paths, errors),
-                "downwardAPI" => downward(part, &place, &mut paths, errors),
-                "serviceAccountToken" => token(part, &place, at, errors),
-                "clusterTrustBundle" => trust_bundle(part, &place, &mut paths, errors),
-                _ => certificate(part, &place, &mut paths, errors),
+                "secret" | "configMap" => keyed(part, &field_path, &mut paths, errors),
+                "downwardAPI" => downward(part, &field_path, &mut paths, errors),
+                "serviceAccountToken" => token(part, &field_path, at, errors),
+                "clusterTrustBundle" => trust_bundle(part, &field_path, &mut paths, errors),
+                _ => certificate(part, &field_path, &mut paths, errors),
             }
         }
         if found > 1 {
             let detail = "may not specify more than 1 volume type per source";
-            errors.push(Error::forbidden(&place, detail));
+            errors.push(Error::forbidden(&field_path, detail));
         }
     }
 }
 
 fn keyed<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut Errors) {
-    demand::required(part, &["name"], at, errors);
-    let place = at.child("items");
+    field_checks::require_fields(part, &["name"], at, errors);
+    let field_path = at.child("items");
     for (index, item) in part.items("items").iter().enumerate() {
-        files::key_to_path(item, &place.index(index), errors);
+        files::key_to_path(item, &field_path.index(index), errors);
         if !item.text("path").is_empty() {
             paths.take(item.text("path"), part.text("name"), errors);
         }
@@ -105,25 +105,25 @@ fn downward<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, error
 }
 
 fn token(part: &Value, at: &Path<'_>, volume: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("expirationSeconds");
+    let field_path = at.child("expirationSeconds");
     match part.int("expirationSeconds") {
-        None => errors.push(Error::required(&place, "")),
+        None => errors.push(Error::required(&field_path, "")),
         Some(seconds) if seconds < 10 * 60 => errors.push(Error::invalid(
-            &place,
+            &field_path,
             seconds,
             "may not specify a duration less than 10 minutes",
         )),
         Some(seconds) if seconds > 1 << 32 => errors.push(Error::invalid(
-            &place,
+            &field_path,
             seconds,
             "may not specify a duration larger than 2^32 seconds",
         )),
         Some(_) => {}
     }
-    let place = volume.child("path");
+    let field_path = volume.child("path");
     match part.text("path") {
-        "" => errors.push(Error::required(&place, "")),
-        path => files::non_reserved_path(path, &place, errors),
+        "" => errors.push(Error::required(&field_path, "")),
+        path => files::non_reserved_path(path, &field_path, errors),
     }
     files::user(part, "user", at, errors);
 }
@@ -138,29 +138,29 @@ fn trust_bundle<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, e
         )),
         (true, false) => {
             let name = part.text("name");
-            let place = at.child("name");
+            let field_path = at.child("name");
             if name.is_empty() {
-                errors.push(Error::required(&place, "must be a valid object name"));
+                errors.push(Error::required(&field_path, "must be a valid object name"));
             }
-            for fault in bundle_name(name) {
-                let detail = format!("not a valid clustertrustbundlename: {fault}");
-                errors.push(Error::invalid(&place, name, detail));
+            for msg in bundle_name(name) {
+                let detail = format!("not a valid clustertrustbundlename: {msg}");
+                errors.push(Error::invalid(&field_path, name, detail));
             }
             if part.has("labelSelector") {
                 errors.push(Error::invalid(
                     &selector,
-                    label_selector::shown(part.at("labelSelector")),
+                    label_selector::error_value(part.at("labelSelector")),
                     "labelSelector must be unset if name is specified",
                 ));
             }
         }
         (false, true) => {
             let name = part.text("signerName");
-            let place = at.child("signerName");
+            let field_path = at.child("signerName");
             if name.is_empty() {
-                errors.push(Error::required(&place, "must be a valid signer name"));
+                errors.push(Error::required(&field_path, "must be a valid signer name"));
             }
-            signer_name(name, &place, errors);
+            signer_name(name, &field_path, errors);
             if part.has("labelSelector") {
                 errors.extend(validate(
                     &selector,
@@ -174,7 +174,7 @@ fn trust_bundle<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, e
             errors.push(Error::required(at, "either name or signerName must be specified"));
         }
     }
-    demand::required(part, &["path"], at, errors);
+    field_checks::require_fields(part, &["path"], at, errors);
     files::user(part, "user", at, errors);
     let path = part.text("path");
     files::non_reserved_path(path, &at.child("path"), errors);
@@ -198,7 +198,7 @@ fn printed_bundle(part: &Value) -> String {
         Value::Null => "null".to_owned(),
         value => go::json(value),
     };
-    let selector = label_selector::printed(part.at("labelSelector"));
+    let selector = label_selector::to_go_json(part.at("labelSelector"));
     format!(
         "{{\"Name\":{},\"SignerName\":{},\"LabelSelector\":{selector},\"Optional\":{},\"Path\":{},\"User\":{}}}",
         text("name"),
@@ -212,18 +212,18 @@ fn printed_bundle(part: &Value) -> String {
 fn certificate<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut Errors) {
     let signer = part.text("signerName");
     signer_name(signer, &at.child("signerName"), errors);
-    let place = at.child("userAnnotations");
+    let field_path = at.child("userAnnotations");
     let mut bytes = 0;
     for (key, value) in part.entries("userAnnotations") {
-        errors.extend(name::domain_prefixed_key(&place, &key.to_lowercase()));
+        errors.extend(name::domain_prefixed_key(&field_path, &key.to_lowercase()));
         bytes += key.len() + value.as_str().unwrap_or_default().len();
     }
     if bytes > ANNOTATIONS_BYTES {
-        errors.push(Error::too_long(&place, ANNOTATIONS_BYTES));
+        errors.push(Error::too_long(&field_path, ANNOTATIONS_BYTES));
     }
     files::user(part, "user", at, errors);
-    demand::one_of(part.text("keyType"), &KEY_TYPES, &at.child("keyType"), errors);
-    let place = at.child("maxExpirationSeconds");
+    field_checks::validate_supported(part.text("keyType"), &KEY_TYPES, &at.child("keyType"), errors);
+    let field_path = at.child("maxExpirationSeconds");
     if let Some(seconds) = part.int("maxExpirationSeconds") {
         let most = if is_kubernetes(signer) {
             SECONDS_IN_A_DAY
@@ -232,11 +232,11 @@ fn certificate<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, er
         };
         if seconds < 3600 {
             let detail = "if provided, maxExpirationSeconds must be >= 3600";
-            errors.push(Error::invalid(&place, seconds, detail));
+            errors.push(Error::invalid(&field_path, seconds, detail));
         }
         if seconds > most {
             let detail = format!("if provided, maxExpirationSeconds must be <= {most}");
-            errors.push(Error::invalid(&place, seconds, detail));
+            errors.push(Error::invalid(&field_path, seconds, detail));
         }
     }
     let mut found = false;
@@ -291,10 +291,10 @@ fn signer_name(signer: &str, at: &Path<'_>, errors: &mut Errors) {
 /// The faults of the first label that has any.
 fn labels(segment: &str, rule: fn(&str) -> name::Faults, at: &Path<'_>, errors: &mut Errors) {
     for label in segment.split('.') {
-        let faults = rule(label);
-        if !faults.is_empty() {
-            errors.extend(faults.into_iter().map(|fault| {
-                let detail = format!("validating label {}: {fault}", go::quote(label));
+        let msgs = rule(label);
+        if !msgs.is_empty() {
+            errors.extend(msgs.into_iter().map(|msg| {
+                let detail = format!("validating label {}: {msg}", go::quote(label));
                 Error::invalid(at, segment, detail)
             }));
             return;

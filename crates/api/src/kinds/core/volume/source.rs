@@ -7,7 +7,7 @@ use super::files::{descending_path, no_backsteps};
 pub(crate) use super::iscsi::of_volume as volume_iscsi;
 use crate::{
     field::{Error, Path},
-    kinds::{core::persistent_volume_claim, demand},
+    kinds::{core::persistent_volume_claim, field_checks},
     name::{self, Rule},
     rules::{Errors, Tree},
 };
@@ -32,7 +32,10 @@ const REGISTRY: &str = "must be a host:port pair or multiple pairs separated by 
 const DRIVER_LENGTH: usize = 63;
 
 pub(super) fn empty_dir(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    if demand::amount(source.at("sizeLimit")).sign().is_lt() {
+    if field_checks::quantity_or_zero(source.at("sizeLimit"))
+        .sign()
+        .is_lt()
+    {
         let detail = "SizeLimit field must be a valid resource quantity";
         errors.push(Error::forbidden(&at.child("sizeLimit"), detail));
     }
@@ -50,36 +53,36 @@ pub(crate) fn host_path(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     no_backsteps(path, &at.child("path"), errors);
     if source.has("type") {
-        demand::one_of(source.text("type"), &HOST_PATH_TYPES, &at.child("type"), errors);
+        field_checks::validate_supported(source.text("type"), &HOST_PATH_TYPES, &at.child("type"), errors);
     }
 }
 
 pub(super) fn git_repo(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["repository"], at, errors);
+    field_checks::require_fields(source, &["repository"], at, errors);
     descending_path(source.text("directory"), &at.child("directory"), errors);
 }
 
 pub(crate) fn gce_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["pdName"], at, errors);
+    field_checks::require_fields(source, &["pdName"], at, errors);
     partition(source, at, errors);
 }
 
 pub(crate) fn aws_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["volumeID"], at, errors);
+    field_checks::require_fields(source, &["volumeID"], at, errors);
     partition(source, at, errors);
 }
 
 /// The text counts from one, though zero, the whole disk, is taken.
 fn partition(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(number) = source.int("partition").filter(|n| !(0..=255).contains(n)) {
-        for fault in name::in_range(number, 1, 255) {
-            errors.push(Error::invalid(&at.child("partition"), number, fault));
+        for msg in name::in_range(number, 1, 255) {
+            errors.push(Error::invalid(&at.child("partition"), number, msg));
         }
     }
 }
 
 pub(crate) fn nfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["server", "path"], at, errors);
+    field_checks::require_fields(source, &["server", "path"], at, errors);
     let path = source.text("path");
     if !path.starts_with('/') {
         errors.push(Error::invalid(
@@ -91,25 +94,26 @@ pub(crate) fn nfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn glusterfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["endpoints", "path"], at, errors);
+    field_checks::require_fields(source, &["endpoints", "path"], at, errors);
 }
 
 pub(crate) fn volume_glusterfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     glusterfs(source, at, errors);
-    let place = at.child("endpointsNamespace");
+    let field_path = at.child("endpointsNamespace");
     match source.at("endpointsNamespace").as_str() {
         None => {}
         Some("") => errors.push(Error::invalid(
-            &place,
+            &field_path,
             "",
             "if the endpointnamespace is set, it must be a valid namespace name",
         )),
-        Some(namespace) => demand::label(namespace, &place, errors),
+        Some(namespace) => field_checks::validate_dns1123_label(namespace, &field_path, errors),
     }
 }
 
 pub(crate) fn flocker(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let (name, uuid) = (source.text("datasetName"), source.text("datasetUUID"));
+    let name = source.text("datasetName");
+    let uuid = source.text("datasetUUID");
     if name.is_empty() && uuid.is_empty() {
         let detail = "one of datasetName and datasetUUID is required";
         errors.push(Error::required(at, detail));
@@ -119,18 +123,18 @@ pub(crate) fn flocker(source: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(at, "resource", detail));
     }
     if name.contains('/') {
-        let place = at.child("datasetName");
-        errors.push(Error::invalid(&place, name, "must not contain '/'"));
+        let field_path = at.child("datasetName");
+        errors.push(Error::invalid(&field_path, name, "must not contain '/'"));
     }
 }
 
 pub(super) fn claim(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["claimName"], at, errors);
+    field_checks::require_fields(source, &["claimName"], at, errors);
 }
 
 pub(crate) fn rbd(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     cephfs(source, at, errors);
-    demand::required(source, &["image"], at, errors);
+    field_checks::require_fields(source, &["image"], at, errors);
 }
 
 pub(crate) fn cephfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -140,18 +144,18 @@ pub(crate) fn cephfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn cinder(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["volumeID"], at, errors);
+    field_checks::require_fields(source, &["volumeID"], at, errors);
     secret(source, &["name"], at, errors);
 }
 
 pub(crate) fn volume_cinder(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["volumeID"], at, errors);
+    field_checks::require_fields(source, &["volumeID"], at, errors);
     secret(source, &["name", "namespace"], at, errors);
 }
 
 fn secret(source: &Value, parts: &[&str], at: &Path<'_>, errors: &mut Errors) {
     if source.has("secretRef") {
-        demand::required(source.at("secretRef"), parts, &at.child("secretRef"), errors);
+        field_checks::require_fields(source.at("secretRef"), parts, &at.child("secretRef"), errors);
     }
 }
 
@@ -167,7 +171,7 @@ pub(crate) fn quobyte(source: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.push(Error::invalid(&at.child("registry"), registry, REGISTRY));
         }
     }
-    demand::required(source, &["volume"], at, errors);
+    field_checks::require_fields(source, &["volume"], at, errors);
 }
 
 /// `host:port` or `[host]:port`; both may be empty.
@@ -187,21 +191,22 @@ fn is_host_and_port(pair: &str) -> bool {
 }
 
 pub(crate) fn fibre_channel(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let (targets, ids) = (source.items("targetWWNs"), source.items("wwids"));
-    let place = at.child("targetWWNs");
+    let targets = source.items("targetWWNs");
+    let ids = source.items("wwids");
+    let field_path = at.child("targetWWNs");
     if targets.is_empty() {
         if ids.is_empty() {
             let detail = "must specify either targetWWNs or wwids, but not both";
-            errors.push(Error::required(&place, detail));
+            errors.push(Error::required(&field_path, detail));
         }
         return;
     }
     if !ids.is_empty() {
         let detail = "targetWWNs and wwids can not be specified simultaneously";
-        errors.push(Error::invalid(&place, source.at("targetWWNs"), detail));
+        errors.push(Error::invalid(&field_path, source.at("targetWWNs"), detail));
     }
     if source.has("lun") {
-        demand::range(source, "lun", 0, 255, at, errors);
+        field_checks::validate_in_range(source, "lun", 0, 255, at, errors);
     } else {
         let detail = "lun is required if targetWWNs is specified";
         errors.push(Error::required(&at.child("lun"), detail));
@@ -209,8 +214,8 @@ pub(crate) fn fibre_channel(source: &Value, at: &Path<'_>, errors: &mut Errors) 
 }
 
 pub(crate) fn flex(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["driver"], at, errors);
-    let place = at.child("options");
+    field_checks::require_fields(source, &["driver"], at, errors);
+    let field_path = at.child("options");
     for key in source.entries("options").keys() {
         let namespace = key.split('/').next().unwrap_or_default().to_lowercase();
         let is_reserved = |domain: &str| {
@@ -220,27 +225,27 @@ pub(crate) fn flex(source: &Value, at: &Path<'_>, errors: &mut Errors) {
         };
         if is_reserved("kubernetes.io") || is_reserved("k8s.io") {
             let detail = "kubernetes.io and k8s.io namespaces are reserved";
-            errors.push(Error::invalid(&place.key(key), key, detail));
+            errors.push(Error::invalid(&field_path.key(key), key, detail));
         }
     }
 }
 
 pub(super) fn azure_file(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["secretName", "shareName"], at, errors);
+    field_checks::require_fields(source, &["secretName", "shareName"], at, errors);
 }
 
 pub(crate) fn volume_azure_file(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     azure_file(source, at, errors);
     if source.has("secretNamespace") {
-        demand::required(source, &["secretNamespace"], at, errors);
+        field_checks::require_fields(source, &["secretNamespace"], at, errors);
     }
 }
 
 pub(crate) fn azure_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["diskName", "diskURI"], at, errors);
+    field_checks::require_fields(source, &["diskName", "diskURI"], at, errors);
     if source.has("cachingMode") {
         let modes = ["None", "ReadOnly", "ReadWrite"];
-        demand::one_of(
+        field_checks::validate_supported(
             source.text("cachingMode"),
             &modes,
             &at.child("cachingMode"),
@@ -252,7 +257,7 @@ pub(crate) fn azure_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let kind = source.text("kind");
     let kinds = ["Dedicated", "Managed", "Shared"];
-    demand::one_of(kind, &kinds, &at.child("kind"), errors);
+    field_checks::validate_supported(kind, &kinds, &at.child("kind"), errors);
     let (prefix, form) = if kind == "Managed" {
         (
             "/subscriptions/",
@@ -271,19 +276,19 @@ pub(crate) fn azure_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 pub(crate) fn vsphere(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["volumePath"], at, errors);
+    field_checks::require_fields(source, &["volumePath"], at, errors);
 }
 
 pub(crate) fn photon(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["pdID"], at, errors);
+    field_checks::require_fields(source, &["pdID"], at, errors);
 }
 
 pub(crate) fn portworx(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["volumeID"], at, errors);
+    field_checks::require_fields(source, &["volumeID"], at, errors);
 }
 
 pub(crate) fn scale_io(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["gateway", "system", "volumeName"], at, errors);
+    field_checks::require_fields(source, &["gateway", "system", "volumeName"], at, errors);
 }
 
 pub(crate) fn local(source: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -306,16 +311,16 @@ pub(crate) fn volume_storage_os(source: &Value, at: &Path<'_>, errors: &mut Erro
 fn storage_os_volume(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     match source.text("volumeName") {
         "" => errors.push(Error::required(&at.child("volumeName"), "")),
-        name => demand::label(name, &at.child("volumeName"), errors),
+        name => field_checks::validate_dns1123_label(name, &at.child("volumeName"), errors),
     }
     match source.text("volumeNamespace") {
         "" => {}
-        namespace => demand::label(namespace, &at.child("volumeNamespace"), errors),
+        namespace => field_checks::validate_dns1123_label(namespace, &at.child("volumeNamespace"), errors),
     }
 }
 
 /// The name of a driver: a domain name in any case, not longer than a label.
-pub(crate) fn driver_name(driver: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_csi_driver_name(driver: &str, at: &Path<'_>, errors: &mut Errors) {
     if driver.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -323,25 +328,25 @@ pub(crate) fn driver_name(driver: &str, at: &Path<'_>, errors: &mut Errors) {
     if driver.len() > DRIVER_LENGTH {
         errors.push(Error::too_long(at, DRIVER_LENGTH));
     }
-    let faults = name::dns1123_subdomain(&demand::lowered(driver));
-    demand::tell(driver, faults, at, errors);
+    let msgs = name::dns1123_subdomain(&field_checks::to_lower(driver));
+    field_checks::push_invalid(driver, msgs, at, errors);
 }
 
 pub(super) fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    driver_name(source.text("driver"), &at.child("driver"), errors);
+    validate_csi_driver_name(source.text("driver"), &at.child("driver"), errors);
     let secret = source.at("nodePublishSecretRef");
     if secret.is_null() {
         return;
     }
     match secret.text("name") {
-        "" => demand::required(secret, &["name"], &at.child("nodePublishSecretRef"), errors),
-        name => demand::tell(name, Rule::Subdomain.name(name), &at.child("name"), errors),
+        "" => field_checks::require_fields(secret, &["name"], &at.child("nodePublishSecretRef"), errors),
+        name => field_checks::push_invalid(name, Rule::Subdomain.name(name), &at.child("name"), errors),
     }
 }
 
 pub(crate) fn volume_csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    driver_name(source.text("driver"), &at.child("driver"), errors);
-    demand::required(source, &["volumeHandle"], at, errors);
+    validate_csi_driver_name(source.text("driver"), &at.child("driver"), errors);
+    field_checks::require_fields(source, &["volumeHandle"], at, errors);
     for field in [
         "controllerPublishSecretRef",
         "controllerExpandSecretRef",
@@ -352,31 +357,38 @@ pub(crate) fn volume_csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
         if secret.is_null() {
             continue;
         }
-        let place = at.child(field);
+        let field_path = at.child(field);
         match secret.text("name") {
-            "" => errors.push(Error::required(&place.child("name"), "")),
-            name => demand::subdomain(name, &place.child("name"), errors),
+            "" => errors.push(Error::required(&field_path.child("name"), "")),
+            name => field_checks::validate_dns1123_subdomain(name, &field_path.child("name"), errors),
         }
         match secret.text("namespace") {
-            "" => errors.push(Error::required(&place.child("namespace"), "")),
-            namespace => demand::label(namespace, &place.child("namespace"), errors),
+            "" => errors.push(Error::required(&field_path.child("namespace"), "")),
+            namespace => {
+                field_checks::validate_dns1123_label(namespace, &field_path.child("namespace"), errors)
+            }
         }
     }
 }
 
 pub(super) fn ephemeral(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("volumeClaimTemplate");
+    let field_path = at.child("volumeClaimTemplate");
     match source.at("volumeClaimTemplate") {
-        Value::Null => errors.push(Error::required(&place, "")),
-        template => persistent_volume_claim::validate_claim_template(template, &place, errors),
+        Value::Null => errors.push(Error::required(&field_path, "")),
+        template => persistent_volume_claim::validate_claim_template(template, &field_path, errors),
     }
 }
 
 pub(super) fn image(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    demand::required(source, &["reference"], at, errors);
-    let place = at.child("pullPolicy");
+    field_checks::require_fields(source, &["reference"], at, errors);
+    let field_path = at.child("pullPolicy");
     match source.text("pullPolicy") {
-        "" => errors.push(Error::required(&place, "")),
-        policy => demand::one_of(policy, &["Always", "IfNotPresent", "Never"], &place, errors),
+        "" => errors.push(Error::required(&field_path, "")),
+        policy => field_checks::validate_supported(
+            policy,
+            &["Always", "IfNotPresent", "Never"],
+            &field_path,
+            errors,
+        ),
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 
 fn errors(spec: &Value) -> Vec<String> {
     let mut errors = Errors::new();
-    validate_spec(spec, Tolerance::default(), &mut errors);
+    validate_ingress_spec(spec, IngressValidationOptions::default(), &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
 
@@ -12,7 +12,7 @@ fn path(path: &str, kind: &str) -> Value {
 }
 
 #[test]
-fn paths_are_absolute_and_do_not_climb() {
+fn rejects_relative_paths_and_dot_segments() {
     assert_eq!(errors(&path("/a", "Prefix")), [""; 0]);
     assert_eq!(errors(&path("", "ImplementationSpecific")), [""; 0]);
     assert_eq!(
@@ -26,7 +26,7 @@ fn paths_are_absolute_and_do_not_climb() {
 }
 
 #[test]
-fn a_backend_is_one_thing_with_one_port() {
+fn rejects_ambiguous_backends() {
     let both = json!({"defaultBackend": {"service": {"name": "s"}, "resource": {}}});
     assert_eq!(
         errors(&both),
@@ -40,20 +40,23 @@ fn a_backend_is_one_thing_with_one_port() {
 }
 
 #[test]
-fn what_the_old_object_has_is_taken_again() {
+fn tolerates_invalid_values_of_the_old_object() {
     let old = json!({"rules": [{"host": "*.a.io", "http": {}}], "tls": [{"secretName": "A"}]});
     assert_eq!(errors(&old).len(), 2);
-    let mut told = Errors::new();
-    validate_spec(&old, Tolerance::of(&old), &mut told);
-    assert_eq!(told, Errors::new());
+    let mut messages = Errors::new();
+    validate_ingress_spec(&old, IngressValidationOptions::from_old(&old), &mut messages);
+    assert_eq!(messages, Errors::new());
 }
 
 #[test]
-fn a_table_names_three_hosts() {
+fn row_names_three_hosts() {
     let rules = |names: &[&str]| -> Vec<Value> { names.iter().map(|host| json!({"host": host})).collect() };
-    assert_eq!(hosts(&[]), "*");
-    assert_eq!(hosts(&rules(&["a", "", "b"])), "a,b");
-    assert_eq!(hosts(&rules(&["a", "b", "c", "d", ""])), "a,b,c + 2 more...");
+    assert_eq!(format_hosts(&[]), "*");
+    assert_eq!(format_hosts(&rules(&["a", "", "b"])), "a,b");
+    assert_eq!(
+        format_hosts(&rules(&["a", "b", "c", "d", ""])),
+        "a,b,c + 2 more..."
+    );
     let object = json!({"status": {"loadBalancer": {"ingress": [{"ip": "2.2.2.2"}, {"hostname": "1h"}]}}});
     let row = Ingress.row(&object, Time::from_unix(0, 0));
     assert_eq!(
@@ -63,7 +66,7 @@ fn a_table_names_three_hosts() {
 }
 
 #[test]
-fn the_annotation_of_old_is_warned_about() {
+fn warns_of_the_deprecated_class_annotation() {
     let object = json!({"metadata": {"annotations": {CLASS_ANNOTATION: "c"}}, "spec": {}});
     assert_eq!(
         Ingress.warnings(&object, None),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{super::report::Report, name::is_integer};
 use crate::{
     field::Path,
-    kinds::demand::amount,
+    kinds::field_checks::quantity_or_zero,
     quantity::{MILLI, Quantity},
     rules::{Errors, TreeMut},
 };
@@ -26,7 +26,7 @@ pub(crate) fn default_list(list: &mut Value) {
         {
             continue;
         }
-        let mut rounded = amount(value);
+        let mut rounded = quantity_or_zero(value);
         rounded.round_up(MILLI);
         *value = Value::String(rounded.to_string());
     }

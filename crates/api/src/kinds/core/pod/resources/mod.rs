@@ -15,7 +15,7 @@ pub(super) use self::{
     total::totals,
 };
 pub use self::{name::is_extended, total::requests};
-pub(crate) use crate::kinds::demand::amount;
+pub(crate) use crate::kinds::field_checks::quantity_or_zero;
 
 pub(crate) use self::{
     amount::{default_list, page_divides, validate_amount},

@@ -97,9 +97,9 @@ pub(in super::super) fn suits_pod(name: &str) -> bool {
 
 /// What is wrong with the name of a resource. Tells whether anything is.
 pub(crate) fn validate_name(resource: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
-    let faults = name::label_key(resource);
-    if !faults.is_empty() {
-        errors.faults(at, resource, faults);
+    let msgs = name::label_key(resource);
+    if !msgs.is_empty() {
+        errors.push_invalid(at, resource, msgs);
         return true;
     }
     let unknown = !resource.contains('/') && !is_standard(resource);

@@ -9,10 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     super::report::Report,
-    amount,
     amount::{page_divides, validate_amount},
     name::{is_hugepages, overcommits, validate_pod_name},
-    validate_container_name,
+    quantity_or_zero, validate_container_name,
 };
 use crate::{
     bound::{self, MOST_VALUE},
@@ -60,13 +59,21 @@ pub(in super::super) fn validate_requirements(
     let limits_at = at.child("limits");
     let requests_at = at.child("requests");
     for (name, value) in limits {
-        let place = limits_at.key(name);
-        entry(name, &amount(value), holder, pages, &place, errors, |_| {});
+        let field_path = limits_at.key(name);
+        entry(
+            name,
+            &quantity_or_zero(value),
+            holder,
+            pages,
+            &field_path,
+            errors,
+            |_| {},
+        );
     }
     for (name, value) in requests {
-        let place = requests_at.key(name);
-        let asked = amount(value);
-        entry(name, &asked, holder, pages, &place, errors, |errors| {
+        let field_path = requests_at.key(name);
+        let asked = quantity_or_zero(value);
+        entry(name, &asked, holder, pages, &field_path, errors, |errors| {
             within_limit(name, &asked, limits, &limits_at, &requests_at, errors);
         });
     }
@@ -107,7 +114,7 @@ fn within_limit(
     requests_at: &Path<'_>,
     errors: &mut Errors,
 ) {
-    let Some(limit) = limits.get(name).map(amount) else {
+    let Some(limit) = limits.get(name).map(quantity_or_zero) else {
         if !overcommits(name) {
             errors.required(limits_at, "Limit must be set for non overcommitable resources");
         }
@@ -136,30 +143,31 @@ fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Err
         bound::cut_owned(known.join(", "), MOST_VALUE)
     });
     for (index, claim) in claims.iter().enumerate() {
-        let place = at.index(index);
-        let (name, request) = (claim.text("name"), claim.text("request"));
+        let field_path = at.index(index);
+        let name = claim.text("name");
+        let request = claim.text("request");
         if name.is_empty() {
-            errors.required(&place, "");
+            errors.required(&field_path, "");
             continue;
         }
         if seen.contains(&(name, "")) {
-            errors.duplicate(&place, name);
+            errors.duplicate(&field_path, name);
         } else {
             if !request.is_empty() {
-                errors.faults(&place.child("request"), request, dns1123_label(request));
+                errors.push_invalid(&field_path.child("request"), request, dns1123_label(request));
             }
             if seen.contains(&(name, request)) {
-                errors.duplicate(&place, &format!("{name}/{request}"));
+                errors.duplicate(&field_path, &format!("{name}/{request}"));
             } else if request.is_empty() {
                 for _ in 0..times.get(name).copied().unwrap_or_default() {
-                    errors.duplicate(&place, name);
+                    errors.duplicate(&field_path, name);
                 }
             }
             seen.insert((name, request));
             *times.entry(name).or_default() += 1;
         }
         if !known_names.contains(name) {
-            let mut error = Error::not_found(&place, name);
+            let mut error = Error::not_found(&field_path, name);
             error
                 .detail
                 .push_str("must be one of the names in pod.spec.resourceClaims");
@@ -182,7 +190,8 @@ mod tests {
 
     fn judged(requirements: &Value) -> Vec<String> {
         let mut errors = Errors::new();
-        let (holder, at) = (Holder::Container, Path::new("resources"));
+        let holder = Holder::Container;
+        let at = Path::new("resources");
         validate_requirements(requirements, holder, &["a"], Pages::Whole, &at, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

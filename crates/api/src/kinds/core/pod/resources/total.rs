@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{amount, name::suits_pod};
+use super::{name::suits_pod, quantity_or_zero};
 use crate::{quantity::Quantity, rules::Tree};
 
 /// Amounts by the names of resources.
@@ -56,7 +56,7 @@ fn list(container: &Value, of: &str) -> Totals {
 pub fn amounts(entries: &Map<String, Value>) -> Totals {
     entries
         .iter()
-        .map(|(name, value)| (name.clone(), amount(value)))
+        .map(|(name, value)| (name.clone(), quantity_or_zero(value)))
         .collect()
 }
 

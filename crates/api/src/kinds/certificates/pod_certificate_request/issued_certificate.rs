@@ -1,4 +1,4 @@
-//! Certificates that were issued for a request: for its key, valid now, and not for too long.
+//! Issued certificate chains of a PodCertificateRequest: for its key, valid now, and not for too long.
 
 use k3_pki::{AlternativeName, Certificate, CertificateRequest, pem_blocks};
 use serde_json::Value;
@@ -11,16 +11,18 @@ use crate::{
     time::{Duration, Time},
 };
 
-const CHAIN_BYTES: usize = 100 * 1024;
+const MAX_CHAIN_BYTES: usize = 100 * 1024;
 
-/// What is wrong with a certificate that was issued: the first thing, or the few that belong together.
-pub(super) fn validate(new: &Value, old: &Value, now: Time) -> Errors {
-    let (root, status) = (Path::new("status"), new.at("status"));
+/// Validates an issued chain: returns the first error, or the few that belong together.
+// upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
+pub(super) fn validate_issued_certificate(new: &Value, old: &Value, now: Time) -> Errors {
+    let root = Path::new("status");
+    let status = new.at("status");
     let at = root.child("certificateChain");
     let chain = status.text("certificateChain");
     let wrong = |detail: &str| Errors::from(vec![Error::invalid(&at, chain, detail)]);
-    if chain.len() > CHAIN_BYTES {
-        return vec![Error::too_long(&at, CHAIN_BYTES)].into();
+    if chain.len() > MAX_CHAIN_BYTES {
+        return vec![Error::too_long(&at, MAX_CHAIN_BYTES)].into();
     }
     let blocks = pem_blocks(chain.as_bytes());
     let Some((first, others)) = blocks.split_first() else {
@@ -32,7 +34,7 @@ pub(super) fn validate(new: &Value, old: &Value, now: Time) -> Errors {
     let Ok(leaf) = Certificate::from_der(&first.bytes) else {
         return wrong("leaf certificate does not parse as valid X.509");
     };
-    let mut errors = name_faults(&leaf, &at);
+    let mut errors = validate_subject_alt_names(&leaf, &at);
     let request = base64::decode(old.at("spec").text("stubPKCS10Request")).unwrap_or_default();
     let Ok(request) = CertificateRequest::from_der(&request) else {
         let spec = Path::new("spec");
@@ -46,7 +48,7 @@ pub(super) fn validate(new: &Value, old: &Value, now: Time) -> Errors {
         ));
         return errors;
     }
-    errors.extend(time_faults(new, &leaf, now));
+    errors.extend(validate_times(new, &leaf, now));
     if !errors.is_empty() {
         return errors;
     }
@@ -61,7 +63,8 @@ pub(super) fn validate(new: &Value, old: &Value, now: Time) -> Errors {
     Errors::new()
 }
 
-fn name_faults(leaf: &Certificate, at: &Path<'_>) -> Errors {
+// upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
+fn validate_subject_alt_names(leaf: &Certificate, at: &Path<'_>) -> Errors {
     let mut errors = Errors::new();
     for name in &leaf.names.names {
         let AlternativeName::Dns(host) = name else {
@@ -88,7 +91,7 @@ fn name_faults(leaf: &Certificate, at: &Path<'_>) -> Errors {
     }
     for name in &leaf.names.names {
         if let AlternativeName::Email(mail) = name
-            && !is_mail(mail)
+            && !is_email_address(mail)
         {
             let detail = "leaf certificate should not contain invalid EmailAddress";
             errors.push(Error::invalid(at, mail, detail));
@@ -97,7 +100,7 @@ fn name_faults(leaf: &Certificate, at: &Path<'_>) -> Errors {
     errors
 }
 
-fn is_mail(text: &str) -> bool {
+fn is_email_address(text: &str) -> bool {
     let plain = |part: &str| {
         !part.is_empty()
             && !part.split('.').any(str::is_empty)
@@ -107,9 +110,11 @@ fn is_mail(text: &str) -> bool {
         .is_some_and(|(user, host)| plain(user) && plain(host))
 }
 
-/// Whether the times of the status are those of the certificate, and such as are asked for.
-pub(super) fn time_faults(new: &Value, leaf: &Certificate, now: Time) -> Errors {
-    let (root, status) = (Path::new("status"), new.at("status"));
+/// The times of the status must be those of the certificate and within the requested lifetime.
+// upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate, timeNear
+pub(super) fn validate_times(new: &Value, leaf: &Certificate, now: Time) -> Errors {
+    let root = Path::new("status");
+    let status = new.at("status");
     let read = |field: &str| Time::parse(status.text(field)).ok();
     let fields = ["notBefore", "notAfter", "beginRefreshAt"];
     let [Some(before), Some(after), Some(refresh)] = fields.map(read) else {

@@ -8,7 +8,7 @@ use crate::table::{Table, grouped};
 
 /// One figure.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Verdict {
+pub(crate) struct Requirement {
     pub(crate) what: Cow<'static, str>,
     pub(crate) asked: Bound,
     /// `None` when it was not measured in this run.
@@ -24,17 +24,17 @@ pub(crate) enum Bound {
     AtLeast(f64),
 }
 
-/// The verdicts as a table.
-pub(crate) fn print(verdicts: &[Verdict]) {
+/// The requirements as a table.
+pub(crate) fn print(requirements: &[Requirement]) {
     let mut table = Table::new(["", "asked", "measured", "met"]);
-    for verdict in verdicts {
-        let asked = match verdict.asked {
+    for requirement in requirements {
+        let asked = match requirement.asked {
             Bound::AtMost(limit) => format!("<= {}", figure(limit)),
             Bound::AtLeast(limit) => format!(">= {}", figure(limit)),
         };
-        let measured = verdict.measured.map_or_else(|| "-".to_owned(), figure);
-        let met = answer(verdict.met).to_owned();
-        table.row([verdict.what.to_string(), asked, measured, met]);
+        let measured = requirement.measured.map_or_else(|| "-".to_owned(), figure);
+        let met = answer(requirement.met).to_owned();
+        table.row([requirement.what.to_string(), asked, measured, met]);
     }
     table.print("Asked");
 }
@@ -57,9 +57,9 @@ pub(crate) fn figure(number: f64) -> String {
     }
 }
 
-// --- Verdict ---
+// --- Requirement ---
 
-impl Verdict {
+impl Requirement {
     pub(crate) fn new(what: impl Into<Cow<'static, str>>, asked: Bound, measured: Option<f64>) -> Self {
         Self {
             what: what.into(),
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_met_on_its_own_side_only() {
-        let met = |bound, measured| Verdict::new("", bound, measured).met;
+        let met = |bound, measured| Requirement::new("", bound, measured).met;
         assert_eq!(met(Bound::AtMost(2.0), Some(2.0)), Some(true));
         assert_eq!(met(Bound::AtMost(2.0), Some(2.1)), Some(false));
         assert_eq!(met(Bound::AtLeast(2.0), Some(1.9)), Some(false));

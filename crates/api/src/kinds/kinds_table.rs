@@ -1,13 +1,14 @@
-//! Reading the table of kinds.
+//! Parser of the table of built-in kinds (`kinds.table`).
 //!
 //! ```text
 //! group apps v1                                  group (`-` is the core group) and version of what follows
 //! deployments deployment Deployment namespaced stored verbs=* short=deploy categories=all
 //!  scale autoscaling/v1/Scale verbs=get,patch,update
-//!  status Deployment verbs=get,patch,update      a subresource; its kind is of the same group unless it says
+//!  status Deployment verbs=get,patch,update      a subresource; its kind is of the same group unless given with a group
 //! ```
 //!
-//! `verbs=*` are the eight verbs of stored objects. The text is part of the program: a mistake in it panics.
+//! `verbs=*` are the eight verbs of stored objects. The table is compiled in: a malformed line panics.
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go APIResource, APIResourceList
 
 use super::registry::{Kind, Persistence, Registry, Scope, Subresource};
 use crate::{schema::schema, text::Text};
@@ -15,7 +16,6 @@ use std::collections::HashMap;
 
 const TABLE: &str = include_str!("kinds.table");
 
-/// What can be done with objects that are stored.
 const ALL_VERBS: &str = "create,delete,deletecollection,get,list,patch,update,watch";
 
 // --- Registry ---
@@ -23,23 +23,27 @@ const ALL_VERBS: &str = "create,delete,deletecollection,get,list,patch,update,wa
 impl Registry {
     pub(super) fn read() -> Self {
         let mut kinds: Vec<Kind> = Vec::new();
-        let (mut group, mut version) = ("", "");
+        let mut group = "";
+        let mut version = "";
         for line in TABLE.lines().filter(|line| !line.is_empty()) {
-            if let Some(part) = line.strip_prefix(' ') {
+            if let Some(subresource) = line.strip_prefix(' ') {
                 let owner = kinds.last_mut().expect("a subresource follows its resource");
-                owner.subresources.push(Subresource::read(part, group, version));
+                owner
+                    .subresources
+                    .push(Subresource::read(subresource, group, version));
             } else if let Some(heading) = line.strip_prefix("group ") {
-                let (name, of) = heading.split_once(' ').expect("a group has a version");
-                (group, version) = (if name == "-" { "" } else { name }, of);
+                let (name, group_version) = heading.split_once(' ').expect("a group has a version");
+                group = if name == "-" { "" } else { name };
+                version = group_version;
             } else {
                 kinds.push(Kind::read(line, group, version));
             }
         }
-        let places = || kinds.iter().enumerate();
-        let by_kind: HashMap<_, _> = places()
+        let enumerated = || kinds.iter().enumerate();
+        let by_kind: HashMap<_, _> = enumerated()
             .map(|(i, k)| ((fixed(&k.group), fixed(&k.version), fixed(&k.kind)), i))
             .collect();
-        let by_resource = places()
+        let by_resource = enumerated()
             .map(|(i, k)| ((fixed(&k.group), fixed(&k.version), fixed(&k.plural)), i))
             .collect();
         Self {
@@ -54,8 +58,8 @@ impl Registry {
 
 impl Kind {
     fn read(line: &'static str, group: &'static str, version: &'static str) -> Self {
-        let words: Vec<&'static str> = line.split(' ').collect();
-        let [plural, singular, kind, scope, persistence, ref marks @ ..] = words[..] else {
+        let columns: Vec<&'static str> = line.split(' ').collect();
+        let [plural, singular, kind, scope, persistence, ref marks @ ..] = columns[..] else {
             panic!("table of kinds: too short: {line:?}");
         };
         let ty = schema().kind(group, version, kind);
@@ -91,14 +95,14 @@ impl Kind {
 
 impl Subresource {
     fn read(line: &'static str, group: &'static str, version: &'static str) -> Self {
-        let words: Vec<&'static str> = line.split(' ').collect();
-        let [name, spelled, ref marks @ ..] = words[..] else {
+        let columns: Vec<&'static str> = line.split(' ').collect();
+        let [name, kind_column, ref marks @ ..] = columns[..] else {
             panic!("table of kinds: too short: {line:?}");
         };
-        let parts: Vec<&'static str> = spelled.split('/').collect();
+        let parts: Vec<&'static str> = kind_column.split('/').collect();
         let (group, version, kind) = match parts[..] {
             [group, version, kind] => (group, version, kind),
-            _ => (group, version, spelled),
+            _ => (group, version, kind_column),
         };
         let ty = schema().kind(group, version, kind);
         let ty = ty.unwrap_or_else(|| panic!("table of kinds: no such type: {line:?}"));
@@ -129,10 +133,9 @@ fn texts(marks: &[&'static str], name: &str) -> Vec<Text> {
     list(marks, name).into_iter().map(Text::from).collect()
 }
 
-/// A text of the table.
 fn fixed(text: &Text) -> &'static str {
     match text {
         Text::Fixed(text) => text,
-        Text::Shared(_) => unreachable!("the table is part of the program"),
+        Text::Shared(_) => unreachable!("the table is compiled in"),
     }
 }

@@ -1,4 +1,4 @@
-//! Fields that count things: what may not be below nothing, above another, or go back.
+//! Numeric status and spec fields: not negative, not greater than another field, never decreasing.
 
 use serde_json::Value;
 
@@ -7,11 +7,11 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-/// How a number below nothing is told.
 pub(super) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
-/// Fields that may not be negative, in this order. What is not there is fine.
-pub(super) fn nonnegative(tree: &Value, names: &[&str], at: &Path<'_>, errors: &mut Errors) {
+/// Rejects negative values of these fields, in this order. Absent fields are valid.
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/generic.go ValidateNonnegativeField
+pub(super) fn validate_nonnegative_fields(tree: &Value, names: &[&str], at: &Path<'_>, errors: &mut Errors) {
     for name in names {
         if let Some(number) = tree.int(name).filter(|number| *number < 0) {
             errors.push(Error::invalid(&at.child(name), number, NOT_NEGATIVE));
@@ -19,8 +19,9 @@ pub(super) fn nonnegative(tree: &Value, names: &[&str], at: &Path<'_>, errors: &
     }
 }
 
-/// Fields that may not be more than another. What is not there counts nothing.
-pub(super) fn at_most(
+/// Rejects values greater than the field `limit`. An absent field counts as 0.
+// upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSetStatus, ValidateDeploymentStatus
+pub(super) fn validate_not_greater_than(
     tree: &Value,
     names: &[&str],
     limit: &str,
@@ -37,15 +38,16 @@ pub(super) fn at_most(
     }
 }
 
-/// A count of collisions, which may only grow; once it is set, it stays.
-pub(super) fn collisions(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Rejects a `collisionCount` that decreases or is removed: it seeds the hash in the names of owned objects.
+// upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentStatusUpdate, ValidateDaemonSetStatusUpdate
+pub(super) fn validate_collision_count(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let name = "collisionCount";
     let Some(before) = old.int(name) else { return };
     let now = new.int(name);
     if now.is_none_or(|now| now < before) {
-        let place = at.child(name);
+        let field_path = at.child(name);
         errors.push(Error::invalid(
-            &place,
+            &field_path,
             now.unwrap_or_default(),
             "cannot be decremented",
         ));
@@ -59,11 +61,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts_is_not_negative_nor_more_than_all() {
+    fn rejects_negative_excessive_and_decreasing_counts() {
         let status = json!({"replicas": 1, "ready": 2, "other": -1, "collisionCount": 3});
-        let (mut errors, at) = (Errors::new(), Path::new("status"));
-        nonnegative(&status, &["other", "replicas", "none"], &at, &mut errors);
-        at_most(
+        let mut errors = Errors::new();
+        let at = Path::new("status");
+        validate_nonnegative_fields(&status, &["other", "replicas", "none"], &at, &mut errors);
+        validate_not_greater_than(
             &status,
             &["ready", "other"],
             "replicas",
@@ -71,11 +74,11 @@ mod tests {
             &at,
             &mut errors,
         );
-        collisions(&json!({}), &status, &at, &mut errors);
-        collisions(&status, &json!({}), &at, &mut errors);
-        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        validate_collision_count(&json!({}), &status, &at, &mut errors);
+        validate_collision_count(&status, &json!({}), &at, &mut errors);
+        let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "status.other: Invalid value: -1: must be greater than or equal to 0",
                 "status.ready: Invalid value: 2: too many",

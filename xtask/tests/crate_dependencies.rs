@@ -6,20 +6,20 @@ use std::{collections::BTreeSet, env, path::Path, process::Command};
 use serde_json::Value;
 
 /// A crate, and what its code may know. Tests and benchmarks inside a crate (dev-dependencies) may know more.
-struct Room {
-    /// Its folder; `*` at the end stands for any one name.
-    folder: &'static str,
-    /// Folders of the crates of this workspace that it may depend on.
+struct CrateRule {
+    /// Its directory; `*` at the end stands for any one name.
+    directory: &'static str,
+    /// Directories of the crates of this workspace that it may depend on.
     knows: &'static [&'static str],
     /// Crates from elsewhere that would bring in what it must not know.
     bans: &'static [&'static str],
 }
 
-const ROOMS: &[Room] = &[
+const CRATE_RULES: &[CrateRule] = &[
     // No Kubernetes, no HTTP of its own, no JSON: keys are paths, values are bytes. (`hyper` it has only to
     // understand the errors of its gRPC client; a server would need `hyper-util`.)
-    Room {
-        folder: "crates/storage",
+    CrateRule {
+        directory: "crates/storage",
         knows: &["crates/files"],
         bans: &[
             "serde_json",
@@ -31,44 +31,44 @@ const ROOMS: &[Room] = &[
         ],
     },
     // Encrypts values between the API server and any store.
-    Room {
-        folder: "crates/encryption",
+    CrateRule {
+        directory: "crates/encryption",
         knows: &["crates/api", "crates/storage"],
         bans: &["kube", "redb", "sqlx"],
     },
     // Modes of files and directories.
-    Room {
-        folder: "crates/files",
+    CrateRule {
+        directory: "crates/files",
         knows: &[],
         bans: &["tokio", "hyper", "kube"],
     },
     // A number, and how it is written.
-    Room {
-        folder: "crates/quantity",
+    CrateRule {
+        directory: "crates/quantity",
         knows: &[],
         bans: &["tokio", "hyper", "kube"],
     },
-    // Days and clocks; nobody asks one here.
-    Room {
-        folder: "crates/zone",
+    // Time zones as data; it reads no clock.
+    CrateRule {
+        directory: "crates/zone",
         knows: &[],
         bans: &["tokio", "hyper", "kube"],
     },
     // A language over JSON: what objects are, and where they come from, it does not know.
-    Room {
-        folder: "crates/cel",
+    CrateRule {
+        directory: "crates/cel",
         knows: &["crates/quantity", "crates/zone"],
         bans: &["tokio", "hyper", "hyper-util", "kube", "redb", "sqlx", "tonic"],
     },
     // Bytes to values and back: no I/O, and nothing of Kubernetes but what subjects mean to it.
-    Room {
-        folder: "crates/pki",
+    CrateRule {
+        directory: "crates/pki",
         knows: &[],
         bans: &["tokio", "hyper", "kube", "rustls"],
     },
     // Pure code: no I/O, no runtime, no HTTP, no storage engine.
-    Room {
-        folder: "crates/api",
+    CrateRule {
+        directory: "crates/api",
         knows: &["crates/cel", "crates/pki", "crates/quantity", "crates/zone"],
         bans: &[
             "tokio",
@@ -82,14 +82,14 @@ const ROOMS: &[Room] = &[
         ],
     },
     // Words alone; the crate they come from is read by the build script and is not part of the program.
-    Room {
-        folder: "crates/descriptions",
+    CrateRule {
+        directory: "crates/descriptions",
         knows: &[],
         bans: &["tokio", "hyper", "kube"],
     },
     // Does not know which controllers exist, nor what a store is made of.
-    Room {
-        folder: "crates/apiserver",
+    CrateRule {
+        directory: "crates/apiserver",
         knows: &[
             "crates/api",
             "crates/cel",
@@ -102,29 +102,29 @@ const ROOMS: &[Room] = &[
         bans: &["kube", "redb", "sqlx"],
     },
     // Reads types, and knows none.
-    Room {
-        folder: "crates/decode",
+    CrateRule {
+        directory: "crates/decode",
         knows: &[],
         bans: &["tokio", "hyper", "kube", "redb", "sqlx", "tonic"],
     },
     // Knows any cluster through `kube::Client`, and k3 not at all.
-    Room {
-        folder: "crates/kubecontroller",
+    CrateRule {
+        directory: "crates/kubecontroller",
         knows: &["crates/decode"],
         bans: &["redb", "sqlx", "tonic"],
     },
-    Room {
-        folder: "crates/controllers",
+    CrateRule {
+        directory: "crates/controllers",
         knows: &["crates/api", "crates/kubecontroller", "crates/pki"],
         bans: CLIENTS_BAN,
     },
-    Room {
-        folder: "crates/scheduler",
+    CrateRule {
+        directory: "crates/scheduler",
         knows: &["crates/kubecontroller", "crates/quantity"],
         bans: CLIENTS_BAN,
     },
-    Room {
-        folder: "crates/node",
+    CrateRule {
+        directory: "crates/node",
         knows: &[
             "crates/api",
             "crates/files",
@@ -134,25 +134,25 @@ const ROOMS: &[Room] = &[
         ],
         bans: &["redb", "sqlx"],
     },
-    Room {
-        folder: "crates/simulator",
+    CrateRule {
+        directory: "crates/simulator",
         knows: CLIENTS_KNOW,
         bans: CLIENTS_BAN,
     },
     // A client of any cluster, and of nothing else; `hyper` it has to take over a connection for `exec`.
-    Room {
-        folder: "crates/client",
+    CrateRule {
+        directory: "crates/client",
         knows: &["crates/decode", "crates/files", "crates/quantity", "crates/zone"],
         bans: &["redb", "sqlx", "tonic"],
     },
-    Room {
-        folder: "crates/console",
+    CrateRule {
+        directory: "crates/console",
         knows: &[],
         bans: &["redb", "sqlx", "tonic"],
     },
     // Wires the rooms, and knows the details of none.
-    Room {
-        folder: "crates/k3",
+    CrateRule {
+        directory: "crates/k3",
         knows: &[
             "crates/apiserver",
             "crates/client",
@@ -170,8 +170,8 @@ const ROOMS: &[Room] = &[
         bans: &["redb", "sqlx", "tonic"],
     },
     // One program of several examples.
-    Room {
-        folder: "examples/hub",
+    CrateRule {
+        directory: "examples/hub",
         knows: &[
             "crates/kubecontroller",
             "examples/at",
@@ -181,13 +181,13 @@ const ROOMS: &[Room] = &[
         ],
         bans: &["redb", "sqlx"],
     },
-    Room {
-        folder: "examples/*",
+    CrateRule {
+        directory: "examples/*",
         knows: &["crates/kubecontroller"],
         bans: &["redb", "sqlx"],
     },
-    Room {
-        folder: "bench",
+    CrateRule {
+        directory: "bench",
         knows: &[
             "crates/kubecontroller",
             "crates/node",
@@ -199,23 +199,23 @@ const ROOMS: &[Room] = &[
         bans: &[],
     },
     // Compiles the queue of `kubecontroller` from its files, with other locks.
-    Room {
-        folder: "testing/queue-model",
+    CrateRule {
+        directory: "testing/queue-model",
         knows: &[],
         bans: &["kube", "redb", "sqlx", "tonic", "hyper"],
     },
-    Room {
-        folder: "testing/objects",
+    CrateRule {
+        directory: "testing/objects",
         knows: &["crates/api", "crates/kubecontroller"],
         bans: &["redb", "sqlx", "tonic"],
     },
-    Room {
-        folder: "testing/services",
+    CrateRule {
+        directory: "testing/services",
         knows: &[],
         bans: &["tokio", "hyper"],
     },
-    Room {
-        folder: "xtask",
+    CrateRule {
+        directory: "xtask",
         knows: &["testing/services"],
         bans: &["tokio", "hyper", "clap"],
     },
@@ -262,7 +262,7 @@ struct Arrow {
 }
 
 enum Target {
-    /// A crate of this workspace, by its folder.
+    /// A crate of this workspace, by its directory.
     Ours(String),
     /// A crate from elsewhere, by its name.
     Foreign(String),
@@ -275,16 +275,16 @@ fn crates_depend_only_on_what_they_may_know() {
 }
 
 #[test]
-fn every_crate_has_a_room() {
-    let folders: Vec<_> = packages(&metadata()).map(|(folder, _)| folder).collect();
+fn every_crate_has_a_rule() {
+    let directories: Vec<_> = packages(&metadata()).map(|(directory, _)| directory).collect();
     assert!(
-        folders.iter().any(|folder| folder == "crates/storage"),
-        "no crates seen in {folders:?}"
+        directories.iter().any(|directory| directory == "crates/storage"),
+        "no crates seen in {directories:?}"
     );
-    for folder in folders {
+    for directory in directories {
         assert!(
-            room(&folder).is_some(),
-            "{folder} has no room: say in ROOMS of xtask/tests/arrows.rs what it may know, and in \
+            crate_rule(&directory).is_some(),
+            "{directory} has no rule: add to CRATE_RULES of xtask/tests/crate_dependencies.rs what it may know, and in \
              ARCHITECTURE.md what it is"
         );
     }
@@ -309,31 +309,35 @@ fn a_forbidden_arrow_is_seen() {
 #[test]
 fn the_table_has_no_circle() {
     // Leaves are taken away until none is left; what then remains goes round.
-    let mut left: BTreeSet<_> = ROOMS.iter().map(|room| room.folder).collect();
+    let mut left: BTreeSet<_> = CRATE_RULES
+        .iter()
+        .map(|crate_rule| crate_rule.directory)
+        .collect();
     loop {
         let leaves: Vec<_> = left
             .iter()
             .copied()
-            .filter(|folder| {
-                room(folder).is_some_and(|room| room.knows.iter().all(|known| !left.contains(known)))
+            .filter(|directory| {
+                crate_rule(directory)
+                    .is_some_and(|crate_rule| crate_rule.knows.iter().all(|known| !left.contains(known)))
             })
             .collect();
         if leaves.is_empty() {
             break;
         }
-        left.retain(|folder| !leaves.contains(folder));
+        left.retain(|directory| !leaves.contains(directory));
     }
     assert!(left.is_empty(), "these know each other in a circle: {left:?}");
 }
 
 fn complaint(arrow: &Arrow) -> Option<String> {
-    let room = room(&arrow.from)?;
+    let crate_rule = crate_rule(&arrow.from)?;
     match &arrow.to {
-        Target::Ours(folder) if !room.knows.contains(&folder.as_str()) => Some(format!(
-            "{} must not know {folder}; it may know {:?}",
-            arrow.from, room.knows
+        Target::Ours(directory) if !crate_rule.knows.contains(&directory.as_str()) => Some(format!(
+            "{} must not know {directory}; it may know {:?}",
+            arrow.from, crate_rule.knows
         )),
-        Target::Foreign(name) if room.bans.contains(&name.as_str()) => {
+        Target::Foreign(name) if crate_rule.bans.contains(&name.as_str()) => {
             Some(format!("{} must not depend on {name}", arrow.from))
         }
         Target::Foreign(name)
@@ -348,20 +352,22 @@ fn complaint(arrow: &Arrow) -> Option<String> {
     }
 }
 
-fn room(folder: &str) -> Option<&'static Room> {
-    ROOMS.iter().find(|room| match room.folder.strip_suffix('*') {
-        Some(parent) => folder
-            .strip_prefix(parent)
-            .is_some_and(|name| !name.contains('/')),
-        None => room.folder == folder,
-    })
+fn crate_rule(directory: &str) -> Option<&'static CrateRule> {
+    CRATE_RULES
+        .iter()
+        .find(|crate_rule| match crate_rule.directory.strip_suffix('*') {
+            Some(parent) => directory
+                .strip_prefix(parent)
+                .is_some_and(|name| !name.contains('/')),
+            None => crate_rule.directory == directory,
+        })
 }
 
-/// The dependencies that end up in a build, as cargo's metadata tell them.
+/// The dependencies that end up in a build, as cargo's metadata lists them.
 fn arrows(metadata: &Value) -> Vec<Arrow> {
     let root = metadata["workspace_root"].as_str().unwrap();
     let mut arrows = Vec::new();
-    for (folder, package) in packages(metadata) {
+    for (directory, package) in packages(metadata) {
         for dependency in package["dependencies"].as_array().unwrap() {
             if dependency["kind"] == "dev" {
                 continue;
@@ -371,7 +377,7 @@ fn arrows(metadata: &Value) -> Vec<Arrow> {
                 None => Target::Foreign(dependency["name"].as_str().unwrap().to_owned()),
             };
             arrows.push(Arrow {
-                from: folder.clone(),
+                from: directory.clone(),
                 to,
             });
         }
@@ -379,7 +385,7 @@ fn arrows(metadata: &Value) -> Vec<Arrow> {
     arrows
 }
 
-/// Each package with its folder.
+/// Each package with its directory.
 fn packages(metadata: &Value) -> impl Iterator<Item = (String, &Value)> {
     let root = metadata["workspace_root"].as_str().unwrap();
     metadata["packages"]

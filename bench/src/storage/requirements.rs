@@ -1,48 +1,48 @@
 //! What is asked of the stores, beside what was measured.
 
 use super::{load::CommitRow, report::StorageReport};
-use crate::verdict::{Bound, Verdict};
+use crate::requirement::{Bound, Requirement};
 
-/// Sets all figures beside what is asked.
-pub(crate) fn compare(report: &StorageReport) -> Vec<Verdict> {
+/// Compares all results with what is asked.
+pub(crate) fn compare(report: &StorageReport) -> Vec<Requirement> {
     let commits = |target, writers| report.commits_of(target, writers);
     let cpu = |row: &CommitRow| row.own_cpu_us + row.server_cpu_us;
     let file_128 = commits("file", 128);
     let delivery = |target: &str| report.delivery.iter().find(|row| row.target == target);
     vec![
-        Verdict::new(
+        Requirement::new(
             "file, 128 writers: us of CPU per commit",
             Bound::AtMost(30.0),
             file_128.map(cpu),
         ),
-        Verdict::new(
+        Requirement::new(
             "file, 128 writers: times the commits/s of bare etcd",
             Bound::AtLeast(3.0),
             ratio(file_128.map(rate), commits("bare etcd", 128).map(rate)),
         ),
-        Verdict::new(
+        Requirement::new(
             "file, 1 writer: share of the raw fdatasync rate",
             Bound::AtLeast(0.4),
             report
                 .lone
                 .map(|lone| lone.commits_per_second / lone.syncs_per_second),
         ),
-        Verdict::new(
+        Requirement::new(
             "memory, 128 writers: commits per second of CPU",
             Bound::AtLeast(300_000.0),
             commits("memory", 128).map(|row| 1e6 / cpu(row)),
         ),
-        Verdict::new(
+        Requirement::new(
             "file: bytes on disk per live byte after compaction",
             Bound::AtMost(2.5),
             report.size.as_ref().map(super::report::bytes_per_live_byte),
         ),
-        Verdict::new(
+        Requirement::new(
             "memory: watch delivery from the call, p99 in us",
             Bound::AtMost(1000.0),
             delivery("memory").map(|row| row.from_call.p99_us),
         ),
-        Verdict::new(
+        Requirement::new(
             "file: watch delivery from the answer, p99 in us",
             Bound::AtMost(1000.0),
             delivery("file").map(|row| row.from_answer.p99_us),

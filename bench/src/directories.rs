@@ -6,25 +6,28 @@ use serde::Serialize;
 
 use crate::Failure;
 
-/// An empty folder, on a disk: in `parent`, or beside the program.
-pub(crate) fn data_folder(parent: Option<&Path>) -> Result<PathBuf, Failure> {
+/// An empty directory, on a disk: in `parent`, or beside the program.
+pub(crate) fn data_directory(parent: Option<&Path>) -> Result<PathBuf, Failure> {
     let parent = match parent {
         Some(parent) => parent.to_owned(),
-        None => own_folder()?,
+        None => own_directory()?,
     };
     let dir = parent.join(format!("k3-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     Ok(dir)
 }
 
-/// The folder that this program is in.
-pub(crate) fn own_folder() -> Result<PathBuf, Failure> {
+/// The directory that this program is in.
+pub(crate) fn own_directory() -> Result<PathBuf, Failure> {
     let program = std::env::current_exe()?;
-    Ok(program.parent().ok_or("the program is in no folder")?.to_owned())
+    Ok(program
+        .parent()
+        .ok_or("the program is in no directory")?
+        .to_owned())
 }
 
 /// The file for the results: by default beside the benchmark's source when cargo runs it, else below the
-/// working folder.
+/// working directory.
 pub(crate) fn results(chosen: Option<&Path>, default: &str) -> PathBuf {
     chosen.map_or_else(
         || {
@@ -35,7 +38,7 @@ pub(crate) fn results(chosen: Option<&Path>, default: &str) -> PathBuf {
     )
 }
 
-/// Writes a report down, and says where.
+/// Writes a report and prints its path.
 pub(crate) fn write(report: &impl Serialize, file: &Path) -> Result<(), Failure> {
     if let Some(parent) = file.parent() {
         std::fs::create_dir_all(parent)?;

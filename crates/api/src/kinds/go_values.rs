@@ -1,9 +1,10 @@
-//! Parts of objects as errors show them: in the order of their type, as they go over the wire, or with every
-//! field under its name in Go, as upstream keeps them in memory.
+//! Values in error messages as Go prints them: either the fields on the wire in the order of the type, or every field under
+//! its Go name, because upstream marshals internal types, which have no JSON tags, into its errors.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go ErrorBody, Error
 
 use serde_json::Value;
 
-use super::difference;
+use super::unified_diff;
 use crate::{
     bound::{self, MOST_VALUE},
     field::Shown,
@@ -12,17 +13,16 @@ use crate::{
     schema::{Field, Struct, StructRef, Type, schema},
 };
 
-/// How fields are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// What is there, by its name on the wire.
+enum FieldNaming {
+    /// Fields that are set, by their JSON names.
     Wire,
-    /// All, by their names in Go.
+    /// All fields, by their Go names.
     Go,
 }
 
-/// Fields whose names in Go are not theirs with a capital: the type, if it matters, and both names.
-const NAMES: &[(&str, &str, &str)] = &[
+/// Fields whose Go name is not the JSON name with a capital: the type, if it matters, and both names.
+const GO_NAMES: &[(&str, &str, &str)] = &[
     ("", "apiGroup", "APIGroup"),
     ("", "apiGroups", "APIGroups"),
     ("", "apiVersion", "APIVersion"),
@@ -53,9 +53,9 @@ const NAMES: &[(&str, &str, &str)] = &[
     ("RBDPersistentVolumeSource", "user", "RadosUser"),
 ];
 
-/// Fields that are not declared where their numbers put them: the type, the field, and the one it comes
-/// after, if it is not the first.
-const MOVED: &[(&str, &str, &str)] = &[
+/// Fields whose position in the Go struct differs from their protobuf number: the type, the field, and its predecessor
+/// (empty: it is the first).
+const REORDERED_FIELDS: &[(&str, &str, &str)] = &[
     ("PersistentVolumeClaimSpec", "selector", "accessModes"),
     (
         "ISCSIPersistentVolumeSource",
@@ -65,8 +65,8 @@ const MOVED: &[(&str, &str, &str)] = &[
     ("HPAScalingRules", "stabilizationWindowSeconds", ""),
 ];
 
-/// Fields that may be absent on the wire, and are zero then in Go.
-const ZERO: &[(&str, &str)] = &[
+/// Fields that are pointers on the wire but plain values in the internal type, and so print as zero when absent.
+const NON_POINTER_FIELDS: &[(&str, &str)] = &[
     ("RollingUpdateDaemonSet", "maxSurge"),
     ("RollingUpdateDaemonSet", "maxUnavailable"),
     ("RollingUpdateDeployment", "maxSurge"),
@@ -74,46 +74,50 @@ const ZERO: &[(&str, &str)] = &[
     ("RollingUpdateStatefulSetStrategy", "partition"),
 ];
 
-/// A part of this type of a package, as it goes over the wire.
-pub(crate) fn wire(package: &str, ty: &str, value: &Value) -> Shown {
-    Shown::Printed(text(package, ty, value, Form::Wire))
+/// A value of this type of a package by its JSON names.
+pub(crate) fn wire_value(package: &str, ty: &str, value: &Value) -> Shown {
+    Shown::Printed(to_json(package, ty, value, FieldNaming::Wire))
 }
 
-/// A part of this type with every field; `null` if it is not there.
-pub(crate) fn shown(package: &str, ty: &str, value: &Value) -> Shown {
+/// A value of this internal type with every field; `null` if it is absent.
+pub(crate) fn internal_value(package: &str, ty: &str, value: &Value) -> Shown {
     Shown::Printed(if value.is_null() {
         "null".to_owned()
     } else {
-        go_struct(package, ty, value)
+        internal_json(package, ty, value)
     })
 }
 
-/// The text of a part of this type, with every field.
-pub(crate) fn go_struct(package: &str, ty: &str, value: &Value) -> String {
-    text(package, ty, value, Form::Go)
+/// The text of a value of this internal type, with every field.
+pub(crate) fn internal_json(package: &str, ty: &str, value: &Value) -> String {
+    to_json(package, ty, value, FieldNaming::Go)
 }
 
-/// A text of a type of its own: written as JSON, so that markup in it is escaped.
-pub(crate) fn word(text: &str) -> Shown {
+/// A value of a named string type: JSON-encoded, so that `<`, `>` and `&` are escaped.
+pub(crate) fn typed_string(text: &str) -> Shown {
     Shown::Printed(go::json_string(text))
 }
 
-/// A value as JSON; `null` if it is not there.
-pub(crate) fn value(value: &Value) -> Shown {
+/// A value as JSON; `null` if it is absent.
+pub(crate) fn json_value(value: &Value) -> Shown {
     let (Ok(text) | Err(text)) = bound::json(value, MOST_VALUE);
     Shown::Printed(text)
 }
 
-/// How two parts of this type differ, a line for each field.
-pub(crate) fn changes(package: &str, ty: &str, old: &Value, new: &Value) -> String {
-    let [old, new] = [old, new].map(|value| lines(&go_struct(package, ty, value)));
-    difference::unified(&old, &new)
+/// The unified diff of two values of this internal type, one line per field.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/diff/diff.go Diff, toPrettyJSON
+pub(crate) fn internal_diff(package: &str, ty: &str, old: &Value, new: &Value) -> String {
+    let [old, new] = [old, new].map(|value| to_pretty_json(&internal_json(package, ty, value)));
+    unified_diff::unified_diff(&old, &new)
 }
 
-/// JSON with a line for each field and item, a blank deeper for each level.
-fn lines(compact: &str) -> String {
+/// Indents compact JSON: one line per field and item, one blank per level.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/diff/diff.go toPrettyJSON
+fn to_pretty_json(compact: &str) -> String {
     let mut out = String::with_capacity(compact.len() * 2);
-    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    let mut depth = 0_usize;
+    let mut in_text = false;
+    let mut escaped = false;
     let mut letters = compact.chars().peekable();
     let start = |out: &mut String, depth: usize| {
         out.push('\n');
@@ -155,67 +159,71 @@ fn lines(compact: &str) -> String {
     out
 }
 
-fn text(package: &str, ty: &str, value: &Value, form: Form) -> String {
-    let ty = find(package, ty).expect("errors show types of the table");
+fn to_json(package: &str, ty: &str, value: &Value, naming: FieldNaming) -> String {
+    let ty = find_struct(package, ty).expect("types named in errors are in the schema");
     let mut out = String::new();
-    object(ty.get(), value, form, &mut out);
+    write_struct(ty.get(), value, naming, &mut out);
     out
 }
 
-fn find(package: &str, ty: &str) -> Option<StructRef> {
+fn find_struct(package: &str, ty: &str) -> Option<StructRef> {
     ["v1", "v2"]
         .into_iter()
         .find_map(|version| schema().get(package, version, ty))
 }
 
-fn object(ty: &Struct, value: &Value, form: Form, out: &mut String) {
-    // The types of metadata have names for JSON wherever they are kept.
-    let form = if ty.package == "meta" { Form::Wire } else { form };
+fn write_struct(ty: &Struct, value: &Value, naming: FieldNaming, out: &mut String) {
+    // ObjectMeta has JSON tags in internal types too.
+    let naming = if ty.package == "meta" {
+        FieldNaming::Wire
+    } else {
+        naming
+    };
     out.push('{');
     let mut first = true;
-    fields(ty, value, form, &mut first, out);
+    write_fields(ty, value, naming, &mut first, out);
     out.push('}');
 }
 
-fn fields(ty: &Struct, value: &Value, form: Form, first: &mut bool, out: &mut String) {
-    for field in in_order(ty) {
+fn write_fields(ty: &Struct, value: &Value, naming: FieldNaming, first: &mut bool, out: &mut String) {
+    for field in fields_in_go_order(ty) {
         if field.is_inline() {
             if let Type::Struct(inner) = &field.ty {
-                fields(inner.get(), value, form, first, out);
+                write_fields(inner.get(), value, naming, first, out);
             }
             continue;
         }
-        let held = value.at(field.name);
-        if form == Form::Wire && held.is_null() {
+        let field_value = value.at(field.name);
+        if naming == FieldNaming::Wire && field_value.is_null() {
             continue;
         }
         if !std::mem::take(first) {
             out.push(',');
         }
-        let name = match form {
-            Form::Wire => field.name.to_owned(),
-            Form::Go => go_name(ty.name, field.name),
+        let name = match naming {
+            FieldNaming::Wire => field.name.to_owned(),
+            FieldNaming::Go => go_name(ty.name, field.name),
         };
         out.push_str(&go::json_string(&name));
         out.push(':');
-        if held.is_null() {
-            empty(ty, field, out);
+        if field_value.is_null() {
+            write_zero_value(ty, field, out);
         } else {
-            one(&field.ty, held, form, out);
+            write_value(&field.ty, field_value, naming, out);
         }
     }
 }
 
-fn one(ty: &Type, value: &Value, form: Form, out: &mut String) {
+fn write_value(ty: &Type, value: &Value, naming: FieldNaming, out: &mut String) {
     match (ty, value) {
-        (Type::Struct(ty), _) => object(ty.get(), value, form, out),
+        (Type::Struct(ty), _) => write_struct(ty.get(), value, naming, out),
         (Type::List(ty), Value::Array(items)) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
                 if index > 0 {
                     out.push(',');
                 }
-                one(ty, item, form, out);
+                write_value(ty, item, naming, out);
             }
             out.push(']');
         }
@@ -227,7 +235,7 @@ fn one(ty: &Type, value: &Value, form: Form, out: &mut String) {
                 }
                 out.push_str(&go::json_string(key));
                 out.push(':');
-                one(ty, item, form, out);
+                write_value(ty, item, naming, out);
             }
             out.push('}');
         }
@@ -235,12 +243,12 @@ fn one(ty: &Type, value: &Value, form: Form, out: &mut String) {
     }
 }
 
-/// A field that is not there, in Go.
-fn empty(of: &Struct, field: &Field, out: &mut String) {
-    let zero = ZERO.contains(&(of.name, field.name));
+/// The zero value of an absent field in Go.
+fn write_zero_value(of: &Struct, field: &Field, out: &mut String) {
+    let zero = NON_POINTER_FIELDS.contains(&(of.name, field.name));
     match &field.ty {
         _ if field.pointer && !zero => out.push_str("null"),
-        Type::Struct(ty) => object(ty.get(), &Value::Null, Form::Go, out),
+        Type::Struct(ty) => write_struct(ty.get(), &Value::Null, FieldNaming::Go, out),
         Type::String(_) => out.push_str("\"\""),
         Type::Int32(_) | Type::Int64(_) | Type::IntOrString => out.push('0'),
         Type::Bool(_) => out.push_str("false"),
@@ -249,14 +257,14 @@ fn empty(of: &Struct, field: &Field, out: &mut String) {
     }
 }
 
-/// The fields of a type in the order of their declaration.
-fn in_order(ty: &Struct) -> Vec<&Field> {
+/// The fields of a type in the order of the Go struct.
+fn fields_in_go_order(ty: &Struct) -> Vec<&Field> {
     let mut fields: Vec<_> = ty.fields.iter().collect();
-    for (_, moved, before) in MOVED.iter().filter(|(name, ..)| *name == ty.name) {
-        let place = |fields: &[&Field], name: &str| fields.iter().position(|field| field.name == name);
-        if let Some(from) = place(&fields, moved) {
+    for (_, moved, before) in REORDERED_FIELDS.iter().filter(|(name, ..)| *name == ty.name) {
+        let position_of = |fields: &[&Field], name: &str| fields.iter().position(|field| field.name == name);
+        if let Some(from) = position_of(&fields, moved) {
             let field = fields.remove(from);
-            let to = place(&fields, before).map_or(0, |at| at + 1);
+            let to = position_of(&fields, before).map_or(0, |at| at + 1);
             fields.insert(to, field);
         }
     }
@@ -264,7 +272,7 @@ fn in_order(ty: &Struct) -> Vec<&Field> {
 }
 
 fn go_name(ty: &str, name: &str) -> String {
-    let other = NAMES
+    let other = GO_NAMES
         .iter()
         .find(|(of, json, _)| *json == name && (of.is_empty() || *of == ty));
     if let Some((.., go)) = other {
@@ -282,22 +290,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_come_in_the_order_of_their_type() {
+    fn prints_fields_in_the_order_of_the_type() {
         let request = json!({"name": "r", "exactly": {"count": 1, "deviceClassName": "c", "selectors": [{"cel": {"expression": "e"}}]}});
         assert_eq!(
-            text("resource", "DeviceRequest", &request, Form::Wire),
+            to_json("resource", "DeviceRequest", &request, FieldNaming::Wire),
             r#"{"name":"r","exactly":{"deviceClassName":"c","selectors":[{"cel":{"expression":"e"}}],"count":1}}"#
         );
         assert_eq!(
-            text("resource", "DeviceRequest", &request, Form::Go),
+            to_json("resource", "DeviceRequest", &request, FieldNaming::Go),
             r#"{"Name":"r","Exactly":{"DeviceClassName":"c","Selectors":[{"CEL":{"Expression":"e"}}],"AllocationMode":"","Count":1,"AdminAccess":null,"Tolerations":null,"Capacity":null,"DerivedAttributes":null},"FirstAvailable":null}"#
         );
     }
 
     #[test]
-    fn what_is_no_pointer_in_go_is_zero() {
+    fn prints_absent_plain_values_as_zero() {
         assert_eq!(
-            shown(
+            internal_value(
                 "apps",
                 "DeploymentStrategy",
                 &json!({"rollingUpdate": {"maxSurge": "1%"}})
@@ -305,7 +313,7 @@ mod tests {
             Shown::Printed(r#"{"Type":"","RollingUpdate":{"MaxUnavailable":0,"MaxSurge":"1%"}}"#.to_owned())
         );
         assert_eq!(
-            go_struct(
+            internal_json(
                 "autoscaling",
                 "HorizontalPodAutoscalerBehavior",
                 &json!({"scaleUp": {"policies": [{"value": 1}]}})
@@ -315,10 +323,10 @@ mod tests {
     }
 
     #[test]
-    fn changes_show_the_lines_that_differ() {
+    fn diffs_only_changed_lines() {
         let claim = |mode: &str| json!({"accessModes": [mode], "resources": {}});
         assert_eq!(
-            changes(
+            internal_diff(
                 "core",
                 "PersistentVolumeClaimSpec",
                 &claim("ReadWriteOnce"),
@@ -329,22 +337,22 @@ mod tests {
     }
 
     #[test]
-    fn every_exception_is_one_of_a_field() {
+    fn every_exception_names_an_existing_field() {
         let has = |ty: &str, name: &str| {
             let packages = ["core", "apps", "autoscaling"];
             let ty = packages
                 .iter()
-                .find_map(|package| find(package, ty))
+                .find_map(|package| find_struct(package, ty))
                 .expect("the type is there");
             ty.get().fields.iter().any(|field| field.name == name)
         };
-        for (ty, name, other) in MOVED {
+        for (ty, name, other) in REORDERED_FIELDS {
             assert!(has(ty, name) && (other.is_empty() || has(ty, other)), "{ty}");
         }
-        for (ty, name) in ZERO {
+        for (ty, name) in NON_POINTER_FIELDS {
             assert!(has(ty, name), "{ty}.{name}");
         }
-        for (ty, name, _) in NAMES.iter().filter(|(ty, ..)| !ty.is_empty()) {
+        for (ty, name, _) in GO_NAMES.iter().filter(|(ty, ..)| !ty.is_empty()) {
             assert!(has(ty, name), "{ty}.{name}");
         }
     }
