@@ -9,7 +9,7 @@ mod scene;
 
 use std::time::Duration;
 
-use k3_scheduler::{Core, Decision, Patience, Profile};
+use k3_scheduler::{BackoffOptions, Decision, Profile, SchedulerCore};
 use tokio::time::Instant;
 
 use self::{
@@ -63,7 +63,7 @@ pub(crate) fn run(options: &ApiOptions) -> Result<(), Failure> {
 /// Pods per second.
 fn measure(scene: &Scene, nodes: usize) -> Result<f64, Failure> {
     let mut builder = Builder::default();
-    let mut core = Core::new(vec![Profile::default()], Patience::default(), 1);
+    let mut core = SchedulerCore::new(vec![Profile::default()], BackoffOptions::default(), 1);
     let now = Duration::from_secs(1);
     for index in 0..nodes {
         core.node(&builder.node(scene, index), now);
@@ -80,7 +80,7 @@ fn measure(scene: &Scene, nodes: usize) -> Result<f64, Failure> {
 }
 
 fn schedule_all(
-    core: &mut Core,
+    core: &mut SchedulerCore,
     pods: &[std::sync::Arc<k3_scheduler::object::Pod>],
     now: Duration,
 ) -> Result<(), Failure> {
@@ -95,7 +95,7 @@ fn schedule_all(
                 core.pod(Some(&pod), &std::sync::Arc::new(pod.on(node)), now);
                 placed += 1;
             }
-            Decision::Refuse { message, .. } => return Err(message.into()),
+            Decision::Fail { message, .. } => return Err(message.into()),
             Decision::Skip(_) => {}
         }
     }
@@ -110,7 +110,7 @@ fn schedule_all(
 fn weigh(nodes: usize) -> Result<f64, Failure> {
     let scene = &SCENES[0];
     let mut builder = Builder::default();
-    let mut core = Core::new(vec![Profile::default()], Patience::default(), 1);
+    let mut core = SchedulerCore::new(vec![Profile::default()], BackoffOptions::default(), 1);
     let now = Duration::from_secs(1);
     for index in 0..nodes {
         core.node(&builder.node(scene, index), now);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use k3_scheduler::{
-    Pools,
-    object::{Kept, Node, Pod, Service},
+    StringInterner,
+    object::{Node, Pod, SchedulerObject, Service},
 };
 use kubecontroller::object::SlimObject;
 use serde_json::{Value, json};
@@ -115,7 +115,7 @@ pub(super) fn node_name(index: usize) -> String {
 /// Makes objects as they would be read.
 #[derive(Default)]
 pub(super) struct Builder {
-    pools: Pools,
+    interner: StringInterner,
 }
 
 impl Builder {
@@ -201,9 +201,9 @@ impl Builder {
         self.read(pod)
     }
 
-    fn read<T: Kept>(&mut self, object: Value) -> T {
+    fn read<T: SchedulerObject>(&mut self, object: Value) -> T {
         let slim: SlimObject<T::Fields> =
             serde_json::from_value(object).expect("the benchmark writes objects that can be read");
-        T::read(&slim.metadata, &slim.fields, &mut self.pools)
+        T::read(&slim.metadata, &slim.fields, &mut self.interner)
     }
 }

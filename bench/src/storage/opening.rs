@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use k3_storage::{
     Page, Prefix, Store,
-    file::{FileOptions, FileStore, Repair},
+    file::{FileOptions, FileStore, RepairMode},
 };
 use serde::Serialize;
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ pub(crate) struct OpenRow {
 /// Opens stores that were closed, and stores whose process was killed.
 pub(crate) async fn measure(dir: &Path, effort: Effort) -> Result<Vec<OpenRow>, Failure> {
     let mut rows = Vec::new();
-    for (repair, name) in [(Repair::Scan, "scan"), (Repair::Record, "record")] {
+    for (repair, name) in [(RepairMode::Scan, "scan"), (RepairMode::Record, "record")] {
         let directory = dir.join(name);
         let copy = dir.join(format!("{name}-copy"));
         let options = |directory: &Path| FileOptions {

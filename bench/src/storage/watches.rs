@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k3_storage::{Events, Prefix, Revision, Store};
+use k3_storage::{Prefix, Revision, Store, WatchStream};
 use serde::Serialize;
 use tokio::{
     task::JoinSet,
@@ -144,7 +144,7 @@ async fn summarise(
 }
 
 /// Notes when each event arrives, until the mark.
-async fn note_arrivals(mut events: Events) -> Result<Vec<(Revision, Instant)>, Failure> {
+async fn note_arrivals(mut events: WatchStream) -> Result<Vec<(Revision, Instant)>, Failure> {
     let mut arrivals = Vec::new();
     loop {
         let batch = events.next().await?;
@@ -224,7 +224,7 @@ pub(crate) async fn fan_out(
 }
 
 /// Waits for so many events, each newer than the one before.
-async fn count(mut events: Events, expected: usize) -> Result<(), Failure> {
+async fn count(mut events: WatchStream, expected: usize) -> Result<(), Failure> {
     let mut seen = 0;
     let mut last = Revision::ZERO;
     while seen < expected {

@@ -10,7 +10,7 @@ use std::{
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{Force, OneVersion, Reset, Subject},
+        managed::{FieldManager, Force, ResetFields, SingleVersion},
     },
     kinds::{Kind, builtin},
     time::Time,
@@ -24,8 +24,8 @@ fn main() {
 
 fn pod() {
     let kind = builtin().resource("", "v1", "pods").expect("pods are built in");
-    let reset = Reset::Fields(FieldSet::of_fields(&[&["status"]]));
-    let status_reset = Reset::Fields(FieldSet::of_fields(&[&["spec"]]));
+    let reset = ResetFields::Fields(FieldSet::of_fields(&[&["status"]]));
+    let status_reset = ResetFields::Fields(FieldSet::of_fields(&[&["spec"]]));
     let mut live = pod_object();
     println!("a pod of {} bytes", live.to_string().len());
     with(kind, "", &reset, |subject| {
@@ -78,7 +78,7 @@ fn deployment() {
     let kind = builtin()
         .resource("apps", "v1", "deployments")
         .expect("deployments are built in");
-    let reset = Reset::Fields(FieldSet::of_fields(&[&["status"]]));
+    let reset = ResetFields::Fields(FieldSet::of_fields(&[&["status"]]));
     let mut configuration = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default", "labels": {"app": "web"}},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}}}},
@@ -139,16 +139,16 @@ fn deployment() {
     });
 }
 
-fn with(kind: &Kind, subresource: &str, reset: &Reset, run: impl FnOnce(Subject<'_>)) {
+fn with(kind: &Kind, subresource: &str, reset: &ResetFields, run: impl FnOnce(FieldManager<'_>)) {
     let blank = Value::Object(kind.ty.zero());
-    run(Subject {
+    run(FieldManager {
         api_version: &kind.api_version(),
         kind: &kind.kind,
         subresource,
         typed: &kind.ty,
         blank: &blank,
         reset,
-        versions: &OneVersion,
+        versions: &SingleVersion,
     });
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use k3_api::{
     custom::{Definition, published},
     kinds::builtin,
-    rules::{self, Circumstances, Rules, Tree, TreeMut, User},
+    strategy::{self, RestStrategy, StrategyContext, Tree, TreeMut, User},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -55,23 +55,23 @@ fn judge(crd: &Value) {
         .normalize(crd)
         .map(|decoded| decoded.value)
         .unwrap_or_default();
-    rules::of(kind).default(&mut object);
-    object.make("metadata").set("uid", "u");
+    strategy::for_kind(kind).set_defaults(&mut object);
+    object.ensure_object("metadata").set("uid", "u");
     let now = Time::parse("2024-01-01T00:00:00Z").expect("a time of the usual form");
     let user = User::default();
-    let at = Circumstances {
+    let at = StrategyContext {
         kind,
         now,
         user: &user,
     };
-    if let Err(status) = rules::create(&mut object, &at) {
+    if let Err(status) = strategy::create(&mut object, &at) {
         println!("{}", status.message);
     }
 }
 
 fn use_it(definition: &Definition) {
     let mut object = json!({"spec": {}});
-    definition.storage().rules.default(&mut object);
+    definition.storage().strategy.set_defaults(&mut object);
 }
 
 #[expect(clippy::disallowed_methods, reason = "an example that measures has a clock")]

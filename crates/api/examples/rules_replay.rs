@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, fs};
 use k3_api::{
     kinds::{Kind, Persistence, builtin, service},
     patch,
-    rules::{self, Circumstances, Description, Part, Tree, TreeMut, User},
     status::Status,
+    strategy::{self, Description, Part, StrategyContext, Tree, TreeMut, User},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn main() {
             let Some(got) = play(step, &mut objects) else {
                 continue;
             };
-            let want = step.way("expect.body");
+            let want = step.at_path("expect.body");
             if want.is_null() || step.flag("setup") {
                 continue;
             }
@@ -106,13 +106,13 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
         ..User::default()
     };
     let now = Time::parse("2026-01-02T03:04:05Z").expect("a time");
-    let at = Circumstances {
+    let at = StrategyContext {
         kind,
         now,
         user: &user,
     };
     let key = |name: &str| format!("{}/{}/{name}", kind.group, kind.plural);
-    if step.text("method") == "GET" && step.way("headers").text("Accept").contains("as=Table") {
+    if step.text("method") == "GET" && step.at_path("headers").text("Accept").contains("as=Table") {
         let shown = |place: &&String| place.starts_with(&key(&name));
         let objects = objects.iter().filter(|(place, _)| shown(place));
         return Some(table(kind, objects.map(|(_, object)| object), now));
@@ -121,21 +121,23 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
         "POST" if kind.persistence == Persistence::Virtual => {
             let mut object = kind.ty.json(&body).ok()?.value;
             if kind.is_namespaced() {
-                object.make("metadata").fill("namespace", "golden");
+                object
+                    .ensure_object("metadata")
+                    .set_default("namespace", "golden");
             }
-            rules::of(kind).default(&mut object);
-            rules::review(&object, &at).map(|()| (object, Vec::new()))
+            strategy::for_kind(kind).set_defaults(&mut object);
+            strategy::review(&object, &at).map(|()| (object, Vec::new()))
         }
         "POST" if name.is_empty() => {
             let mut object = kind.ty.json(&body).ok()?.value;
-            let metadata = object.make("metadata");
+            let metadata = object.ensure_object("metadata");
             if kind.is_namespaced() {
-                metadata.fill("namespace", "golden");
+                metadata.set_default("namespace", "golden");
             }
             metadata.set("uid", UID);
             metadata.set("creationTimestamp", "2026-01-02T03:04:05Z");
             metadata.set("resourceVersion", "1");
-            rules::of(kind).default(&mut object);
+            strategy::for_kind(kind).set_defaults(&mut object);
             let given = match kind.kind.as_str() {
                 "Service" => give(&mut object, None),
                 "Pod" => {
@@ -145,7 +147,7 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
                 _ => Ok(()),
             };
             given
-                .and_then(|()| rules::create(&mut object, &at))
+                .and_then(|()| strategy::create(&mut object, &at))
                 .map(|warnings| (object, warnings))
         }
         method @ ("PUT" | "PATCH") => {
@@ -155,12 +157,12 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
             } else {
                 patched(step, kind, old.clone(), &body)?
             };
-            let metadata = new.make("metadata");
+            let metadata = new.ensure_object("metadata");
             if kind.is_namespaced() {
-                metadata.fill("namespace", "golden");
+                metadata.set_default("namespace", "golden");
             }
             metadata.set("resourceVersion", "1");
-            rules::of(kind).default(&mut new);
+            strategy::for_kind(kind).set_defaults(&mut new);
             let part = match subresource.as_str() {
                 "" => Part::Object,
                 "status" => Part::Status,
@@ -172,7 +174,7 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
                 _ => Ok(()),
             };
             given
-                .and_then(|()| rules::update(&mut new, &old, part, &at))
+                .and_then(|()| strategy::update(&mut new, &old, part, &at))
                 .map(|warnings| (new, warnings))
         }
         _ => return None,
@@ -189,7 +191,7 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
 /// What a patch makes of an object; `None` if it is refused, or an apply.
 fn patched(step: &Value, kind: &Kind, old: Value, body: &[u8]) -> Option<Value> {
     let document: Value = serde_json::from_slice(body).ok()?;
-    let patched = match step.way("headers").text("Content-Type") {
+    let patched = match step.at_path("headers").text("Content-Type") {
         "application/json-patch+json" => patch::json::Patch::try_new(document).ok()?.apply(old).ok()?,
         "application/merge-patch+json" => patch::merge::apply(old, document).ok()?,
         "application/strategic-merge-patch+json" => patch::strategic::apply(old, document, &kind.ty).ok()?,
@@ -232,7 +234,7 @@ fn give(new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
 
 /// What of a table the rules know.
 fn table<'o>(kind: &Kind, objects: impl Iterator<Item = &'o Value>, now: Time) -> Value {
-    let rules = rules::of(kind);
+    let rules = strategy::for_kind(kind);
     let columns = rules.columns().iter().map(|column| {
         json!({
             "name": column.name,
@@ -255,11 +257,11 @@ fn table<'o>(kind: &Kind, objects: impl Iterator<Item = &'o Value>, now: Time) -
 
 /// What admission gives every pod.
 fn admit(pod: &mut Value) {
-    let spec = pod.make("spec");
-    spec.fill("serviceAccountName", "default");
-    spec.fill("serviceAccount", "default");
-    spec.fill("priority", 0);
-    spec.fill("preemptionPolicy", "PreemptLowerPriority");
+    let spec = pod.ensure_object("spec");
+    spec.set_default("serviceAccountName", "default");
+    spec.set_default("serviceAccount", "default");
+    spec.set_default("priority", 0);
+    spec.set_default("preemptionPolicy", "PreemptLowerPriority");
     let mut tolerations = spec.items("tolerations").to_vec();
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerates = |other: &Value| {

@@ -10,7 +10,7 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// The text is not base64.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("illegal base64 data at input byte {0}")]
-pub struct BadBase64(pub usize);
+pub struct Base64Error(pub usize);
 
 /// Writes bytes as text.
 pub fn encode(bytes: &[u8]) -> String {
@@ -40,7 +40,7 @@ pub fn encode_url(bytes: &[u8]) -> String {
 }
 
 /// The bytes of a text that [`encode_url`] wrote.
-pub fn decode_url(text: &str) -> Result<Vec<u8>, BadBase64> {
+pub fn decode_url(text: &str) -> Result<Vec<u8>, Base64Error> {
     let mut padded = text.replace('-', "+").replace('_', "/");
     while !padded.len().is_multiple_of(4) {
         padded.push('=');
@@ -49,7 +49,7 @@ pub fn decode_url(text: &str) -> Result<Vec<u8>, BadBase64> {
 }
 
 /// Reads text.
-pub fn decode(text: &str) -> Result<Vec<u8>, BadBase64> {
+pub fn decode(text: &str) -> Result<Vec<u8>, Base64Error> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let mut input = text
         .bytes()
@@ -67,17 +67,17 @@ pub fn decode(text: &str) -> Result<Vec<u8>, BadBase64> {
             continue;
         }
         if byte != b'=' || digits < 2 {
-            return Err(BadBase64(at));
+            return Err(Base64Error(at));
         }
         if digits == 2 {
             match input.next() {
                 Some((_, b'=')) => {}
-                Some((at, _)) => return Err(BadBase64(at)),
-                None => return Err(BadBase64(text.len())),
+                Some((at, _)) => return Err(Base64Error(at)),
+                None => return Err(Base64Error(text.len())),
             }
         }
         if let Some((at, _)) = input.next() {
-            return Err(BadBase64(at));
+            return Err(Base64Error(at));
         }
         let shifted = joined << (6 * (4 - digits));
         bytes.extend_from_slice(&shifted.to_be_bytes()[1..digits]);
@@ -87,7 +87,7 @@ pub fn decode(text: &str) -> Result<Vec<u8>, BadBase64> {
     if digits == 0 {
         Ok(bytes)
     } else {
-        Err(BadBase64(text.len() - digits))
+        Err(Base64Error(text.len() - digits))
     }
 }
 
@@ -129,12 +129,12 @@ mod tests {
 
     #[test]
     fn an_error_names_the_byte() {
-        assert_eq!(decode("%%%"), Err(BadBase64(0)));
-        assert_eq!(decode("Zm9v%"), Err(BadBase64(4)));
-        assert_eq!(decode("Zg=x"), Err(BadBase64(3)));
-        assert_eq!(decode("Zg==Zg=="), Err(BadBase64(4)));
-        assert_eq!(decode("Zm9"), Err(BadBase64(0)));
-        assert_eq!(decode("Zm9vZg"), Err(BadBase64(4)));
+        assert_eq!(decode("%%%"), Err(Base64Error(0)));
+        assert_eq!(decode("Zm9v%"), Err(Base64Error(4)));
+        assert_eq!(decode("Zg=x"), Err(Base64Error(3)));
+        assert_eq!(decode("Zg==Zg=="), Err(Base64Error(4)));
+        assert_eq!(decode("Zm9"), Err(Base64Error(0)));
+        assert_eq!(decode("Zm9vZg"), Err(Base64Error(4)));
     }
 
     proptest! {

@@ -1,14 +1,13 @@
 //! What objects are: pure rules over JSON trees.
 //!
 //! An object is a `serde_json::Value`. A type, built in or from a custom resource definition, is seen
-//! through [`shape::Typed`]: which fields there are, how lists and maps are merged. No clocks, no I/O:
+//! through [`type_schema::TypeSchema`]: which fields there are, how lists and maps are merged. No clocks, no I/O:
 //! time and randomness are passed in.
 
 pub mod admission;
 pub mod apply;
 pub mod base64;
 pub mod bootstrap;
-pub mod bound;
 pub mod cron;
 pub mod custom;
 pub mod decode;
@@ -16,16 +15,17 @@ pub mod encode;
 pub mod field;
 pub mod go;
 pub mod kinds;
+pub mod limits;
 pub mod name;
 pub mod patch;
 pub mod protobuf;
 pub mod quota;
-pub mod rules;
 pub mod schema;
 pub mod selector;
-pub mod shape;
 pub mod status;
+pub mod strategy;
 pub mod text;
 pub mod time;
+pub mod type_schema;
 
 pub use k3_quantity as quantity;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{ApplyError, Force, OneVersion, Reset, Subject},
+        managed::{ApplyError, FieldManager, Force, ResetFields, SingleVersion},
         typed,
     },
     kinds::{Kind, builtin},
@@ -95,26 +95,26 @@ impl Target {
         })
     }
 
-    fn with<R>(&self, run: impl FnOnce(Subject<'_>) -> R) -> R {
+    fn with<R>(&self, run: impl FnOnce(FieldManager<'_>) -> R) -> R {
         let api_version = self.kind.api_version();
         let mut blank = Value::Object(self.kind.ty.zero());
         blank["apiVersion"] = json!(api_version);
         blank["kind"] = json!(self.kind.kind);
         let reset = if self.subresource == "status" || self.kind.kind == "CertificateSigningRequest" {
-            Reset::Fields(FieldSet::of_fields(&[&["spec"]]))
+            ResetFields::Fields(FieldSet::of_fields(&[&["spec"]]))
         } else if self.kind.subresource("status").is_some() {
-            Reset::Fields(FieldSet::of_fields(&[&["status"]]))
+            ResetFields::Fields(FieldSet::of_fields(&[&["status"]]))
         } else {
-            Reset::Nothing
+            ResetFields::Nothing
         };
-        run(Subject {
+        run(FieldManager {
             api_version: &api_version,
             kind: &self.kind.kind,
             subresource: &self.subresource,
             typed: &self.kind.ty,
             blank: &blank,
             reset: &reset,
-            versions: &OneVersion,
+            versions: &SingleVersion,
         })
     }
 }

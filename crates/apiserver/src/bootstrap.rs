@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use k3_api::{
     bootstrap,
     kinds::{Kind, builtin},
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ fn of_cluster(config: &Config) -> Vec<Value> {
     let inside = kubernetes_address(&config.service_range);
     let range = format!("{}/{}", config.service_range.network, config.service_range.prefix);
     let mut service = bootstrap::kubernetes_service(inside, port);
-    service.make("metadata").remove("uid");
+    service.ensure_object("metadata").remove("uid");
     vec![
         json!({
             "apiVersion": "networking.k8s.io/v1",

@@ -22,7 +22,7 @@ mod server;
 mod service_range;
 mod usage;
 
-pub use k3_api::{name::Subnet, rules::User};
+pub use k3_api::{name::Subnet, strategy::User};
 
 pub use self::{
     audit::{AuditConfig, AuditLogFile, AuditPolicy, AuditPolicyError},

@@ -14,9 +14,9 @@ use std::{
 use futures_util::future::try_join_all;
 use k3_api::{
     kinds::builtin,
-    rules::{Tree, TreeMut},
     selector::label::Labels,
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use k3_storage::{CommitError, Key, Page, Prefix, ReadError, Revision, Store, Write};
 use serde_json::{Value, json};

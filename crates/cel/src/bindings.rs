@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value as Json;
 
-use crate::{PER_CALL_LIMIT, Program, decl::Decl, error::EvalError, value::Value};
+use crate::{PER_CALL_LIMIT, Program, decl::DeclType, error::EvalError, value::Value};
 
 /// The variables of an evaluation. Cheap to copy.
 #[derive(Clone, Default)]
@@ -18,11 +18,11 @@ pub struct Bindings<'a> {
 #[derive(Clone)]
 pub(crate) enum Bound<'a> {
     Value(Result<Value<'a>, EvalError>),
-    Lazy(Rc<dyn Lazy<'a> + 'a>),
+    LazyObject(Rc<dyn LazyObject<'a> + 'a>),
 }
 
 /// An object whose fields are found out when they are asked for.
-pub trait Lazy<'a> {
+pub trait LazyObject<'a> {
     /// The value of a field, if there is one. `bindings` are those of the expression that asks.
     fn get(&self, field: &str, bindings: &Bindings<'a>) -> Option<Result<Value<'a>, EvalError>>;
 }
@@ -44,7 +44,7 @@ impl<'a> Bindings<'a> {
 
     /// With a variable that is JSON, read as it is declared.
     #[must_use]
-    pub fn json(mut self, name: &'a str, json: &'a Json, decl: &Decl) -> Self {
+    pub fn json(mut self, name: &'a str, json: &'a Json, decl: &DeclType) -> Self {
         self.set(name, Bound::Value(Value::read(json, decl)));
         self
     }
@@ -58,8 +58,8 @@ impl<'a> Bindings<'a> {
 
     /// With an object whose fields are found out when they are asked for.
     #[must_use]
-    pub fn lazy(mut self, name: &'a str, lazy: Rc<dyn Lazy<'a> + 'a>) -> Self {
-        self.set(name, Bound::Lazy(lazy));
+    pub fn lazy(mut self, name: &'a str, lazy: Rc<dyn LazyObject<'a> + 'a>) -> Self {
+        self.set(name, Bound::LazyObject(lazy));
         self
     }
 
@@ -95,7 +95,7 @@ impl<'a> Variables<'a> {
     }
 }
 
-impl<'a> Lazy<'a> for Variables<'a> {
+impl<'a> LazyObject<'a> for Variables<'a> {
     fn get(&self, field: &str, bindings: &Bindings<'a>) -> Option<Result<Value<'a>, EvalError>> {
         let at = self.programs.iter().position(|(name, _)| *name == field)?;
         if let Some(value) = self.values[at].get() {

@@ -9,7 +9,7 @@ pub const UNBOUNDED: u64 = i64::MAX as u64;
 
 /// A declared type.
 #[derive(Clone, Debug)]
-pub struct Decl {
+pub struct DeclType {
     /// What it looks like.
     pub shape: Shape,
     /// The most bytes of a text, items of a list or entries of a map. Estimates are made with it; what has no size of
@@ -47,15 +47,15 @@ pub enum Shape {
     /// A type.
     Type,
     /// Something with functions of its own; only given as a value.
-    Opaque(Opaque),
+    Opaque(OpaqueType),
     /// Something that may be absent.
-    Optional(Arc<Decl>),
+    Optional(Arc<DeclType>),
     /// A list of items.
-    List(Arc<Decl>, ListKind),
+    List(Arc<DeclType>, ListKind),
     /// A map from keys to values; JSON has texts as keys.
-    Map(Arc<Decl>, Arc<Decl>),
+    Map(Arc<DeclType>, Arc<DeclType>),
     /// An object with named fields.
-    Object(Arc<ObjectDecl>),
+    Object(Arc<ObjectDeclType>),
 }
 
 /// What items of a list are to each other: it decides when lists are equal and how they are joined.
@@ -71,7 +71,7 @@ pub enum ListKind {
 
 /// What is known by functions alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opaque {
+pub enum OpaqueType {
     /// An amount.
     Quantity,
     /// An IP address.
@@ -98,7 +98,7 @@ pub enum Opaque {
 
 /// An object with named fields.
 #[derive(Clone, Debug)]
-pub struct ObjectDecl {
+pub struct ObjectDeclType {
     name: String,
     /// Shared: every expression of a policy is compiled with all of its variables.
     fields: Arc<BTreeMap<Box<str>, Field>>,
@@ -110,32 +110,32 @@ pub(crate) struct Field {
     /// The property of JSON.
     pub(crate) property: Box<str>,
     /// What it is.
-    pub(crate) decl: Decl,
+    pub(crate) decl: DeclType,
 }
 
 /// The name of objects that have none of their own yet.
 const UNNAMED: &str = "object";
 
-// --- Decl ---
+// --- DeclType ---
 
-impl Decl {
+impl DeclType {
     /// A declared type of bounded size.
     pub fn new(shape: Shape, max: u64) -> Self {
-        Decl { shape, max }
+        DeclType { shape, max }
     }
 
     /// A list.
-    pub fn list(items: Decl, kind: ListKind, max: u64) -> Self {
-        Decl::new(Shape::List(Arc::new(items), kind), max)
+    pub fn list(items: DeclType, kind: ListKind, max: u64) -> Self {
+        DeclType::new(Shape::List(Arc::new(items), kind), max)
     }
 
     /// A map from texts.
-    pub fn map(values: Decl, max: u64) -> Self {
-        Decl::new(Shape::Map(Arc::new(Shape::String.into()), Arc::new(values)), max)
+    pub fn map(values: DeclType, max: u64) -> Self {
+        DeclType::new(Shape::Map(Arc::new(Shape::String.into()), Arc::new(values)), max)
     }
 
     /// An object.
-    pub fn object(object: ObjectDecl) -> Self {
+    pub fn object(object: ObjectDeclType) -> Self {
         Shape::Object(Arc::new(object)).into()
     }
 
@@ -206,29 +206,29 @@ impl Decl {
                         },
                     )
                 });
-                Shape::Object(Arc::new(ObjectDecl {
+                Shape::Object(Arc::new(ObjectDeclType {
                     name: name.to_owned(),
                     fields: Arc::new(fields.collect()),
                 }))
             }
             other => other,
         };
-        Decl { shape, max: self.max }
+        DeclType { shape, max: self.max }
     }
 }
 
-fn owned(decl: &Arc<Decl>) -> Decl {
-    Decl::clone(decl)
+fn owned(decl: &Arc<DeclType>) -> DeclType {
+    DeclType::clone(decl)
 }
 
-impl From<Shape> for Decl {
+impl From<Shape> for DeclType {
     /// Without a size: it counts as nothing in estimates.
     fn from(shape: Shape) -> Self {
-        Decl { shape, max: 0 }
+        DeclType { shape, max: 0 }
     }
 }
 
-impl From<&Type> for Decl {
+impl From<&Type> for DeclType {
     /// What results of a program are declared as.
     fn from(ty: &Type) -> Self {
         match ty {
@@ -243,11 +243,12 @@ impl From<&Type> for Decl {
             Type::Duration => Shape::Duration,
             Type::Type(_) => Shape::Type,
             Type::Opaque(opaque) => Shape::Opaque(*opaque),
-            Type::Optional(inner) => Shape::Optional(Arc::new(Decl::from(&**inner))),
-            Type::List(items) => Shape::List(Arc::new(Decl::from(&**items)), ListKind::Atomic),
-            Type::Map(keys, values) => {
-                Shape::Map(Arc::new(Decl::from(&**keys)), Arc::new(Decl::from(&**values)))
-            }
+            Type::Optional(inner) => Shape::Optional(Arc::new(DeclType::from(&**inner))),
+            Type::List(items) => Shape::List(Arc::new(DeclType::from(&**items)), ListKind::Atomic),
+            Type::Map(keys, values) => Shape::Map(
+                Arc::new(DeclType::from(&**keys)),
+                Arc::new(DeclType::from(&**values)),
+            ),
             Type::Object(object) => Shape::Object(Arc::clone(object)),
             Type::Dyn | Type::Error | Type::Message(_) | Type::Param(_) => Shape::Dyn,
         }
@@ -255,18 +256,18 @@ impl From<&Type> for Decl {
     }
 }
 
-// --- ObjectDecl ---
+// --- ObjectDeclType ---
 
-impl Default for ObjectDecl {
+impl Default for ObjectDeclType {
     fn default() -> Self {
-        ObjectDecl::new(UNNAMED)
+        ObjectDeclType::new(UNNAMED)
     }
 }
 
-impl ObjectDecl {
-    /// An object without fields. With [`Decl::named`] one with the default name gets another.
+impl ObjectDeclType {
+    /// An object without fields. With [`DeclType::named`] one with the default name gets another.
     pub fn new(name: &str) -> Self {
-        ObjectDecl {
+        ObjectDeclType {
             name: name.to_owned(),
             fields: Arc::default(),
         }
@@ -274,7 +275,7 @@ impl ObjectDecl {
 
     /// With a property. One whose name cannot be a field's is left out.
     #[must_use]
-    pub fn field(mut self, property: &str, decl: impl Into<Decl>) -> Self {
+    pub fn field(mut self, property: &str, decl: impl Into<DeclType>) -> Self {
         if let Some(field) = escape(property) {
             Arc::make_mut(&mut self.fields).insert(
                 Cow::into_owned(field).into(),
@@ -289,7 +290,7 @@ impl ObjectDecl {
 
     /// With a property whose name stands for itself, even if it is a word of the language: types that are not made from schemas.
     #[must_use]
-    pub fn plain(mut self, property: &str, decl: impl Into<Decl>) -> Self {
+    pub fn plain(mut self, property: &str, decl: impl Into<DeclType>) -> Self {
         Arc::make_mut(&mut self.fields).insert(
             property.into(),
             Field {
@@ -306,7 +307,7 @@ impl ObjectDecl {
     }
 
     /// What a field is, by the name that expressions use.
-    pub fn get(&self, field: &str) -> Option<&Decl> {
+    pub fn get(&self, field: &str) -> Option<&DeclType> {
         self.fields.get(field).map(|field| &field.decl)
     }
 

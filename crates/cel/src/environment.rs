@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::{decl::Decl, syntax::Macros};
+use crate::{decl::DeclType, syntax::Macros};
 
 /// The variables of an expression; the functions are Kubernetes'.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    variables: BTreeMap<Arc<str>, Decl>,
+    variables: BTreeMap<Arc<str>, DeclType>,
     macros: Macros,
     patch_types: bool,
 }
@@ -20,7 +20,7 @@ impl Environment {
 
     /// With a variable; one of the same name is replaced. A name may have dots.
     #[must_use]
-    pub fn variable(mut self, name: &str, decl: impl Into<Decl>) -> Self {
+    pub fn variable(mut self, name: &str, decl: impl Into<DeclType>) -> Self {
         self.variables.insert(name.into(), decl.into());
         self
     }
@@ -39,7 +39,7 @@ impl Environment {
         self
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&Decl> {
+    pub(crate) fn find(&self, name: &str) -> Option<&DeclType> {
         self.variables.get(name)
     }
 

@@ -20,14 +20,14 @@ mod types;
 mod value;
 
 pub use self::{
-    bindings::{Bindings, Lazy, Variables},
-    cost::Estimate,
-    decl::{Decl, ListKind, ObjectDecl, Opaque, Shape, UNBOUNDED},
+    bindings::{Bindings, LazyObject, Variables},
+    cost::CostEstimate,
+    decl::{DeclType, ListKind, ObjectDeclType, OpaqueType, Shape, UNBOUNDED},
     environment::Environment,
     error::{ErrorKind, EvalError},
     escape::{escape, is_reserved, unescape},
     function::{regex::compile as regular_expression, time::Timestamp},
-    program::{Outcome, Program},
+    program::{EvaluationResult, Program},
     source::CompileError,
     types::Type,
     value::{Authorizer, Check, Decision, Entries, List, Map, ResourceCheck, Target, Text, Value},
@@ -36,6 +36,6 @@ pub use self::{
 /// What one expression may cost when it runs.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;
 /// What all expressions for one object may cost together.
-pub const BUDGET: u64 = 10_000_000;
+pub const RUNTIME_COST_BUDGET: u64 = 10_000_000;
 /// What all match conditions for one request may cost together.
-pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
+pub const MATCH_CONDITIONS_COST_BUDGET: u64 = 2_500_000;

@@ -10,7 +10,7 @@ use regex::Regex;
 use crate::{
     bindings::Bindings,
     check::{self, Checked},
-    cost::{self, Estimate},
+    cost::{self, CostEstimate},
     environment::Environment,
     error::EvalError,
     evaluate::Evaluation,
@@ -32,7 +32,7 @@ pub struct Program {
 
 /// What came of running an expression, and what it cost.
 #[derive(Debug)]
-pub struct Outcome<'a> {
+pub struct EvaluationResult<'a> {
     /// The value.
     pub result: Result<Value<'a>, EvalError>,
     /// The cost, up to where it ended.
@@ -48,7 +48,7 @@ pub(crate) struct Plan {
     calls: Vec<Call>,
     constants: Vec<Value<'static>>,
     result: Type,
-    estimate: Estimate,
+    estimate: CostEstimate,
     variables: BTreeSet<Arc<str>>,
 }
 
@@ -94,7 +94,7 @@ impl Program {
     }
 
     /// What it can cost.
-    pub fn estimate(&self) -> Estimate {
+    pub fn estimate(&self) -> CostEstimate {
         self.plan.estimate
     }
 
@@ -104,7 +104,7 @@ impl Program {
     }
 
     /// Runs it. It ends with an error when it has cost more than the limit.
-    pub fn evaluate<'a>(&self, bindings: &Bindings<'a>, limit: u64) -> Outcome<'a> {
+    pub fn evaluate<'a>(&self, bindings: &Bindings<'a>, limit: u64) -> EvaluationResult<'a> {
         Evaluation::new(&self.plan, bindings, limit).run()
     }
 }
@@ -133,7 +133,7 @@ impl Plan {
         self.constants.push(value);
     }
 
-    fn new(checked: Checked, estimate: Estimate) -> Result<Plan, CompileError> {
+    fn new(checked: Checked, estimate: CostEstimate) -> Result<Plan, CompileError> {
         let Checked {
             ast,
             types,

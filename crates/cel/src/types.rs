@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::decl::{ObjectDecl, Opaque};
+use crate::decl::{ObjectDeclType, OpaqueType};
 
 /// A type. Shown as clients know it: `int`, `list(string)`.
 #[derive(Clone, Debug)]
@@ -36,11 +36,11 @@ pub enum Type {
     /// Of maps.
     Map(Arc<Type>, Arc<Type>),
     /// Of declared objects.
-    Object(Arc<ObjectDecl>),
+    Object(Arc<ObjectDeclType>),
     /// Of messages that expressions make: parts of an object to be applied, or changes to one.
     Message(Arc<str>),
     /// Of what has functions of its own.
-    Opaque(Opaque),
+    Opaque(OpaqueType),
     /// Of what may be absent.
     Optional(Arc<Type>),
     /// Not known yet.
@@ -62,7 +62,7 @@ impl Type {
     pub(crate) fn is_struct(&self) -> bool {
         match self {
             Type::Object(_) | Type::Message(_) => true,
-            Type::Opaque(opaque) => !matches!(opaque, Opaque::Ip | Opaque::Cidr),
+            Type::Opaque(opaque) => !matches!(opaque, OpaqueType::Ip | OpaqueType::Cidr),
             _ => false,
         }
     }
@@ -164,21 +164,21 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-impl Opaque {
+impl OpaqueType {
     /// The name of its type.
     pub fn name(self) -> &'static str {
         match self {
-            Opaque::Quantity => "kubernetes.Quantity",
-            Opaque::Ip => "net.IP",
-            Opaque::Cidr => "net.CIDR",
-            Opaque::Url => "kubernetes.URL",
-            Opaque::Semver => "kubernetes.Semver",
-            Opaque::Format => "kubernetes.NamedFormat",
-            Opaque::Authorizer => "kubernetes.authorization.Authorizer",
-            Opaque::PathCheck => "kubernetes.authorization.PathCheck",
-            Opaque::GroupCheck => "kubernetes.authorization.GroupCheck",
-            Opaque::ResourceCheck => "kubernetes.authorization.ResourceCheck",
-            Opaque::Decision => "kubernetes.authorization.Decision",
+            OpaqueType::Quantity => "kubernetes.Quantity",
+            OpaqueType::Ip => "net.IP",
+            OpaqueType::Cidr => "net.CIDR",
+            OpaqueType::Url => "kubernetes.URL",
+            OpaqueType::Semver => "kubernetes.Semver",
+            OpaqueType::Format => "kubernetes.NamedFormat",
+            OpaqueType::Authorizer => "kubernetes.authorization.Authorizer",
+            OpaqueType::PathCheck => "kubernetes.authorization.PathCheck",
+            OpaqueType::GroupCheck => "kubernetes.authorization.GroupCheck",
+            OpaqueType::ResourceCheck => "kubernetes.authorization.ResourceCheck",
+            OpaqueType::Decision => "kubernetes.authorization.Decision",
         }
     }
 }

@@ -1,31 +1,33 @@
 //! What expressions can cost, and what they do cost.
 
-use k3_cel::{Bindings, Decl, Environment, ListKind, ObjectDecl, PER_CALL_LIMIT, Program, Shape};
+use k3_cel::{Bindings, DeclType, Environment, ListKind, ObjectDeclType, PER_CALL_LIMIT, Program, Shape};
 use serde_json::{Value as Json, json};
 
 /// The longest text of a request.
 const TEXT: u64 = 3 * 1024 * 1024 - 2;
 
-fn list(item: impl Into<Decl>, max: u64) -> Decl {
-    Decl::list(item.into(), ListKind::Atomic, max)
+fn list(item: impl Into<DeclType>, max: u64) -> DeclType {
+    DeclType::list(item.into(), ListKind::Atomic, max)
 }
 
-fn map(value: impl Into<Decl>, max: u64) -> Decl {
-    Decl::map(value.into(), max)
+fn map(value: impl Into<DeclType>, max: u64) -> DeclType {
+    DeclType::map(value.into(), max)
 }
 
-fn text(max: u64) -> Decl {
-    Decl::new(Shape::String, max)
+fn text(max: u64) -> DeclType {
+    DeclType::new(Shape::String, max)
 }
 
-fn object(fields: &[(&str, Decl)]) -> Decl {
-    let object = fields.iter().fold(ObjectDecl::default(), |object, (name, decl)| {
-        object.field(name, decl.clone())
-    });
-    Decl::object(object).named("self")
+fn object(fields: &[(&str, DeclType)]) -> DeclType {
+    let object = fields
+        .iter()
+        .fold(ObjectDeclType::default(), |object, (name, decl)| {
+            object.field(name, decl.clone())
+        });
+    DeclType::object(object).named("self")
 }
 
-fn program(decl: &Decl, rule: &str) -> Program {
+fn program(decl: &DeclType, rule: &str) -> Program {
     let environment = Environment::new()
         .variable("self", decl.clone())
         .variable("oldSelf", decl.clone());
@@ -65,13 +67,17 @@ fn the_most_that_rules_can_cost() {
         (list(Shape::Double, 1_572_863), "self.all(x, x == 0.0)", 6_291_454),
         (map(text(40), 10), "self.all(x, x.contains(self[x]))", 72),
         (nested(10), "self.all(x, x[\"y\"].required == \"z\")", 72),
-        (list(Decl::new(Shape::IntOrString, TEXT), 10), "self[0] == 5", 3),
+        (
+            list(DeclType::new(Shape::IntOrString, TEXT), 10),
+            "self[0] == 5",
+            3,
+        ),
         (list(Shape::Bool, 10), "self[0] == false", 2),
         (list(list(Shape::Double, 10), 10), "self[0][0] == -1.0", 3),
         (list(map(Shape::Double, 12), 12), "self.all(x, x.y == 25.2)", 74),
         (list(map(Shape::Double, 12), 12), "self[0].x > 2.0", 4),
         (
-            list(Decl::new(Shape::Duration, 32), 5),
+            list(DeclType::new(Shape::Duration, 32), 5),
             "self[0].getHours() == 2",
             4,
         ),
@@ -95,19 +101,23 @@ fn the_most_that_rules_can_cost() {
         (text(40), "self.lowerAscii() == 'lower!'", 6),
         (map(Shape::Int, 10), "oldSelf.size() == self.size()", 5),
         (
-            map(Decl::new(Shape::Timestamp, 32), 7),
+            map(DeclType::new(Shape::Timestamp, 32), 7),
             "self[\"a\"] == self[\"b\"]",
             8,
         ),
         (
-            map(Decl::new(Shape::Duration, 32), 7),
+            map(DeclType::new(Shape::Duration, 32), 7),
             "self[\"c\"] == self[\"d\"]",
             8,
         ),
         (text(9), "self.contains('A')", 2),
         (text(4_000), "self.contains('A')", 401),
-        (Decl::new(Shape::IntOrString, TEXT), "isQuantity(self)", 314_574),
-        (Decl::new(Shape::IntOrString, 80), "isQuantity(self)", 9),
+        (
+            DeclType::new(Shape::IntOrString, TEXT),
+            "isQuantity(self)",
+            314_574,
+        ),
+        (DeclType::new(Shape::IntOrString, 80), "isQuantity(self)", 9),
     ] {
         assert_eq!(program(&decl, rule).estimate().max, most, "{rule} with {decl:?}");
     }
@@ -116,7 +126,7 @@ fn the_most_that_rules_can_cost() {
 /// What rules cost with these values.
 #[test]
 fn what_rules_cost() {
-    let dynamic = Decl::from(Shape::Dyn);
+    let dynamic = DeclType::from(Shape::Dyn);
     let value = json!({
         "s": "0123456789", "n": 1, "list": [1, 2, 3], "texts": ["a", "b"], "map": {"k": "v"}, "o": {"o": {"o": 1}},
     });

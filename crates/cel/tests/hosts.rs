@@ -6,8 +6,8 @@ use std::{
 };
 
 use k3_cel::{
-    Authorizer, Bindings, Check, Decision, Decl, Entries, Environment, ListKind, ObjectDecl, Opaque,
-    PER_CALL_LIMIT, Program, ResourceCheck, Shape, Target, Value, Variables,
+    Authorizer, Bindings, Check, Decision, DeclType, Entries, Environment, ListKind, ObjectDeclType,
+    OpaqueType, PER_CALL_LIMIT, Program, ResourceCheck, Shape, Target, Value, Variables,
 };
 use serde_json::{Value as Json, json};
 
@@ -22,12 +22,16 @@ fn run(environment: &Environment, source: &str, bindings: &Bindings<'_>) -> Resu
 
 #[test]
 fn declared_values_are_read_by_their_declaration() {
-    let list = |kind| Decl::list(Shape::String.into(), kind, 9);
-    let entry = ObjectDecl::default()
+    let list = |kind| DeclType::list(Shape::String.into(), kind, 9);
+    let entry = ObjectDeclType::default()
         .field("k", Shape::String)
         .field("v", Shape::Int);
-    let keyed = Decl::list(Decl::object(entry), ListKind::Map(Arc::from(["k".to_owned()])), 9);
-    let object = ObjectDecl::default()
+    let keyed = DeclType::list(
+        DeclType::object(entry),
+        ListKind::Map(Arc::from(["k".to_owned()])),
+        9,
+    );
+    let object = ObjectDeclType::default()
         .field("namespace", Shape::String)
         .field("a-b.c/d", Shape::Int)
         .field("time", Shape::Timestamp)
@@ -40,7 +44,7 @@ fn declared_values_are_read_by_their_declaration() {
         .field("set", list(ListKind::Set))
         .field("keyed", keyed)
         .field("gone", Shape::String);
-    let decl = Decl::object(object).named("self");
+    let decl = DeclType::object(object).named("self");
     let environment = Environment::new()
         .variable("self", decl.clone())
         .variable("other", decl.clone());
@@ -80,7 +84,7 @@ fn declared_values_are_read_by_their_declaration() {
 
 #[test]
 fn what_may_be_absent_is_optional() {
-    let decl = Decl::from(Shape::Int);
+    let decl = DeclType::from(Shape::Int);
     let environment = Environment::new()
         .variable("self", decl.clone())
         .variable("oldSelf", Shape::Optional(Arc::new(decl.clone())));
@@ -103,21 +107,21 @@ fn what_may_be_absent_is_optional() {
 
 #[test]
 fn variables_run_once_and_only_if_asked_for() {
-    let own = |fields: ObjectDecl| {
+    let own = |fields: ObjectDeclType| {
         Environment::new()
             .variable("object", Shape::Dyn)
-            .variable("variables", Decl::object(fields))
+            .variable("variables", DeclType::object(fields))
     };
     let first =
-        Program::compile(&own(ObjectDecl::new("v")), "object.list.map(x, x * 2)").expect("it compiles");
-    let fields = ObjectDecl::new("v").field("a", Decl::from(first.result_type()));
+        Program::compile(&own(ObjectDeclType::new("v")), "object.list.map(x, x * 2)").expect("it compiles");
+    let fields = ObjectDeclType::new("v").field("a", DeclType::from(first.result_type()));
     let second = Program::compile(&own(fields.clone()), "variables.a.size() + variables.a.size()")
         .expect("it compiles");
     let fields = fields
         .field("b", Shape::Int)
         .field("c", Shape::Dyn)
         .field("d", Shape::Dyn);
-    let failing = Program::compile(&own(ObjectDecl::new("v")), "object.nope").expect("it compiles");
+    let failing = Program::compile(&own(ObjectDeclType::new("v")), "object.nope").expect("it compiles");
     let object = json!({"list": [1, 2, 3]});
     let names = vec![
         ("a", Ok(&first)),
@@ -182,8 +186,11 @@ impl Authorizer for Book {
 #[test]
 fn expressions_ask_what_is_allowed() {
     let environment = Environment::new()
-        .variable("authorizer", Shape::Opaque(Opaque::Authorizer))
-        .variable("authorizer.requestResource", Shape::Opaque(Opaque::ResourceCheck));
+        .variable("authorizer", Shape::Opaque(OpaqueType::Authorizer))
+        .variable(
+            "authorizer.requestResource",
+            Shape::Opaque(OpaqueType::ResourceCheck),
+        );
     let book = Arc::new(Book::default());
     let check = ResourceCheck {
         group: "g".into(),
@@ -251,8 +258,8 @@ fn changes_to_objects_are_messages() {
 
 #[test]
 fn maps_can_have_a_value_for_all_other_keys() {
-    let inner = Decl::map(Shape::Dyn.into(), 9);
-    let environment = Environment::new().variable("m", Decl::map(inner, 9));
+    let inner = DeclType::map(Shape::Dyn.into(), 9);
+    let environment = Environment::new().variable("m", DeclType::map(inner, 9));
     let given = || -> Result<Value<'static>, k3_cel::EvalError> {
         let mut known = Entries::default();
         known.insert(Value::text("x"), Value::semver("1.2.3")?)?;

@@ -1,17 +1,17 @@
 //! What is said of expressions that cannot be compiled.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
-use k3_cel::{Decl, Environment, ObjectDecl, Program, Shape};
+use k3_cel::{DeclType, Environment, ObjectDeclType, Program, Shape};
 
 const EXPR: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
                     IDENTIFIER}";
 
 fn errors(source: &str) -> Vec<String> {
-    let object = ObjectDecl::new("test.Self")
+    let object = ObjectDeclType::new("test.Self")
         .field("n", Shape::Int)
         .field("s", Shape::String);
     let environment = Environment::new()
-        .variable("self", Decl::object(object))
+        .variable("self", DeclType::object(object))
         .variable("any", Shape::Dyn);
     let text = Program::compile(&environment, source).unwrap_err().to_string();
     text.lines()

@@ -24,14 +24,14 @@ use serde_json::Value;
 use crate::{
     objects::Pod,
     resource::{PODS, Resource},
-    writer::Writer,
+    writer::ApiWriter,
 };
 
 /// What a controller is given: its rights, what is shared by all, and the time.
 #[derive(Clone)]
-pub struct Context {
+pub struct ControllerContext {
     /// Makes its requests, with its own rights.
-    pub writer: Writer,
+    pub writer: ApiWriter,
     /// The informers of all controllers.
     pub informers: SharedInformerFactory,
     /// Tells its events.
@@ -207,7 +207,7 @@ impl fmt::Debug for CertificateSigner {
 
 // --- Context ---
 
-impl Context {
+impl ControllerContext {
     /// The objects of a resource in the whole cluster, as far as `T` reads them. All who ask for the same share it.
     pub fn informer<T: Object + DeserializeOwned>(&self, resource: &Resource) -> Informer<T> {
         self.informers
@@ -219,7 +219,7 @@ impl Context {
         self.informer(&PODS)
     }
 
-    /// The pods of each node. Who asks for it holds [`Context::pods`] too: an index alone does not keep them coming.
+    /// The pods of each node. Who asks for it holds [`ControllerContext::pods`] too: an index alone does not keep them coming.
     pub fn pods_by_node(&self) -> Index<Pod> {
         let pods = self.pods();
         pods.store()

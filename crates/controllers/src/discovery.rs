@@ -7,28 +7,28 @@ use kubecontroller::informer::{DeltaStream, Informer};
 use serde::{Deserialize, de::IgnoredAny};
 use tokio::time;
 
-use crate::{objects::Thing, resource::Resource, writer::Writer};
+use crate::{objects::Projection, resource::Resource, writer::ApiWriter};
 
 const LIST: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// A custom resource is served some moments after its definition was stored: so often, and so long, it is looked for.
-const LOOKS: u32 = 5;
-const LOOK_AFTER: Duration = Duration::from_millis(200);
+const RETRIES: u32 = 5;
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// The definition of a custom resource.
-pub(crate) type Definition = Thing<IgnoredAny>;
+pub(crate) type CustomResourceDefinition = Projection<IgnoredAny>;
 
 /// Follows the resources of a server as they come and go.
-pub(crate) struct Kinds {
-    writer: Writer,
-    changes: DeltaStream<Definition>,
+pub(crate) struct ResourceDiscovery {
+    writer: ApiWriter,
+    changes: DeltaStream<CustomResourceDefinition>,
     /// How often it has to be looked yet before the next change is waited for.
-    looks: u32,
+    retries_left: u32,
 }
 
 /// A resource that the server has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct ServedResource {
     /// What it is.
     pub resource: Resource,
     /// What can be done with it.
@@ -37,49 +37,49 @@ pub struct Served {
 
 /// All resources, each in the version that the server prefers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Discovered {
+pub struct DiscoveryResult {
     /// The resources.
-    pub resources: Vec<Served>,
+    pub resources: Vec<ServedResource>,
     /// Groups and versions of which nothing could be learned, because who serves them does not answer.
     pub failed: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Groups {
+struct GroupDiscoveryList {
     #[serde(default)]
-    items: Vec<Group>,
+    items: Vec<GroupDiscovery>,
 }
 
 #[derive(Deserialize)]
-struct Group {
+struct GroupDiscovery {
     #[serde(default)]
-    metadata: Named,
+    metadata: GroupMeta,
     #[serde(default)]
-    versions: Vec<Version>,
+    versions: Vec<VersionDiscovery>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Named {
+struct GroupMeta {
     name: String,
 }
 
 #[derive(Deserialize)]
-struct Version {
+struct VersionDiscovery {
     #[serde(rename = "version")]
     name: String,
     #[serde(default)]
-    resources: Vec<Entry>,
+    resources: Vec<ResourceDiscoveryEntry>,
     #[serde(default)]
     freshness: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct ResourceDiscoveryEntry {
     resource: String,
     #[serde(default)]
-    response_kind: Kind,
+    response_kind: ResponseKind,
     scope: String,
     #[serde(default)]
     verbs: Vec<Box<str>>,
@@ -87,55 +87,55 @@ struct Entry {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Kind {
+struct ResponseKind {
     kind: String,
 }
 
 // --- Kinds ---
 
-impl Kinds {
-    pub(crate) async fn new(writer: &Writer, definitions: &Informer<Definition>) -> Self {
+impl ResourceDiscovery {
+    pub(crate) async fn new(writer: &ApiWriter, definitions: &Informer<CustomResourceDefinition>) -> Self {
         let changes = definitions.delta_stream();
         changes.wait_for_sync().await;
-        Kinds {
+        ResourceDiscovery {
             writer: writer.clone(),
             changes,
-            looks: LOOKS,
+            retries_left: RETRIES,
         }
     }
 
     /// The resources, now and each time they may have changed; `None` when there is nobody left who tells.
-    pub(crate) async fn next(&mut self) -> kube::Result<Option<Discovered>> {
-        if self.looks == 0 {
+    pub(crate) async fn next(&mut self) -> kube::Result<Option<DiscoveryResult>> {
+        if self.retries_left == 0 {
             if self.changes.next().await.is_none() {
                 return Ok(None);
             }
             while self.changes.next().now_or_never().flatten().is_some() {}
-            self.looks = LOOKS;
-        } else if self.looks < LOOKS {
-            time::sleep(LOOK_AFTER).await;
+            self.retries_left = RETRIES;
+        } else if self.retries_left < RETRIES {
+            time::sleep(RETRY_DELAY).await;
         }
-        self.looks -= 1;
-        Discovered::ask(&self.writer).await.map(Some)
+        self.retries_left -= 1;
+        DiscoveryResult::fetch(&self.writer).await.map(Some)
     }
 }
 
 // --- Discovered ---
 
-impl Discovered {
+impl DiscoveryResult {
     /// Asks the server.
-    pub async fn ask(writer: &Writer) -> kube::Result<Self> {
-        let mut discovered = Discovered::default();
+    pub async fn fetch(writer: &ApiWriter) -> kube::Result<Self> {
+        let mut discovered = DiscoveryResult::default();
         for path in ["/api", "/apis"] {
-            let groups: Groups = writer.read(path, LIST).await?;
+            let groups: GroupDiscoveryList = writer.get_path(path, LIST).await?;
             discovered.add(groups);
         }
         Ok(discovered)
     }
 
     /// Those with which all of that can be done.
-    pub fn with(&self, verbs: &[&str]) -> impl Iterator<Item = &Resource> {
-        let can = |served: &&Served| {
+    pub fn with_verbs(&self, verbs: &[&str]) -> impl Iterator<Item = &Resource> {
+        let can = |served: &&ServedResource| {
             verbs
                 .iter()
                 .all(|verb| served.verbs.iter().any(|own| **own == **verb))
@@ -143,7 +143,7 @@ impl Discovered {
         self.resources.iter().filter(can).map(|served| &served.resource)
     }
 
-    fn add(&mut self, groups: Groups) {
+    fn add(&mut self, groups: GroupDiscoveryList) {
         for group in groups.items {
             let mut seen = HashSet::new();
             for version in group.versions {
@@ -156,7 +156,7 @@ impl Discovered {
                     if !seen.insert(entry.resource.clone()) {
                         continue;
                     }
-                    self.resources.push(Served {
+                    self.resources.push(ServedResource {
                         resource: Resource {
                             group: group.metadata.name.clone().into(),
                             version: version.name.clone().into(),
@@ -184,9 +184,12 @@ mod tests {
             {"version": "v1", "freshness": "Stale", "resources": [
                 {"resource": "carts", "responseKind": {"kind": "Cart"}, "scope": "Namespaced", "verbs": ["list"]},
                 {"resource": "shops", "responseKind": {"kind": "Shop"}, "scope": "Cluster", "verbs": ["list"]}]}]}]});
-        let mut discovered = Discovered::default();
+        let mut discovered = DiscoveryResult::default();
         discovered.add(serde_json::from_value(groups).unwrap());
-        let found: Vec<_> = discovered.with(&["list"]).map(|found| found.path("a")).collect();
+        let found: Vec<_> = discovered
+            .with_verbs(&["list"])
+            .map(|found| found.path("a"))
+            .collect();
         assert_eq!(
             found,
             [
@@ -194,7 +197,7 @@ mod tests {
                 "/apis/shop.example/v1/shops"
             ]
         );
-        assert_eq!(discovered.with(&["list", "delete"]).count(), 1);
+        assert_eq!(discovered.with_verbs(&["list", "delete"]).count(), 1);
         assert_eq!(discovered.failed, ["shop.example/v1"]);
     }
 }

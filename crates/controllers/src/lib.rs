@@ -1,30 +1,31 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
 mod bootstrap;
-mod calm;
 mod certificates;
+mod cidr;
 mod context;
+mod controller_ref_manager;
 mod cronjob;
 mod daemonset;
 mod deployment;
+mod descriptors;
 pub mod discovery;
 mod disruption;
 mod endpoint_mirroring;
 mod endpoint_slice;
 mod endpoints;
 mod ephemeral_volume;
-mod family;
+mod event_message;
 mod garbage;
 mod history;
 mod job;
 mod local_path;
 mod namespace;
-mod network;
-mod news;
 mod node_ipam;
 mod node_lifecycle;
 mod node_ttl;
 pub mod objects;
+pub mod patch_values;
 mod pod_garbage;
 mod podautoscaler;
 pub mod pods;
@@ -40,8 +41,8 @@ mod service_account_token;
 mod service_cidr;
 mod services;
 mod statefulset;
+mod status_throttle;
 mod storage_migration;
-mod table;
 mod taint_eviction;
 #[cfg(test)]
 mod testing;
@@ -51,15 +52,14 @@ mod volume_binder;
 mod volume_expander;
 mod volume_protection;
 pub mod writer;
-pub mod written;
 
 pub use self::{
     certificates::{
         JOIN_NODE_NAME_KEY, JOIN_USE_LIMIT_KEY, JOIN_USES_KEY, join_approver_roles, serving_approver_roles,
     },
     context::{
-        Authority, CertificateOrder, CertificateSigner, Cluster, Context, NodeNetworks, ServerIdentity, Task,
-        TokenSigner,
+        Authority, CertificateOrder, CertificateSigner, Cluster, ControllerContext, NodeNetworks,
+        ServerIdentity, Task, TokenSigner,
     },
-    table::{CONTROLLERS, Descriptor},
+    descriptors::{CONTROLLERS, ControllerDescriptor},
 };

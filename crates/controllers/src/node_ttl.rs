@@ -1,5 +1,5 @@
-//! Every node is told for how long its agent may keep secrets and config maps without asking for them again: the more nodes,
-//! the longer, so that their questions stay few.
+//! The TTL controller: annotates nodes with how long kubelets may cache secrets and config maps. The more nodes, the longer,
+//! to limit the load on the API server.
 
 use std::{
     ops::RangeInclusive,
@@ -10,17 +10,17 @@ use kubecontroller::controller::{Outcome, reconcile_fn};
 use serde_json::json;
 
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::Node,
     resource::NODES,
-    writer::{Made, Place, is},
+    writer::{ObjectRef, WrittenObject, has_status_code},
 };
 
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
-/// How many nodes there are in clusters of a size, and what they are told, in seconds. Sizes overlap, so that a cluster at the
-/// edge of one does not write all its nodes again with each that comes and goes.
-const SIZES: [(RangeInclusive<usize>, u32); 5] = [
+/// Cluster sizes, and the TTL in seconds. The ranges overlap, so that a cluster at a boundary does not annotate all nodes with
+/// each added or removed node.
+const TTL_BOUNDARIES: [(RangeInclusive<usize>, u32); 5] = [
     (0..=100, 0),
     (90..=500, 15),
     (450..=1000, 30),
@@ -28,18 +28,17 @@ const SIZES: [(RangeInclusive<usize>, u32); 5] = [
     (1800..=usize::MAX, 300),
 ];
 
-/// The size that the cluster has.
+/// The current cluster size class.
 #[derive(Debug, Default)]
-struct Size {
-    /// A position in [`SIZES`].
+struct ClusterSize {
+    /// Index into [`TTL_BOUNDARIES`].
     at: usize,
 }
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let nodes = context.informer::<Node>(&NODES);
     let (writer, store) = (context.writer.clone(), nodes.store().clone());
-    let size = Arc::new(Mutex::new(Size::default()));
+    let size = Arc::new(Mutex::new(ClusterSize::default()));
     let runner = context
         .controller("ttlcontroller")
         .for_(&nodes)
@@ -48,16 +47,19 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
             let seconds = size
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .seconds(store.len());
+                .ttl_seconds(store.len());
             async move {
-                let Some(node) = node.filter(|node| told(node) != Some(seconds)) else {
+                let Some(node) = node.filter(|node| annotated_ttl(node) != Some(seconds)) else {
                     return Ok(Outcome::Done);
                 };
                 let patch = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});
-                let place = Place::new(&NODES, "", &node.metadata.name);
-                match writer.merge_lists::<Made>(place, &patch).await {
+                let object_ref = ObjectRef::new(&NODES, "", &node.metadata.name);
+                match writer
+                    .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
+                    .await
+                {
                     Ok(made) => request.record_write(&nodes, &made.metadata.resource_version),
-                    Err(error) if is(&error, 404) => {}
+                    Err(error) if has_status_code(&error, 404) => {}
                     Err(error) => return Err(error.into()),
                 }
                 Ok(Outcome::Done)
@@ -66,22 +68,24 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     vec![Box::new(runner)]
 }
 
-fn told(node: &Node) -> Option<u32> {
+// upstream: pkg/controller/ttl/ttl_controller.go getIntFromAnnotation
+fn annotated_ttl(node: &Node) -> Option<u32> {
     node.metadata.annotation(ANNOTATION)?.parse().ok()
 }
 
 // --- Size ---
 
-impl Size {
-    /// What the nodes are told when there are so many.
-    fn seconds(&mut self, nodes: usize) -> u32 {
-        while nodes > *SIZES[self.at].0.end() {
+impl ClusterSize {
+    /// The TTL for a number of nodes.
+    // upstream: pkg/controller/ttl/ttl_controller.go addNode, deleteNode, getDesiredTTLSeconds
+    fn ttl_seconds(&mut self, nodes: usize) -> u32 {
+        while nodes > *TTL_BOUNDARIES[self.at].0.end() {
             self.at += 1;
         }
-        while nodes < *SIZES[self.at].0.start() {
+        while nodes < *TTL_BOUNDARIES[self.at].0.start() {
             self.at -= 1;
         }
-        SIZES[self.at].1
+        TTL_BOUNDARIES[self.at].1
     }
 }
 
@@ -90,32 +94,32 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::testing::Story;
+    use crate::testing::Scenario;
 
     #[test]
     fn the_more_nodes_the_longer_and_edges_are_wide() {
-        let mut size = Size::default();
+        let mut size = ClusterSize::default();
         let counts = [1, 100, 101, 95, 90, 89, 600, 451, 10_000, 1800, 1799, 0];
-        let seconds = counts.map(|count| size.seconds(count));
+        let seconds = counts.map(|count| size.ttl_seconds(count));
         assert_eq!(seconds, [0, 0, 15, 15, 15, 0, 30, 30, 300, 300, 60, 0]);
     }
 
-    const STORY: Story = Story {
+    const STORY: Scenario = Scenario {
         make,
-        setup: |stage| {
+        setup: |cluster| {
             for (name, annotations) in [
                 ("new", json!({})),
                 ("odd", json!({ANNOTATION: "long", "own": "x"})),
             ] {
-                stage.put(
+                cluster.put(
                     &NODES,
                     json!({"metadata": {"name": name, "annotations": annotations}}),
                 );
             }
         },
         play: |_| {},
-        end: |stage| {
-            let nodes = stage.api.list::<k8s_openapi::api::core::v1::Node>().into_iter();
+        end: |cluster| {
+            let nodes = cluster.api.list::<k8s_openapi::api::core::v1::Node>().into_iter();
             let told: Vec<Value> = nodes.map(|node| json!(node.metadata.annotations)).collect();
             told.iter()
                 .all(|told| told[ANNOTATION] == "0")

@@ -1,10 +1,10 @@
 //! Tells authors of validating policies where their expressions do not suit the kinds that the policies are about.
 
 use k3_api::{
-    admission::{GroupVersionKind, Matched, Types, check, declared, declared_custom, kinds},
+    admission::{GroupVersionKind, MatchedResource, PolicyTypes, check, declared, declared_custom, kinds},
     custom::Definition,
     kinds::builtin,
-    rules::Tree,
+    strategy::Tree,
 };
 use kube::api::ListParams;
 use kubecontroller::{
@@ -15,16 +15,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    context::{Context, Task},
-    objects::Thing,
+    context::{ControllerContext, Task},
+    objects::Projection,
     resource::{CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_ADMISSION_POLICIES},
-    writer::{Made, Page, Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, Page, WrittenObject, has_status_code},
 };
 
 const MANAGER: &str = "validatingadmissionpolicy-status";
 
 /// A policy.
-type Policy = Thing<serde::de::IgnoredAny, PolicyStatus>;
+type Policy = Projection<serde::de::IgnoredAny, PolicyStatus>;
 
 /// What was said of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -35,14 +35,14 @@ struct PolicyStatus {
 
 /// Checks policies.
 struct Checker {
-    writer: Writer,
+    writer: ApiWriter,
     /// Reads definitions of custom resources as informers do: a policy may be about any.
-    reader: Writer,
+    reader: ApiWriter,
     policies: Informer<Policy>,
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let policies = context.informer::<Policy>(&VALIDATING_ADMISSION_POLICIES);
     let is_new = |delta: &Delta<Policy>| delta.new().is_some_and(|policy| is_unchecked(policy));
     let runner = context
@@ -50,7 +50,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         .for_where(&policies, Predicate::new(is_new))
         .reconciler(Checker {
             writer: context.writer.clone(),
-            reader: Writer::new(context.informers.client().clone()),
+            reader: ApiWriter::new(context.informers.client().clone()),
             policies: policies.clone(),
         });
     vec![Box::new(runner)]
@@ -69,21 +69,21 @@ impl Reconciler for Checker {
             return Ok(Outcome::Done);
         }
         let name = request.key.name();
-        let place = Place::new(&VALIDATING_ADMISSION_POLICIES, "", name);
-        let policy: Value = match self.writer.get(place).await {
-            Err(error) if is(&error, 404) => return Ok(Outcome::Done),
+        let object_ref = ObjectRef::new(&VALIDATING_ADMISSION_POLICIES, "", name);
+        let policy: Value = match self.writer.get(object_ref).await {
+            Err(error) if has_status_code(&error, 404) => return Ok(Outcome::Done),
             other => other?,
         };
         let types = types(&policy, &self.definitions().await?);
         let applied = applied(&policy, &types);
         match self
             .writer
-            .apply::<Made>(place.part("status"), MANAGER, &applied)
+            .server_side_apply::<WrittenObject>(object_ref.subresource("status"), MANAGER, &applied)
             .await
         {
             Ok(made) => request.record_write(&self.policies, &made.metadata.resource_version),
             // It is gone, and applying would make it anew: the server does not, for a status.
-            Err(error) if is(&error, 404) => {}
+            Err(error) if has_status_code(&error, 404) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(Outcome::Done)
@@ -95,7 +95,7 @@ impl Checker {
     async fn definitions(&self) -> kube::Result<Vec<Definition>> {
         let page: Page<Value> = self
             .reader
-            .page(&CUSTOM_RESOURCE_DEFINITIONS, "", &ListParams::default())
+            .list_page(&CUSTOM_RESOURCE_DEFINITIONS, "", &ListParams::default())
             .await?;
         let read = page.items.iter().filter_map(|item| Definition::read(item).ok());
         Ok(read.collect())
@@ -103,7 +103,7 @@ impl Checker {
 }
 
 /// What is told.
-fn applied(policy: &Value, types: &Types) -> Value {
+fn applied(policy: &Value, types: &PolicyTypes) -> Value {
     let warnings: Vec<_> = check(policy, types)
         .into_iter()
         .map(|warning| json!({"fieldRef": warning.field, "warning": warning.text}))
@@ -121,9 +121,9 @@ fn applied(policy: &Value, types: &Types) -> Value {
 }
 
 /// What a policy is about.
-fn types(policy: &Value, definitions: &[Definition]) -> Types {
-    let kind_of = |matched: &Matched| {
-        let Matched {
+fn types(policy: &Value, definitions: &[Definition]) -> PolicyTypes {
+    let kind_of = |matched: &MatchedResource| {
+        let MatchedResource {
             group,
             version,
             resource,
@@ -156,12 +156,12 @@ fn types(policy: &Value, definitions: &[Definition]) -> Types {
         let decl = decl_of(&kind.group, &kind.version, &kind.kind);
         (kind, decl)
     });
-    let params = policy.way("spec.paramKind");
+    let params = policy.at_path("spec.paramKind");
     let (group, version) = match params.text("apiVersion").split_once('/') {
         Some(both) => both,
         None => ("", params.text("apiVersion")),
     };
-    Types {
+    PolicyTypes {
         objects: objects.collect(),
         params: decl_of(group, version, params.text("kind")),
     }
@@ -174,10 +174,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::testing::{Stage, Story};
+    use crate::testing::{Scenario, TestCluster};
 
-    fn policy(stage: &Stage, name: &str, rule: &Value, expression: &str) {
-        stage.put(
+    fn policy(cluster: &TestCluster, name: &str, rule: &Value, expression: &str) {
+        cluster.put(
             &VALIDATING_ADMISSION_POLICIES,
             json!({
                 "metadata": {"name": name, "generation": 2},
@@ -189,16 +189,16 @@ mod tests {
         );
     }
 
-    fn status(stage: &Stage, name: &str) -> Option<ValidatingAdmissionPolicyStatus> {
-        stage.api.get::<ValidatingAdmissionPolicy>("", name)?.status
+    fn status(cluster: &TestCluster, name: &str) -> Option<ValidatingAdmissionPolicyStatus> {
+        cluster.api.get::<ValidatingAdmissionPolicy>("", name)?.status
     }
 
     /// A policy that suits, and two that do not: of a built-in kind and of a custom one.
-    const STORY: Story = Story {
+    const STORY: Scenario = Scenario {
         make,
-        setup: |stage| {
+        setup: |cluster| {
             let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}});
-            stage.put(
+            cluster.put(
                 &CUSTOM_RESOURCE_DEFINITIONS,
                 json!({
                     "metadata": {"name": "carts.shop.example"},
@@ -208,20 +208,20 @@ mod tests {
             );
             let apps = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]});
             let carts = json!({"apiGroups": ["shop.example"], "apiVersions": ["v1"], "resources": ["carts"]});
-            policy(stage, "fine", &apps, "object.spec.replicas < 5");
-            policy(stage, "wrong", &apps, "object.spec.replicas < '5'");
+            policy(cluster, "fine", &apps, "object.spec.replicas < 5");
+            policy(cluster, "wrong", &apps, "object.spec.replicas < '5'");
             policy(
-                stage,
+                cluster,
                 "custom",
                 &carts,
                 "object.spec.size < 5 && object.metadata.labels.all(l, l != '') && object.spec.color == ''",
             );
         },
         play: |_| {},
-        end: |stage| {
+        end: |cluster| {
             let mut found = json!({});
             for name in ["fine", "wrong", "custom"] {
-                let status = status(stage, name)?;
+                let status = status(cluster, name)?;
                 let warnings = status.type_checking?.expression_warnings.unwrap_or_default();
                 let warnings = warnings
                     .iter()
@@ -235,13 +235,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn authors_are_told_what_does_not_suit() {
         let (end, writes) = STORY.run().await;
-        let place = "spec.validations[1].expression";
+        let object_ref = "spec.validations[1].expression";
         assert_eq!(
             end,
             json!({
                 "fine": [2, []],
-                "wrong": [2, [[place, "apps/v1, Kind=Deployment: ERROR: <input>:1:22: found no matching overload for '_<_' applied to '(int, string)'"]]],
-                "custom": [2, [[place, "shop.example/v1, Kind=Cart: ERROR: <input>:1:78: undefined field 'color'"]]],
+                "wrong": [2, [[object_ref, "apps/v1, Kind=Deployment: ERROR: <input>:1:22: found no matching overload for '_<_' applied to '(int, string)'"]]],
+                "custom": [2, [[object_ref, "shop.example/v1, Kind=Cart: ERROR: <input>:1:78: undefined field 'color'"]]],
             })
         );
         assert_eq!(writes, 3);

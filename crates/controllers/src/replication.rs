@@ -1,21 +1,25 @@
-//! Keeps as many pods as a replication controller asks for. It is a replica set by another name.
+//! The ReplicationController controller: the ReplicaSet controller for another kind.
 
 use crate::{
-    context::{Context, Task},
-    objects::EqualSelector,
-    replicaset::{SetKind, keep},
+    context::{ControllerContext, Task},
+    objects::LabelEqualitySelector,
+    replicaset::{ReplicaSetKind, build_controller},
     resource::REPLICATION_CONTROLLERS,
 };
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
-    let kind = SetKind {
+// upstream: pkg/controller/replication/replication_controller.go NewReplicationManager
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
+    let kind = ReplicaSetKind {
         resource: &REPLICATION_CONTROLLERS,
-        tells_going: false,
+        reports_terminating: false,
     };
-    let context = Context {
+    let context = ControllerContext {
         recorder: context.recorder.clone().component("replication-controller"),
         ..context.clone()
     };
-    vec![keep::<EqualSelector>(&context, "replicationmanager", kind)]
+    vec![build_controller::<LabelEqualitySelector>(
+        &context,
+        "replicationmanager",
+        kind,
+    )]
 }

@@ -98,7 +98,7 @@ impl Resource {
     }
 
     /// Group, version and name, as messages give them.
-    pub fn in_words(&self) -> String {
+    pub fn group_version_resource_text(&self) -> String {
         let Resource {
             group,
             version,

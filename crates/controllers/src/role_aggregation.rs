@@ -1,4 +1,4 @@
-//! Cluster roles that are made of others: the rules of all that their selectors mean.
+//! The ClusterRole aggregation controller: copies the rules of all ClusterRoles that match the selectors of aggregationRule.
 
 use std::collections::HashSet;
 
@@ -11,36 +11,34 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{Meta, Selector, object},
     resource::CLUSTER_ROLES,
-    writer::{Made, Place, is},
+    writer::{ObjectRef, WrittenObject, has_status_code},
 };
 
-/// In whose name the rules are.
+/// Field manager of the rules.
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
-/// A cluster role.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Role {
+struct ClusterRole {
     metadata: Meta,
-    /// Kept as they are: they are only copied and compared.
+    /// Kept as JSON: rules are only copied and compared.
     rules: Option<Vec<Value>>,
-    aggregation_rule: Option<Aggregation>,
+    aggregation_rule: Option<AggregationRule>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Aggregation {
+struct AggregationRule {
     cluster_role_selectors: Vec<Selector>,
 }
 
-object!(Role);
+object!(ClusterRole);
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
-    let roles = context.informer::<Role>(&CLUSTER_ROLES);
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
+    let roles = context.informer::<ClusterRole>(&CLUSTER_ROLES);
     let aggregated = roles.store().index(|role| match role.aggregation_rule {
         Some(_) => vec![String::new()],
         None => Vec::new(),
@@ -49,7 +47,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     let concerned = aggregated.clone();
     let runner = context
         .controller("clusterrole-aggregation")
-        // Whichever role changes, those that are made of others may change with it, and there are few.
+        // Any changed role may change the aggregated ones, of which there are few.
         .watches(&roles, move |_| {
             concerned
                 .get("")
@@ -68,15 +66,18 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 };
                 let mut all = store.all();
                 all.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
-                let rules = gathered(rule, &role.metadata.name, &all.iter().map(|role| &**role));
+                let rules = aggregated_rules(rule, &role.metadata.name, &all.iter().map(|role| &**role));
                 if role.rules.as_deref().unwrap_or_default() == rules {
                     return Ok(Outcome::Done);
                 }
-                let place = Place::new(&CLUSTER_ROLES, "", request.key.name());
-                let applied = applied(&role, &rules);
-                match writer.apply::<Made>(place, MANAGER, &applied).await {
+                let object_ref = ObjectRef::new(&CLUSTER_ROLES, "", request.key.name());
+                let applied = apply_configuration(&role, &rules);
+                match writer
+                    .server_side_apply::<WrittenObject>(object_ref, MANAGER, &applied)
+                    .await
+                {
                     Ok(made) => request.record_write(&roles, &made.metadata.resource_version),
-                    Err(error) if is(&error, 404) => {}
+                    Err(error) if has_status_code(&error, 404) => {}
                     Err(error) => return Err(error.into()),
                 }
                 Ok(Outcome::Done)
@@ -85,9 +86,10 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     vec![Box::new(runner)]
 }
 
-/// What is applied. Where no role is meant nothing is said of rules: those that somebody else wrote stay. With the uid, so that
-/// a role that is gone is not made anew.
-fn applied(role: &Role, rules: &[Value]) -> Value {
+/// The apply configuration. Without selected roles it has no rules: those of other clients are kept. It has the UID, so that a
+/// deleted role is not created again.
+// upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go applyClusterRoles
+fn apply_configuration(role: &ClusterRole, rules: &[Value]) -> Value {
     let Meta { name, uid, .. } = &role.metadata;
     let mut applied = json!({
         "apiVersion": CLUSTER_ROLES.api_version(), "kind": CLUSTER_ROLES.kind,
@@ -99,14 +101,15 @@ fn applied(role: &Role, rules: &[Value]) -> Value {
     applied
 }
 
-/// The rules of the roles that are meant, each once, in the order of the selectors and then of the roles.
-fn gathered<'r>(
-    rule: &Aggregation,
+/// The rules of the selected roles, each once, in the order of selectors and role names.
+// upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go syncClusterRole, ruleExists
+fn aggregated_rules<'r>(
+    rule: &AggregationRule,
     own: &str,
-    roles: &(impl Iterator<Item = &'r Role> + Clone),
+    roles: &(impl Iterator<Item = &'r ClusterRole> + Clone),
 ) -> Vec<Value> {
     let mut rules: Vec<Value> = Vec::new();
-    // By their texts: there may be very many.
+    // Compared as text through a set: there may be very many.
     let mut known = HashSet::new();
     for selector in &rule.cluster_role_selectors {
         let meant = roles
@@ -127,7 +130,7 @@ mod tests {
 
     #[test]
     fn rules_are_gathered_once_each_and_never_from_oneself() {
-        let role = |name: &str, label: &str, verbs: &[&str]| -> Role {
+        let role = |name: &str, label: &str, verbs: &[&str]| -> ClusterRole {
             let rules: Vec<_> = verbs.iter().map(|verb| json!({"verbs": [verb]})).collect();
             serde_json::from_value(
                 json!({"metadata": {"name": name, "labels": {label: "true"}}, "rules": rules}),
@@ -140,10 +143,10 @@ mod tests {
             role("c", "view", &["list", "watch"]),
             role("own", "view", &["delete"]),
         ];
-        let rule: Aggregation =
+        let rule: AggregationRule =
             serde_json::from_value(json!({"clusterRoleSelectors": [{"matchLabels": {"view": "true"}}]}))
                 .unwrap();
-        let verbs: Vec<_> = gathered(&rule, "own", &roles.iter())
+        let verbs: Vec<_> = aggregated_rules(&rule, "own", &roles.iter())
             .iter()
             .map(|rule| rule["verbs"][0].as_str().unwrap().to_owned())
             .collect();
@@ -152,9 +155,9 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_rules_where_none_are_gathered() {
-        let role = Role::default();
-        assert_eq!(applied(&role, &[]).get("rules"), None);
+        let role = ClusterRole::default();
+        assert_eq!(apply_configuration(&role, &[]).get("rules"), None);
         let rules = [json!({"verbs": ["get"]})];
-        assert_eq!(applied(&role, &rules)["rules"], json!(rules));
+        assert_eq!(apply_configuration(&role, &rules)["rules"], json!(rules));
     }
 }

@@ -11,10 +11,10 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::{
-    context::{Context, Task},
-    objects::{Meta, Thing, object},
+    context::{ControllerContext, Task},
+    objects::{Meta, Projection, object},
     resource::{CONFIG_MAPS, NAMESPACES},
-    writer::{Place, is},
+    writer::{ObjectRef, has_status_code},
 };
 
 const NAME: &str = "kube-root-ca.crt";
@@ -35,8 +35,8 @@ struct ConfigMap {
 object!(ConfigMap);
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
-    let namespaces = context.informer::<Thing<IgnoredAny>>(&NAMESPACES);
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
+    let namespaces = context.informer::<Projection<IgnoredAny>>(&NAMESPACES);
     let scope = InformerScope::default().fields(format!("metadata.name={NAME}"));
     let published = context
         .informers
@@ -71,8 +71,8 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                             map.data.keys().map(|key| (key.clone(), Value::Null)).collect();
                         fields.insert(FIELD.to_owned(), (*authority).into());
                         let patch = json!({"metadata": {"annotations": told}, "data": fields});
-                        let place = Place::new(&CONFIG_MAPS, namespace, NAME);
-                        writer.update::<Value>(place, &patch).await
+                        let object_ref = ObjectRef::new(&CONFIG_MAPS, namespace, NAME);
+                        writer.update_with_merge::<Value>(object_ref, &patch).await
                     }
                     None => {
                         let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
@@ -82,7 +82,13 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 };
                 match written {
                     // Another was faster, or the namespace is going by now.
-                    Err(error) if is(&error, 409) || is(&error, 403) || is(&error, 404) => Ok(Outcome::Done),
+                    Err(error)
+                        if has_status_code(&error, 409)
+                            || has_status_code(&error, 403)
+                            || has_status_code(&error, 404) =>
+                    {
+                        Ok(Outcome::Done)
+                    }
                     other => Ok(other.map(|_| Outcome::Done)?),
                 }
             }

@@ -9,18 +9,18 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::{
-    context::{Context, Task},
-    objects::Thing,
+    context::{ControllerContext, Task},
+    objects::Projection,
     resource::{NAMESPACES, SERVICE_ACCOUNTS},
-    writer::is,
+    writer::has_status_code,
 };
 
 const NAME: &str = "default";
 
-type Bare = Thing<IgnoredAny>;
+type Bare = Projection<IgnoredAny>;
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let namespaces = context.informer::<Bare>(&NAMESPACES);
     let scope = InformerScope::default().fields(format!("metadata.name={NAME}"));
     let accounts = context
@@ -51,7 +51,13 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                     .await
                 {
                     // Another was faster, or the namespace is going by now.
-                    Err(error) if is(&error, 409) || is(&error, 403) || is(&error, 404) => Ok(Outcome::Done),
+                    Err(error)
+                        if has_status_code(&error, 409)
+                            || has_status_code(&error, 403)
+                            || has_status_code(&error, 404) =>
+                    {
+                        Ok(Outcome::Done)
+                    }
                     other => Ok(other.map(|_| Outcome::Done)?),
                 }
             }

@@ -14,10 +14,10 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::{
-    context::{Authority, Context, Task},
-    objects::Thing,
+    context::{Authority, ControllerContext, Task},
+    objects::Projection,
     resource::CLUSTER_TRUST_BUNDLES,
-    writer::{Place, Writer, is_taken},
+    writer::{ApiWriter, ObjectRef, is_already_exists},
 };
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-serving";
@@ -26,7 +26,7 @@ const HASHED: usize = 12;
 /// How often it is looked whether the authority is another one now: nobody tells when it is rotated.
 const LOOK: Duration = Duration::from_secs(30);
 
-type Bundle = Thing<BundleSpec, IgnoredAny>;
+type Bundle = Projection<BundleSpec, IgnoredAny>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -37,7 +37,7 @@ struct BundleSpec {
 
 /// Publishes the bundle, whoever changes it.
 struct Publisher {
-    writer: Writer,
+    writer: ApiWriter,
     bundles: Informer<Bundle>,
     authority: Authority,
 }
@@ -48,7 +48,7 @@ struct Woken {
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let scope = InformerScope::default().fields(format!("spec.signerName={SIGNER}"));
     let bundles = context
         .informers
@@ -109,8 +109,8 @@ impl Reconciler for Publisher {
         for bundle in self.bundles.store().all() {
             let other = &*bundle.metadata.name;
             if *bundle.spec.signer_name == *SIGNER && other != name {
-                let place = Place::new(&CLUSTER_TRUST_BUNDLES, "", other);
-                self.writer.delete(place, &json!({})).await?;
+                let object_ref = ObjectRef::new(&CLUSTER_TRUST_BUNDLES, "", other);
+                self.writer.delete(object_ref, &json!({})).await?;
             }
         }
         Ok(Outcome::RequeueAfter(LOOK))
@@ -128,8 +128,8 @@ impl Publisher {
                     "apiVersion": CLUSTER_TRUST_BUNDLES.api_version(), "kind": CLUSTER_TRUST_BUNDLES.kind,
                     "metadata": {"name": name, "resourceVersion": version}, "spec": spec,
                 });
-                let place = Place::new(&CLUSTER_TRUST_BUNDLES, "", name);
-                self.writer.replace::<Value>(place, &object).await?;
+                let object_ref = ObjectRef::new(&CLUSTER_TRUST_BUNDLES, "", name);
+                self.writer.update::<Value>(object_ref, &object).await?;
             }
             None => {
                 let object = json!({
@@ -142,7 +142,7 @@ impl Publisher {
                     .await
                 {
                     // Another copy was faster; it will be seen.
-                    Err(error) if is_taken(&error) => {}
+                    Err(error) if is_already_exists(&error) => {}
                     other => drop(other?),
                 }
             }
@@ -161,15 +161,15 @@ mod tests {
     use super::*;
     use crate::{
         context::Cluster,
-        testing::{Stage, Story},
+        testing::{Scenario, TestCluster},
     };
 
-    fn make_for(authority: Authority, context: &Context) -> Vec<Task> {
+    fn make_for(authority: Authority, context: &ControllerContext) -> Vec<Task> {
         let cluster = Cluster {
             authority,
             ..Cluster::default()
         };
-        make(&Context {
+        make(&ControllerContext {
             cluster: Arc::new(cluster),
             ..context.clone()
         })
@@ -184,23 +184,23 @@ mod tests {
     }
 
     /// One bundle is of certificates of before, one was changed by somebody, one is another signer's.
-    const STORY: Story = Story {
+    const STORY: Scenario = Scenario {
         make: |context| make_for("abc".to_owned().into(), context),
-        setup: |stage| {
+        setup: |cluster| {
             for (name, signer) in [
                 ("kubernetes.io:kube-apiserver-serving:old", SIGNER),
                 (&*name("abc"), SIGNER),
                 ("other", "example.com/signer"),
             ] {
-                stage.put(
+                cluster.put(
                     &CLUSTER_TRUST_BUNDLES,
                     json!({"metadata": {"name": name}, "spec": {"signerName": signer, "trustBundle": "x"}}),
                 );
             }
         },
         play: |_| {},
-        end: |stage| {
-            let bundles = stage.api.list::<ClusterTrustBundle>().into_iter();
+        end: |cluster| {
+            let bundles = cluster.api.list::<ClusterTrustBundle>().into_iter();
             let bundles: Vec<_> = bundles
                 .map(|bundle| json!([bundle.metadata.name, bundle.spec.trust_bundle]))
                 .collect();
@@ -218,13 +218,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_authority_that_was_rotated_is_published_though_nobody_tells_of_it() {
-        let stage = Stage::new();
+        let cluster = TestCluster::new();
         let authority = Authority::from("abc".to_owned());
-        let running = stage.start("one", |context| make_for(authority.clone(), context));
+        let running = cluster.start("one", |context| make_for(authority.clone(), context));
         for certificates in ["abc", "def"] {
             authority.set(certificates);
             let is_published = || {
-                let bundles = stage.api.list::<ClusterTrustBundle>();
+                let bundles = cluster.api.list::<ClusterTrustBundle>();
                 let mut names = bundles.iter().map(|bundle| bundle.metadata.name.as_deref());
                 names.next() == Some(Some(&*name(certificates))) && names.next().is_none()
             };

@@ -7,8 +7,8 @@ use kubecontroller::{
 };
 
 use crate::{
-    context::{Context, Task},
-    news::News,
+    context::{ControllerContext, Task},
+    event_message::EventMessage,
     objects::{ClaimPhase, PersistentVolume, PersistentVolumeClaim},
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES},
 };
@@ -17,7 +17,7 @@ use crate::{
 const COMPONENT: &str = "volume_expand";
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
     let recorder = context.recorder.clone().component(COMPONENT);
@@ -35,7 +35,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
             {
                 let words = "waiting for an external controller to expand this PVC";
                 let about = claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS);
-                News::normal("ExternalExpanding", words).tell(&recorder, &about);
+                EventMessage::normal("ExternalExpanding", words).record(&recorder, &about);
             }
             async { Ok(Outcome::Done) }
         }));
@@ -71,18 +71,18 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::Story;
+    use crate::testing::Scenario;
 
-    const STORY: Story = Story {
+    const STORY: Scenario = Scenario {
         make,
-        setup: |stage| {
+        setup: |cluster| {
             for (name, asked) in [("enough", "1Gi"), ("more", "2Gi")] {
-                stage.put(
+                cluster.put(
                     &PERSISTENT_VOLUMES,
                     json!({"metadata": {"name": name}, "spec": {"capacity": {"storage": "1Gi"},
                         "claimRef": {"namespace": "shop", "name": name, "uid": name}}}),
                 );
-                stage.put(
+                cluster.put(
                     &PERSISTENT_VOLUME_CLAIMS,
                     json!({"metadata": {"name": name, "namespace": "shop", "uid": name},
                         "spec": {"volumeName": name, "resources": {"requests": {"storage": asked}}},
@@ -91,8 +91,8 @@ mod tests {
             }
         },
         play: |_| {},
-        end: |stage| {
-            let told = stage.api.list::<Event>().into_iter();
+        end: |cluster| {
+            let told = cluster.api.list::<Event>().into_iter();
             let told: Vec<Value> = told
                 .map(|event| {
                     json!([

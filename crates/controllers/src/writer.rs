@@ -17,40 +17,40 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// Makes requests in the name of a controller. Clones are the same.
 #[derive(Clone)]
-pub struct Writer {
+pub struct ApiWriter {
     client: Client,
 }
 
 /// An object, or a part of one that has a path of its own.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct ObjectRef<'a> {
     /// What it is.
     pub resource: &'a Resource,
     /// Where it is; empty for cluster-wide objects.
     pub namespace: &'a str,
     /// Its name.
     pub name: &'a str,
-    /// The part, such as `status`; empty for the object itself.
-    pub part: &'a str,
+    /// The subresource, such as `status`; empty for the object itself.
+    pub subresource: &'a str,
 }
 
 // --- Place ---
 
-impl<'a> Place<'a> {
+impl<'a> ObjectRef<'a> {
     /// An object.
     pub fn new(resource: &'a Resource, namespace: &'a str, name: &'a str) -> Self {
-        Place {
+        ObjectRef {
             resource,
             namespace,
             name,
-            part: "",
+            subresource: "",
         }
     }
 
     /// A part of it.
     #[must_use]
-    pub fn part(self, part: &'a str) -> Self {
-        Place { part, ..self }
+    pub fn subresource(self, subresource: &'a str) -> Self {
+        ObjectRef { subresource, ..self }
     }
 
     /// Where it is. Without a name it would be all objects.
@@ -60,11 +60,11 @@ impl<'a> Place<'a> {
                 "invalid name of an object of {}: it is empty",
                 self.resource.plural
             );
-            return Err(refusal(&Status::bad_request(why)));
+            return Err(to_api_error(&Status::bad_request(why)));
         }
         let mut path = self.resource.object_path(self.namespace, self.name);
-        if !self.part.is_empty() {
-            push_segment(&mut path, self.part);
+        if !self.subresource.is_empty() {
+            push_segment(&mut path, self.subresource);
         }
         Ok(path)
     }
@@ -72,10 +72,10 @@ impl<'a> Place<'a> {
 
 // --- Writer ---
 
-impl Writer {
+impl ApiWriter {
     /// A writer with the rights of a client.
     pub fn new(client: Client) -> Self {
-        Writer { client }
+        ApiWriter { client }
     }
 
     /// The client it writes with.
@@ -84,19 +84,20 @@ impl Writer {
     }
 
     /// Reads an object from the server itself, not from what an informer has.
-    pub async fn get<T: DeserializeOwned>(&self, place: Place<'_>) -> kube::Result<T> {
-        self.send(Method::GET, &place.path()?, JSON, None::<&Value>).await
+    pub async fn get<T: DeserializeOwned>(&self, object_ref: ObjectRef<'_>) -> kube::Result<T> {
+        self.send(Method::GET, &object_ref.path()?, JSON, None::<&Value>)
+            .await
     }
 
     /// Reads a path in a form of its own.
-    pub async fn read<T: DeserializeOwned>(&self, path: &str, accept: &str) -> kube::Result<T> {
+    pub async fn get_path<T: DeserializeOwned>(&self, path: &str, accept: &str) -> kube::Result<T> {
         let request = Request::get(path).header(header::ACCEPT, accept);
         let request = request.body(Vec::new()).map_err(kube::Error::HttpError)?;
         decode::request(&self.client, request).await
     }
 
     /// Reads a part of a list, as the parameters say.
-    pub async fn page<T: DeserializeOwned>(
+    pub async fn list_page<T: DeserializeOwned>(
         &self,
         resource: &Resource,
         namespace: &str,
@@ -107,7 +108,7 @@ impl Writer {
     }
 
     /// The same, where `T` reads nothing but metadata; the server sends no more than that.
-    pub async fn page_of_metadata<T: DeserializeOwned>(
+    pub async fn list_metadata_page<T: DeserializeOwned>(
         &self,
         resource: &Resource,
         namespace: &str,
@@ -118,20 +119,22 @@ impl Writer {
     }
 
     /// Reads an object in the name of those who may list and not get, whole as it can be put back.
-    pub async fn find(&self, place: Place<'_>) -> kube::Result<Option<Value>> {
+    pub async fn find_by_name(&self, object_ref: ObjectRef<'_>) -> kube::Result<Option<Value>> {
         // upstream: staging/src/k8s.io/apimachinery/pkg/fields/selector.go EscapeValue
-        let name = place
+        let name = object_ref
             .name
             .replace('\\', r"\\")
             .replace(',', r"\,")
             .replace('=', r"\=");
         let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
-        let page: Page<Value> = self.page(place.resource, place.namespace, &parameters).await?;
+        let page: Page<Value> = self
+            .list_page(object_ref.resource, object_ref.namespace, &parameters)
+            .await?;
         let mut found = page.items.into_iter().next();
         // The items of a list do not say what they are.
         if let Some(object) = &mut found {
-            object["apiVersion"] = place.resource.api_version().into();
-            object["kind"] = (&*place.resource.kind).into();
+            object["apiVersion"] = object_ref.resource.api_version().into();
+            object["kind"] = (&*object_ref.resource.kind).into();
         }
         Ok(found)
     }
@@ -150,100 +153,114 @@ impl Writer {
     /// Posts to a part of an object, such as `binding` or `eviction`.
     pub async fn post<T: DeserializeOwned>(
         &self,
-        place: Place<'_>,
+        object_ref: ObjectRef<'_>,
         object: &impl Serialize,
     ) -> kube::Result<T> {
-        self.send(Method::POST, &place.path()?, JSON, Some(object)).await
-    }
-
-    /// Puts an object in the place of the one that is there.
-    pub async fn replace<T: DeserializeOwned>(
-        &self,
-        place: Place<'_>,
-        object: &impl Serialize,
-    ) -> kube::Result<T> {
-        self.send(Method::PUT, &place.path()?, JSON, Some(object)).await
-    }
-
-    /// Changes the fields that the patch has. With `metadata.resourceVersion` in it, only if nobody was faster.
-    pub async fn merge<T: DeserializeOwned>(
-        &self,
-        place: Place<'_>,
-        patch: &impl Serialize,
-    ) -> kube::Result<T> {
-        self.send(Method::PATCH, &place.path()?, MERGE, Some(patch)).await
-    }
-
-    /// Does what [`Writer::merge`] does, for those who may replace an object and not patch it, as most controllers may only
-    /// with a status: it is read, changed here, and put back, unless somebody was faster.
-    pub async fn update<T: DeserializeOwned>(&self, place: Place<'_>, patch: &Value) -> kube::Result<T> {
-        self.change(place, |object| k3_api::patch::merge::apply(object, patch.clone()))
+        self.send(Method::POST, &object_ref.path()?, JSON, Some(object))
             .await
     }
 
-    /// Does what [`Writer::patch`] does, in the same way.
-    pub async fn update_by_steps<T: DeserializeOwned>(
+    /// Puts an object in the place of the one that is there.
+    pub async fn update<T: DeserializeOwned>(
         &self,
-        place: Place<'_>,
-        steps: &[Value],
+        object_ref: ObjectRef<'_>,
+        object: &impl Serialize,
     ) -> kube::Result<T> {
-        let patch = k3_api::patch::json::Patch::try_new(steps.into());
-        let patch = patch.map_err(|wrong| refusal(&wrong.status()))?;
-        self.change(place, |object| {
-            patch.apply(object).map_err(|wrong| wrong.status())
+        self.send(Method::PUT, &object_ref.path()?, JSON, Some(object))
+            .await
+    }
+
+    /// Changes the fields that the patch has. With `metadata.resourceVersion` in it, only if nobody was faster.
+    pub async fn merge_patch<T: DeserializeOwned>(
+        &self,
+        object_ref: ObjectRef<'_>,
+        patch: &impl Serialize,
+    ) -> kube::Result<T> {
+        self.send(Method::PATCH, &object_ref.path()?, MERGE, Some(patch))
+            .await
+    }
+
+    /// Does what [`ApiWriter::merge`] does, for those who may replace an object and not patch it, as most controllers may only
+    /// with a status: it is read, changed here, and put back, unless somebody was faster.
+    pub async fn update_with_merge<T: DeserializeOwned>(
+        &self,
+        object_ref: ObjectRef<'_>,
+        patch: &Value,
+    ) -> kube::Result<T> {
+        self.read_modify_update(object_ref, |object| {
+            k3_api::patch::merge::apply(object, patch.clone())
         })
         .await
     }
 
-    async fn change<T: DeserializeOwned>(
+    /// Does what [`ApiWriter::patch`] does, in the same way.
+    pub async fn update_with_json_patch<T: DeserializeOwned>(
         &self,
-        place: Place<'_>,
+        object_ref: ObjectRef<'_>,
+        steps: &[Value],
+    ) -> kube::Result<T> {
+        let patch = k3_api::patch::json::Patch::try_new(steps.into());
+        let patch = patch.map_err(|error| to_api_error(&error.status()))?;
+        self.read_modify_update(object_ref, |object| {
+            patch.apply(object).map_err(|error| error.status())
+        })
+        .await
+    }
+
+    async fn read_modify_update<T: DeserializeOwned>(
+        &self,
+        object_ref: ObjectRef<'_>,
         change: impl FnOnce(Value) -> Result<Value, Status> + Send,
     ) -> kube::Result<T> {
-        let object: Value = self.get(Place { part: "", ..place }).await?;
-        let changed = change(object).map_err(|wrong| refusal(&wrong))?;
-        self.replace(place, &changed).await
+        let object: Value = self
+            .get(ObjectRef {
+                subresource: "",
+                ..object_ref
+            })
+            .await?;
+        let changed = change(object).map_err(|error| to_api_error(&error))?;
+        self.update(object_ref, &changed).await
     }
 
     /// Changes lists by the keys of their items, as the kind has them.
-    pub async fn merge_lists<T: DeserializeOwned>(
+    pub async fn strategic_merge_patch<T: DeserializeOwned>(
         &self,
-        place: Place<'_>,
+        object_ref: ObjectRef<'_>,
         patch: &impl Serialize,
     ) -> kube::Result<T> {
-        self.send(Method::PATCH, &place.path()?, STRATEGIC, Some(patch))
+        self.send(Method::PATCH, &object_ref.path()?, STRATEGIC, Some(patch))
             .await
     }
 
     /// Changes an object step by step; steps may be conditions.
-    pub async fn patch<T: DeserializeOwned>(
+    pub async fn json_patch<T: DeserializeOwned>(
         &self,
-        place: Place<'_>,
+        object_ref: ObjectRef<'_>,
         steps: &impl Serialize,
     ) -> kube::Result<T> {
-        self.send(Method::PATCH, &place.path()?, JSON_PATCH, Some(steps))
+        self.send(Method::PATCH, &object_ref.path()?, JSON_PATCH, Some(steps))
             .await
     }
 
     /// Makes fields of an object so, in the name of who looks after them and whoever set them before. Those that were set so
     /// before and are not among them any more are taken away.
-    pub async fn apply<T: DeserializeOwned>(
+    pub async fn server_side_apply<T: DeserializeOwned>(
         &self,
-        place: Place<'_>,
+        object_ref: ObjectRef<'_>,
         manager: &str,
         fields: &impl Serialize,
     ) -> kube::Result<T> {
-        let path = format!("{}?fieldManager={manager}&force=true", place.path()?);
+        let path = format!("{}?fieldManager={manager}&force=true", object_ref.path()?);
         self.send(Method::PATCH, &path, APPLY, Some(fields)).await
     }
 
     /// Deletes an object. What is gone already is success: that is what was wanted.
-    pub async fn delete(&self, place: Place<'_>, options: &impl Serialize) -> kube::Result<()> {
+    pub async fn delete(&self, object_ref: ObjectRef<'_>, options: &impl Serialize) -> kube::Result<()> {
         let deleted: kube::Result<Value> = self
-            .send(Method::DELETE, &place.path()?, JSON, Some(options))
+            .send(Method::DELETE, &object_ref.path()?, JSON, Some(options))
             .await;
         match deleted {
-            Err(error) if is(&error, 404) => Ok(()),
+            Err(error) if has_status_code(&error, 404) => Ok(()),
             other => other.map(|_| ()),
         }
     }
@@ -297,15 +314,15 @@ pub struct PageMeta {
 /// What a controller wants to know of an object that it has written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Made {
+pub struct WrittenObject {
     /// Of its metadata.
-    pub metadata: MadeMeta,
+    pub metadata: WrittenObjectMeta,
 }
 
 /// What a controller wants to know of the metadata of an object that it has written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct MadeMeta {
+pub struct WrittenObjectMeta {
     /// The name, which the server may have made.
     pub name: Box<str>,
     /// The uid.
@@ -315,12 +332,12 @@ pub struct MadeMeta {
 }
 
 /// Says that exactly this object is to be deleted, and not another one that has its name by now.
-pub fn only(uid: &str) -> Value {
+pub fn delete_options_for_uid(uid: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
 }
 
 /// What the server said, in its own words.
-pub fn words(error: &kube::Error) -> String {
+pub fn error_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
@@ -328,7 +345,7 @@ pub fn words(error: &kube::Error) -> String {
 }
 
 /// Whether something cannot be made because its namespace goes; nothing has to be done about that.
-pub fn is_namespace_going(error: &kube::Error) -> bool {
+pub fn is_namespace_terminating(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;
     };
@@ -339,17 +356,17 @@ pub fn is_namespace_going(error: &kube::Error) -> bool {
 }
 
 /// Whether something cannot be made because there is one of that name.
-pub fn is_taken(error: &kube::Error) -> bool {
+pub fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
 }
 
 /// What a server would have said.
-fn refusal(status: &Status) -> kube::Error {
+fn to_api_error(status: &Status) -> kube::Error {
     let told = kube::core::Status::failure(&status.message, status.reason.word());
     kube::Error::Api(Box::new(told.with_code(status.code)))
 }
 
 /// Whether the server answered with a code.
-pub fn is(error: &kube::Error, code: u16) -> bool {
+pub fn has_status_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }

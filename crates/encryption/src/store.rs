@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use k3_storage::{
-    Batch, Change, CommitError, Entry, Event, EventSource, Events, Health, HistoryMark, Import, ImportError,
-    Key, Operation, Page, Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    Change, CommitError, Entry, Event, EventBatch, HistoryMark, Import, ImportError, Key, Operation, Page,
+    Prefix, Range, ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchSource, WatchStream,
+    Write,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -32,10 +33,10 @@ pub struct EncryptedStore {
 
 /// A watch, decrypted.
 struct DecryptedEvents {
-    inner: Events,
+    inner: WatchStream,
     transformers: Arc<Transformers>,
     /// A batch that has arrived and is not decrypted yet: the future may be dropped on the way.
-    waiting: Option<Batch>,
+    waiting: Option<EventBatch>,
 }
 
 // --- EncryptedStore ---
@@ -122,8 +123,8 @@ impl Store for EncryptedStore {
         }
     }
 
-    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
-        Ok(Events::new(DecryptedEvents {
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
+        Ok(WatchStream::new(DecryptedEvents {
             inner: self.inner.watch(prefix, after).await?,
             transformers: Arc::clone(&self.transformers),
             waiting: None,
@@ -152,7 +153,7 @@ impl Store for EncryptedStore {
         self.inner.current_revision().await
     }
 
-    async fn health(&self) -> Result<Health, StoreError> {
+    async fn health(&self) -> Result<StoreHealth, StoreError> {
         self.inner.health().await
     }
 
@@ -184,7 +185,7 @@ impl Store for EncryptedStore {
 
 // --- DecryptedEvents ---
 
-async fn decrypt_batch(transformers: &Transformers, batch: &Batch) -> Batch {
+async fn decrypt_batch(transformers: &Transformers, batch: &EventBatch) -> EventBatch {
     let mut patience = BatchPatience::begin();
     let mut events: Option<Vec<Event>> = None;
     for (at, event) in batch.events.iter().enumerate() {
@@ -202,7 +203,7 @@ async fn decrypt_batch(transformers: &Transformers, batch: &Batch) -> Batch {
     }
     match events {
         None => batch.clone(),
-        Some(events) => Batch {
+        Some(events) => EventBatch {
             events: events.into(),
             revision: batch.revision,
         },
@@ -266,8 +267,8 @@ async fn decrypt_value(
 }
 
 #[async_trait]
-impl EventSource for DecryptedEvents {
-    async fn next(&mut self) -> Result<Batch, WatchError> {
+impl WatchSource for DecryptedEvents {
+    async fn next(&mut self) -> Result<EventBatch, WatchError> {
         if self.waiting.is_none() {
             self.waiting = Some(self.inner.next().await?);
         }

@@ -8,9 +8,9 @@ use std::{
 
 use crate::failure::Failure;
 
-/// The folder that was named, or the default.
+/// The directory that was named, or the default.
 pub(crate) fn data_dir(named: Option<&Path>) -> Result<PathBuf, Failure> {
-    named.map_or_else(default_data_dir, |folder| Ok(folder.to_path_buf()))
+    named.map_or_else(default_data_dir, |directory| Ok(directory.to_path_buf()))
 }
 
 /// Whether a server keeps a file or directory of this name in its data directory: a directory that holds no others was created
@@ -34,7 +34,7 @@ pub(crate) fn is_data_file(name: &OsStr) -> bool {
     is_temporary || is_snapshot || NAMES.contains(&&*name)
 }
 
-/// The folder: the system's for root, else the user's own.
+/// The directory: the system's for root, else the user's own.
 pub(crate) fn default_data_dir() -> Result<PathBuf, Failure> {
     if rustix::process::geteuid().is_root() {
         return Ok("/var/lib/k3".into());
@@ -46,10 +46,10 @@ pub(crate) fn default_data_dir() -> Result<PathBuf, Failure> {
     };
     set("XDG_DATA_HOME")
         .or_else(|| Some(set("HOME")?.join(".local/share")))
-        .map(|folder| folder.join("k3"))
+        .map(|directory| directory.join("k3"))
         .ok_or_else(|| {
             Failure::usage(
-                "there is no home folder to keep data in",
+                "there is no home directory to keep data in",
                 "name one with --data-dir",
             )
         })

@@ -18,9 +18,9 @@ enum Kind {
     /// The call makes no sense.
     Usage,
     /// The call makes sense and could not be carried out.
-    Failed,
+    Runtime,
     /// The whole text is there already, and so is the exit code.
-    Told(u8),
+    Verbatim(u8),
 }
 
 // --- Failure ---
@@ -39,21 +39,21 @@ impl Failure {
     /// Something that could not be done, and what to do about it.
     pub(crate) fn new(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
-            kind: Kind::Failed,
+            kind: Kind::Runtime,
             ..Self::usage(what, advice)
         }
     }
 
     /// A text that is shown as it is, and an exit code.
-    pub(crate) fn told(text: impl Into<String>, code: u8) -> Self {
+    pub(crate) fn verbatim(text: impl Into<String>, code: u8) -> Self {
         Self {
-            kind: Kind::Told(code),
+            kind: Kind::Verbatim(code),
             ..Self::usage(text, "")
         }
     }
 
     /// The same with its cause.
-    pub(crate) fn because(self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub(crate) fn caused_by(self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             cause: Some(cause.into()),
             ..self
@@ -71,15 +71,15 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {
             Kind::Usage => ExitCode::from(2),
-            Kind::Failed => ExitCode::FAILURE,
-            Kind::Told(code) => ExitCode::from(code),
+            Kind::Runtime => ExitCode::FAILURE,
+            Kind::Verbatim(code) => ExitCode::from(code),
         }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !matches!(self.kind, Kind::Told(_)) {
+        if !matches!(self.kind, Kind::Verbatim(_)) {
             f.write_str("error: ")?;
         }
         f.write_str(&self.what)?;
@@ -117,7 +117,7 @@ mod tests {
     fn a_failure_tells_what_why_and_what_to_do() {
         let cause = io::Error::new(io::ErrorKind::NotFound, "no such file");
         let failure =
-            Failure::new("cannot read a.csv", "make it\nor leave out --token-auth-file").because(cause);
+            Failure::new("cannot read a.csv", "make it\nor leave out --token-auth-file").caused_by(cause);
         assert_eq!(
             failure.to_string(),
             "error: cannot read a.csv: no such file\n  make it\n  or leave out --token-auth-file"

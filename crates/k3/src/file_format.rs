@@ -66,9 +66,9 @@ fn read_data_dir(directory: &Path) -> Result<Option<FileFormat>, Failure> {
 fn unusable(error: secret_file::FileError) -> Failure {
     Failure::new(
         "cannot use the data directory",
-        "choose one that this user may write to with --data-dir",
+        "choose a directory that this user may write to with --data-dir",
     )
-    .because(error)
+    .caused_by(error)
 }
 
 // --- FileFormat ---

@@ -1,6 +1,6 @@
-//! What the `k3` command is made of: a Kubernetes control plane in one process.
+//! The `k3` command: a Kubernetes control plane in one process.
 //!
-//! Promises: 0 is success, 1 a failure, 2 a call that makes no sense; every error says what failed, where,
+//! Promises: exit code 0 is success, 1 a failure, 2 a usage error; every error describes what failed, why,
 //! and what to do; secrets are never printed.
 
 #![cfg_attr(not(test), deny(clippy::print_stdout))]
@@ -10,12 +10,12 @@
 mod stdout;
 
 mod certificates;
+mod client_factory;
 mod commands;
 mod config;
-mod control;
+mod controller_manager;
 mod data_dir;
 mod databases;
-mod door;
 mod duration;
 mod failure;
 mod file_format;
@@ -38,18 +38,20 @@ use std::{env, process::ExitCode};
 use self::failure::Failure;
 pub use self::test_env::{TestEnv, TestEnvBuilder, TestEnvError, TestStorage};
 
-/// The whole command: does what the arguments of the process ask for, under the name that it was called by.
+/// Entry point of the program: runs `k3`, or the envtest program whose name it was started by.
 pub fn main() -> ExitCode {
     limits::use_small_pages();
     silence_handled_panics();
     limits::keep_owner_permissions();
     let mut arguments = env::args_os();
-    let part = arguments.next().and_then(|name| commands::Part::called(&name));
-    let done = match part {
-        Some(part) => part.run(arguments),
+    let program = arguments
+        .next()
+        .and_then(|name| commands::Program::from_name(&name));
+    let done = match program {
+        Some(program) => program.run(arguments),
         None => commands::run(),
     };
-    match done.and_then(|()| written_output()) {
+    match done.and_then(|()| check_output()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
@@ -69,13 +71,13 @@ fn silence_handled_panics() {
 }
 
 /// Fails if a part of the output could not be written.
-fn written_output() -> Result<(), Failure> {
+fn check_output() -> Result<(), Failure> {
     match stdout::take_error() {
         None => Ok(()),
         Some(error) => Err(Failure::new(
             "failed to write to standard output",
-            "check the disk or the program that the output goes to",
+            "check the disk or the program that reads the output",
         )
-        .because(error)),
+        .caused_by(error)),
     }
 }

@@ -1,6 +1,6 @@
-//! How far long work has come, told to people.
+//! How far long work has come, last_update to people.
 //!
-//! Promise: a line on standard error that is written over again and again while it is a terminal, and gone when the work is done;
+//! Promise: a line on standard error that is written over again and again while it is a terminal, and gone when the work is verb;
 //! nothing at all when it is not.
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use k3_storage::transfer::Moved;
+use k3_storage::transfer::TransferProgress;
 use tokio::time::Instant;
 
 /// How often the line changes at most: more often is not read, and costs time.
@@ -16,45 +16,48 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A line that tells of one piece of work.
 pub(crate) struct Progress<W: Write = io::Stderr> {
-    /// Where the line goes; `None` if nobody looks.
+    /// Where the line goes; `None` if disabled looks.
     out: Option<W>,
-    /// What is done with objects, such as `copied`.
-    done: &'static str,
-    begun: Instant,
-    told: Option<Instant>,
+    /// What is verb with objects, such as `copied`.
+    verb: &'static str,
+    started: Instant,
+    last_update: Option<Instant>,
 }
 
 // --- Progress ---
 
 impl Progress {
     /// A line on standard error, if that is a terminal.
-    pub(crate) fn new(done: &'static str) -> Self {
+    pub(crate) fn new(verb: &'static str) -> Self {
         let stderr = io::stderr();
         let out = stderr.is_terminal().then_some(stderr);
-        Progress::to(out, done)
+        Progress::to(out, verb)
     }
 }
 
 impl<W: Write> Progress<W> {
-    fn to(out: Option<W>, done: &'static str) -> Self {
+    fn to(out: Option<W>, verb: &'static str) -> Self {
         Progress {
             out,
-            done,
-            begun: Instant::now(),
-            told: None,
+            verb,
+            started: Instant::now(),
+            last_update: None,
         }
     }
 
     /// Tells how far it has come.
-    pub(crate) fn tell(&mut self, moved: Moved) {
+    pub(crate) fn update(&mut self, moved: TransferProgress) {
         let Some(out) = &mut self.out else { return };
-        let spent = self.begun.elapsed();
-        if self.told.is_some_and(|told| told.elapsed() < PAUSE) {
+        let spent = self.started.elapsed();
+        if self
+            .last_update
+            .is_some_and(|last_update| last_update.elapsed() < PAUSE)
+        {
             return;
         }
-        self.told = Some(self.begun + spent);
+        self.last_update = Some(self.started + spent);
         // A terminal that is gone is no reason to stop the work.
-        let _ = write!(out, "\r\x1b[K{}", line(self.done, moved, spent));
+        let _ = write!(out, "\r\x1b[K{}", line(self.verb, moved, spent));
         let _ = out.flush();
     }
 
@@ -64,15 +67,15 @@ impl<W: Write> Progress<W> {
             let _ = write!(out, "\r\x1b[K");
             let _ = out.flush();
         }
-        self.begun.elapsed()
+        self.started.elapsed()
     }
 }
 
-/// What was done, and how quickly: `copied 50000 objects, 12.3 MiB, 8000/s`.
-pub(crate) fn line(done: &str, moved: Moved, spent: Duration) -> String {
+/// What was verb, and how quickly: `copied 50000 objects, 12.3 MiB, 8000/s`.
+pub(crate) fn line(verb: &str, moved: TransferProgress, spent: Duration) -> String {
     let per_second = u128::from(moved.entries) * 1000 / spent.as_millis().max(1);
     format!(
-        "{done} {} objects, {}, {per_second}/s",
+        "{verb} {} objects, {}, {per_second}/s",
         moved.entries,
         size(moved.bytes)
     )
@@ -94,7 +97,7 @@ pub(crate) fn size(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    const MOVED: Moved = Moved {
+    const MOVED: TransferProgress = TransferProgress {
         entries: 50_000,
         bytes: 12_900_000,
     };
@@ -113,13 +116,13 @@ mod tests {
     fn a_terminal_gets_one_line_that_goes_away_and_a_pipe_gets_nothing() {
         let mut shown = Vec::new();
         let mut progress = Progress::to(Some(&mut shown), "copied");
-        progress.tell(MOVED);
-        progress.tell(MOVED);
+        progress.update(MOVED);
+        progress.update(MOVED);
         progress.end();
         let shown = String::from_utf8(shown).unwrap();
         assert_eq!(shown.matches("copied").count(), 1, "{shown:?}");
         assert!(!shown.contains('\n') && shown.ends_with("\x1b[K"), "{shown:?}");
-        let mut nobody = Progress::<Vec<u8>>::to(None, "copied");
-        nobody.tell(MOVED);
+        let mut disabled = Progress::<Vec<u8>>::to(None, "copied");
+        disabled.update(MOVED);
     }
 }

@@ -24,33 +24,33 @@ pub(crate) struct FileError {
 }
 
 /// A file that is being written. It gets its name when it is kept; dropped before that, it is gone.
-pub(crate) struct Fresh {
+pub(crate) struct PendingFile {
     file: File,
     /// What it is called until then.
     path: PathBuf,
-    wanted: PathBuf,
+    target: PathBuf,
 }
 
 /// Writes the file and makes it durable.
 pub(crate) fn write(path: &Path, content: &str) -> Result<(), FileError> {
-    write_fresh(path, content)?.keep()
+    write_pending(path, content)?.persist()
 }
 
 /// Writes the file and does not wait for the disk: for files that nobody needs after a power loss.
-pub(crate) fn write_for_now(path: &Path, content: &str) -> Result<(), FileError> {
-    write_fresh(path, content)?.keep_for_now()
+pub(crate) fn write_without_sync(path: &Path, content: &str) -> Result<(), FileError> {
+    write_pending(path, content)?.persist_without_sync()
 }
 
-fn write_fresh(path: &Path, content: &str) -> Result<Fresh, FileError> {
-    let mut fresh = Fresh::begin(path)?;
-    fresh
+fn write_pending(path: &Path, content: &str) -> Result<PendingFile, FileError> {
+    let mut pending = PendingFile::create(path)?;
+    pending
         .file
         .write_all(content.as_bytes())
-        .map_err(|source| unwritten(path, source))?;
-    Ok(fresh)
+        .map_err(|source| write_error(path, source))?;
+    Ok(pending)
 }
 
-fn unwritten(path: &Path, source: io::Error) -> FileError {
+fn write_error(path: &Path, source: io::Error) -> FileError {
     FileError {
         verb: "write",
         path: path.to_path_buf(),
@@ -58,35 +58,35 @@ fn unwritten(path: &Path, source: io::Error) -> FileError {
     }
 }
 
-/// The folder that a file is in.
-fn folder_of(path: &Path) -> io::Result<&Path> {
+/// The directory that a file is in.
+fn directory_of(path: &Path) -> io::Result<&Path> {
     match path.parent() {
-        Some(folder) if folder.as_os_str().is_empty() => Ok(Path::new(".")),
-        Some(folder) => Ok(folder),
+        Some(directory) if directory.as_os_str().is_empty() => Ok(Path::new(".")),
+        Some(directory) => Ok(directory),
         None => Err(io::ErrorKind::IsADirectory.into()),
     }
 }
 
-// --- Fresh ---
+// --- PendingFile ---
 
-impl Fresh {
-    /// Begins a file that will be called `wanted`.
-    pub(crate) fn begin(wanted: &Path) -> Result<Self, FileError> {
-        let begun = || {
-            let name = wanted.file_name().unwrap_or_default().to_string_lossy();
+impl PendingFile {
+    /// Begins a file that will be called `target`.
+    pub(crate) fn create(target: &Path) -> Result<Self, FileError> {
+        let create = || {
+            let name = target.file_name().unwrap_or_default().to_string_lossy();
             // A name that nobody can guess, and a file that was not there: another user may have put links into the directory.
             let unique = random::digits::<8>().map_err(|failure| io::Error::other(failure.to_string()))?;
-            let path = folder_of(wanted)?.join(format!(".{name}.{unique}.new"));
+            let path = directory_of(target)?.join(format!(".{name}.{unique}.new"));
             let mut options = OpenOptions::new();
             options.read(true).write(true).create_new(true);
             let file = k3_files::open(&path, &mut options)?;
             Ok(Self {
                 file,
                 path,
-                wanted: wanted.to_path_buf(),
+                target: target.to_path_buf(),
             })
         };
-        begun().map_err(|source| unwritten(wanted, source))
+        create().map_err(|source| write_error(target, source))
     }
 
     /// Where it is now.
@@ -98,30 +98,30 @@ impl Fresh {
     pub(crate) fn handle(&self) -> Result<File, FileError> {
         self.file
             .try_clone()
-            .map_err(|source| unwritten(&self.wanted, source))
+            .map_err(|source| write_error(&self.target, source))
     }
 
     /// Makes what was written durable, and gives it its name.
-    pub(crate) fn keep(self) -> Result<(), FileError> {
-        self.keep_and(File::sync_all)
+    pub(crate) fn persist(self) -> Result<(), FileError> {
+        self.persist_with(File::sync_all)
     }
 
     /// Gives it its name, and does not wait for the disk.
-    fn keep_for_now(self) -> Result<(), FileError> {
-        self.keep_and(|_| Ok(()))
+    fn persist_without_sync(self) -> Result<(), FileError> {
+        self.persist_with(|_| Ok(()))
     }
 
-    fn keep_and(self, sync: impl Fn(&File) -> io::Result<()>) -> Result<(), FileError> {
-        let kept = || {
+    fn persist_with(self, sync: impl Fn(&File) -> io::Result<()>) -> Result<(), FileError> {
+        let persist = || {
             sync(&self.file)?;
-            fs::rename(&self.path, &self.wanted)?;
-            sync(&File::open(folder_of(&self.wanted)?)?)
+            fs::rename(&self.path, &self.target)?;
+            sync(&File::open(directory_of(&self.target)?)?)
         };
-        kept().map_err(|source| unwritten(&self.wanted, source))
+        persist().map_err(|source| write_error(&self.target, source))
     }
 }
 
-impl Drop for Fresh {
+impl Drop for PendingFile {
     fn drop(&mut self) {
         // After it was kept there is nothing of that name. Else best effort: what is left is a hidden file that the next
         // attempt of this process overwrites.
@@ -149,19 +149,19 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
     }
 }
 
-/// Makes a folder, and those above it, if they are not there.
-pub(crate) fn make_folder(path: &Path) -> Result<(), FileError> {
-    k3_files::create_directory(path).map_err(|source| unmade(path, source))
+/// Makes a directory, and those above it, if they are not there.
+pub(crate) fn create_directory(path: &Path) -> Result<(), FileError> {
+    k3_files::create_directory(path).map_err(|source| create_error(path, source))
 }
 
-/// Makes a folder for the files that `is_own` is true for, or takes the rights of others away from one that is there.
-pub(crate) fn protect_folder(path: &Path, is_own: Contents) -> Result<(), FileError> {
-    k3_files::protect_directory(path, is_own).map_err(|source| unmade(path, source))
+/// Makes a directory for the files that `is_own` is true for, or takes the rights of others away from one that is there.
+pub(crate) fn protect_directory(path: &Path, is_own: Contents) -> Result<(), FileError> {
+    k3_files::protect_directory(path, is_own).map_err(|source| create_error(path, source))
 }
 
-fn unmade(path: &Path, source: io::Error) -> FileError {
+fn create_error(path: &Path, source: io::Error) -> FileError {
     FileError {
-        verb: "make the folder",
+        verb: "make the directory",
         path: path.to_path_buf(),
         source,
     }
@@ -195,21 +195,21 @@ mod tests {
 
     #[test]
     fn a_file_is_its_owners_alone_also_when_it_replaces_another() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("key");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         write(&path, "new").unwrap();
         assert_eq!(read(&path).unwrap().as_deref(), Some("new"));
         assert_eq!(mode(&path), 0o600);
-        let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+        let left: Vec<_> = fs::read_dir(directory.path()).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
     }
 
     #[test]
     fn a_file_that_is_not_there_is_no_error_and_one_that_cannot_be_written_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("nowhere/key");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("nowhere/key");
         assert!(read(&path).unwrap().is_none());
         let message = write(&path, "x").unwrap_err().to_string();
         assert!(message.contains("nowhere/key"), "{message}");
@@ -217,8 +217,8 @@ mod tests {
 
     #[test]
     fn narrows_the_mode_of_a_key_file_that_it_reads() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ca.key");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ca.key");
         fs::write(&path, "key").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(read(&path).unwrap().as_deref(), Some("key"));
@@ -226,11 +226,11 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_its_owners_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a/b");
-        make_folder(&path).unwrap();
-        make_folder(&path).unwrap();
+    fn a_directory_is_its_owners_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a/b");
+        create_directory(&path).unwrap();
+        create_directory(&path).unwrap();
         assert_eq!(mode(&path), 0o700);
     }
 }

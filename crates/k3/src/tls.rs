@@ -21,29 +21,29 @@ use rustls::{
 
 use crate::certificates::{CertificateError, Certificates};
 
-/// The settings of the serving side. What is shown and who is believed is replaced while connections live.
+/// The settings of the serving side. What is certificate and who is verifier is replaced while connections live.
 pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,
     /// What judges client certificates.
     pub(crate) clients: Arc<dyn ClientCertVerifier>,
-    shown: Arc<Shown>,
-    believed: Believed,
+    certificate: Arc<ReloadableCertificate>,
+    verifier: ReloadableClientVerifier,
 }
 
-/// What is shown to clients now.
+/// What is certificate to clients now.
 #[derive(Debug)]
-struct Shown(RwLock<Arc<CertifiedKey>>);
+struct ReloadableCertificate(RwLock<Arc<CertifiedKey>>);
 
-/// Whose certificates are believed now. Clones are the same but for the moment in which they judge.
+/// Whose certificates are verifier now. Clones are the same but for the stage in which they judge.
 #[derive(Clone, Debug)]
-struct Believed {
-    now: Arc<RwLock<Arc<dyn ClientCertVerifier>>>,
-    moment: Moment,
+struct ReloadableClientVerifier {
+    current: Arc<RwLock<Arc<dyn ClientCertVerifier>>>,
+    stage: VerificationStage,
 }
 
 /// When the certificate of a client is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
+enum VerificationStage {
     /// With the connection: only whether the client has the key of what it shows.
     Connection,
     /// With each request, for which the API server asks.
@@ -59,16 +59,16 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 
 impl Tls {
     pub(crate) fn new(certificates: &Certificates) -> Result<Self, CertificateError> {
-        let shown = Arc::new(Shown(RwLock::new(shown(certificates)?)));
-        let believed = Believed {
-            now: Arc::new(RwLock::new(believed(certificates)?)),
-            moment: Moment::Request,
+        let certificate = Arc::new(ReloadableCertificate(RwLock::new(certified_key(certificates)?)));
+        let verifier = ReloadableClientVerifier {
+            current: Arc::new(RwLock::new(client_verifier(certificates)?)),
+            stage: VerificationStage::Request,
         };
-        let at_connection = Believed {
-            moment: Moment::Connection,
-            ..believed.clone()
+        let at_connection = ReloadableClientVerifier {
+            stage: VerificationStage::Connection,
+            ..verifier.clone()
         };
-        let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(&shown) as _;
+        let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(&certificate) as _;
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13, &TLS12])?
             .with_client_cert_verifier(Arc::new(at_connection))
@@ -76,22 +76,26 @@ impl Tls {
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Tls {
             config: Arc::new(config),
-            clients: Arc::new(believed.clone()),
-            shown,
-            believed,
+            clients: Arc::new(verifier.clone()),
+            certificate,
+            verifier,
         })
     }
 
     /// Shows and believes others from now on. Connections that are there go on, and their clients are judged anew within seconds.
     pub(crate) fn replace(&self, certificates: &Certificates) -> Result<(), CertificateError> {
-        let (shown, believed) = (shown(certificates)?, believed(certificates)?);
-        *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = shown;
-        *self.believed.now.write().unwrap_or_else(PoisonError::into_inner) = believed;
+        let (certificate, verifier) = (certified_key(certificates)?, client_verifier(certificates)?);
+        *self.certificate.0.write().unwrap_or_else(PoisonError::into_inner) = certificate;
+        *self
+            .verifier
+            .current
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = verifier;
         Ok(())
     }
 }
 
-fn shown(certificates: &Certificates) -> Result<Arc<CertifiedKey>, CertificateError> {
+fn certified_key(certificates: &Certificates) -> Result<Arc<CertifiedKey>, CertificateError> {
     let (mut chain, key) = certificates.server.chain()?;
     // With the authority, so that who has only its hash, such as a node that joins, learns of it.
     for authority in certificates.authorities()? {
@@ -102,7 +106,7 @@ fn shown(certificates: &Certificates) -> Result<Arc<CertifiedKey>, CertificateEr
     Ok(Arc::new(CertifiedKey::from_der(chain, key, &provider())?))
 }
 
-fn believed(certificates: &Certificates) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
+fn client_verifier(certificates: &Certificates) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
     let mut roots = RootCertStore::empty();
     for authority in certificates.clients_der()? {
         roots.add(authority)?;
@@ -114,23 +118,23 @@ fn believed(certificates: &Certificates) -> Result<Arc<dyn ClientCertVerifier>, 
     Ok(verifier)
 }
 
-// --- Shown ---
+// --- ReloadableCertificate ---
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for ReloadableCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
-// --- Believed ---
+// --- ReloadableClientVerifier ---
 
-impl Believed {
-    fn now(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
+impl ReloadableClientVerifier {
+    fn current(&self) -> Arc<dyn ClientCertVerifier> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl ClientCertVerifier for Believed {
+impl ClientCertVerifier for ReloadableClientVerifier {
     fn offer_client_auth(&self) -> bool {
         true
     }
@@ -147,12 +151,12 @@ impl ClientCertVerifier for Believed {
     fn verify_client_cert(
         &self,
         certificate: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
+        intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        match self.moment {
-            Moment::Connection => Ok(ClientCertVerified::assertion()),
-            Moment::Request => self.now().verify_client_cert(certificate, between, now),
+        match self.stage {
+            VerificationStage::Connection => Ok(ClientCertVerified::assertion()),
+            VerificationStage::Request => self.current().verify_client_cert(certificate, intermediates, now),
         }
     }
 
@@ -162,7 +166,8 @@ impl ClientCertVerifier for Believed {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.now().verify_tls12_signature(message, certificate, signed)
+        self.current()
+            .verify_tls12_signature(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -171,10 +176,11 @@ impl ClientCertVerifier for Believed {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.now().verify_tls13_signature(message, certificate, signed)
+        self.current()
+            .verify_tls13_signature(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.now().supported_verify_schemes()
+        self.current().supported_verify_schemes()
     }
 }

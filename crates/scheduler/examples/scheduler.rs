@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use k3_scheduler::Install;
+use k3_scheduler::SchedulerSetup;
 use kubecontroller::App;
 
 fn main() -> ExitCode {
     App::new("k3-scheduler")
         .about("Places pods on nodes.")
-        .with(Install::default())
+        .with(SchedulerSetup::default())
         .main()
 }

@@ -1,6 +1,6 @@
 //! The labels of an object.
 
-use crate::pool::{Pools, Text};
+use crate::interner::{StringInterner, Text};
 
 /// Labels, sorted by key. Objects have few: they are searched from the front.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -8,10 +8,13 @@ pub struct Labels(Box<[(Text, Text)]>);
 
 impl Labels {
     /// Takes labels as they were read.
-    pub fn read<'l>(labels: impl IntoIterator<Item = (&'l str, &'l str)>, pools: &mut Pools) -> Self {
+    pub fn read<'l>(
+        labels: impl IntoIterator<Item = (&'l str, &'l str)>,
+        interner: &mut StringInterner,
+    ) -> Self {
         let labels = labels.into_iter();
         let mut pairs: Vec<_> = labels
-            .map(|(key, value)| (pools.text(key), pools.text(value)))
+            .map(|(key, value)| (interner.text(key), interner.text(value)))
             .collect();
         pairs.sort();
         Labels(pairs.into())

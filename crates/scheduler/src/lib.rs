@@ -1,33 +1,33 @@
 //! Which node runs which pod.
 //!
-//! [`Core`] decides: it is told what happens and says what is to be done, and touches neither network nor clock.
+//! [`SchedulerCore`] decides: it is told what happens and says what is to be done, and touches neither network nor clock.
 //! [`Scheduler`] lets it run in a cluster. Deeper down: `queue` (who is next), `cycle` (one decision), `plugins` (the
 //! rules, a file each), `cluster` (what is known), `object` (what is kept of objects).
 
-mod cluster;
-mod core;
+mod cache;
+mod cluster_event;
 mod cycle;
-mod dice;
 mod driver;
-mod event;
-mod fold;
+mod incremental;
+mod interner;
 mod labels;
 mod number;
 pub mod object;
 mod plugins;
-mod pool;
 mod profile;
 mod queue;
-#[cfg(test)]
-mod sample;
+mod rng;
+mod scheduler_core;
 mod selector;
 mod status;
+#[cfg(test)]
+mod test_cluster;
 
 pub use self::{
-    core::{Core, Decision, Nominate, Preempt},
-    driver::{Install, NAME, Scheduler},
-    plugins::{Decided, Plugin, Plugins},
-    pool::{Pools, Text},
+    driver::{NAME, Scheduler, SchedulerSetup},
+    interner::{StringInterner, Text},
+    plugins::{Plugin, PluginSet, PodVolumes},
     profile::{DEFAULT, Profile},
-    queue::{Attempt, Depths, Incoming, Moment, Patience},
+    queue::{Attempt, BackoffOptions, Incoming, Moment, PendingPods},
+    scheduler_core::{Decision, NominatingInfo, Preemption, SchedulerCore},
 };

@@ -2,13 +2,13 @@
 
 /// A number as a fraction. Beyond 2^53 the last digits are lost, as in every score.
 #[expect(clippy::cast_precision_loss, reason = "scores are rounded anyway")]
-pub(crate) fn real(number: i64) -> f64 {
+pub(crate) fn to_f64(number: i64) -> f64 {
     number as f64
 }
 
 /// A fraction, cut to a whole number.
 #[expect(clippy::cast_possible_truncation, reason = "saturates, which is meant")]
-pub(crate) fn whole(number: f64) -> i64 {
+pub(crate) fn to_i64(number: f64) -> i64 {
     number as i64
 }
 

@@ -1,8 +1,8 @@
 //! Which rules a scheduler asks, and how much each weighs.
 
 use crate::{
-    plugins::{Plugin, Plugins},
-    pool::Text,
+    interner::Text,
+    plugins::{Plugin, PluginSet},
 };
 
 /// The rules of one scheduler name.
@@ -10,15 +10,15 @@ use crate::{
 pub struct Profile {
     /// The name that pods ask for.
     pub name: Text,
-    plugins: Plugins,
+    plugins: PluginSet,
     weights: Vec<(Plugin, i64)>,
     percentage: i64,
 }
 
 /// Below this many nodes all are looked at.
-const FEW: usize = 100;
+const MIN_FEASIBLE_NODES_TO_FIND: usize = 100;
 /// The least share of nodes that is looked at.
-const LEAST: usize = 5;
+const MIN_FEASIBLE_NODES_PERCENTAGE_TO_FIND: usize = 5;
 
 /// The name of the scheduler that pods get when they ask for none.
 pub const DEFAULT: &str = "default-scheduler";
@@ -27,7 +27,7 @@ impl Default for Profile {
     fn default() -> Self {
         Profile {
             name: DEFAULT.into(),
-            plugins: Plugins::all(),
+            plugins: PluginSet::all(),
             weights: vec![
                 (Plugin::TaintToleration, 3),
                 (Plugin::NodeAffinity, 2),
@@ -57,7 +57,7 @@ impl Profile {
 
     /// With another weight for a rule.
     #[must_use]
-    pub fn weighing(mut self, plugin: Plugin, weight: i64) -> Self {
+    pub fn with_weight(mut self, plugin: Plugin, weight: i64) -> Self {
         self.weights.retain(|(known, _)| *known != plugin);
         self.weights.push((plugin, weight));
         self
@@ -65,13 +65,13 @@ impl Profile {
 
     /// Looks for this share of the nodes in percent; zero finds a share by the size of the cluster.
     #[must_use]
-    pub fn looking_at(mut self, percentage: i64) -> Self {
+    pub fn percentage_of_nodes_to_score(mut self, percentage: i64) -> Self {
         self.percentage = percentage.clamp(0, 100);
         self
     }
 
     /// The rules.
-    pub fn plugins(&self) -> Plugins {
+    pub fn plugins(&self) -> PluginSet {
         self.plugins
     }
 
@@ -84,17 +84,20 @@ impl Profile {
     }
 
     /// How many nodes that do are enough.
-    pub fn enough(&self, nodes: usize) -> usize {
-        if nodes < FEW {
+    // upstream: pkg/scheduler/schedule_one.go numFeasibleNodesToFind
+    pub fn num_feasible_nodes_to_find(&self, nodes: usize) -> usize {
+        if nodes < MIN_FEASIBLE_NODES_TO_FIND {
             return nodes;
         }
         let asked = usize::try_from(self.percentage).unwrap_or(0);
         let percentage = if asked == 0 {
-            50_usize.saturating_sub(nodes / 125).max(LEAST)
+            50_usize
+                .saturating_sub(nodes / 125)
+                .max(MIN_FEASIBLE_NODES_PERCENTAGE_TO_FIND)
         } else {
             asked
         };
-        (nodes * percentage / 100).max(FEW)
+        (nodes * percentage / 100).max(MIN_FEASIBLE_NODES_TO_FIND)
     }
 }
 
@@ -114,8 +117,13 @@ mod tests {
             (5000, 500),
             (20_000, 1000),
         ] {
-            assert_eq!(profile.enough(nodes), enough, "{nodes}");
+            assert_eq!(profile.num_feasible_nodes_to_find(nodes), enough, "{nodes}");
         }
-        assert_eq!(profile.looking_at(50).enough(5000), 2500);
+        assert_eq!(
+            profile
+                .percentage_of_nodes_to_score(50)
+                .num_feasible_nodes_to_find(5000),
+            2500
+        );
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::{
+    interner::{StringInterner, Text},
     labels::Labels,
-    pool::{Pools, Text},
 };
 
 /// A selector as it stands in an object.
@@ -64,13 +64,13 @@ impl Selector {
     }
 
     /// The selector of a field: without one, nothing is selected.
-    pub fn read(raw: Option<&RawSelector>, pools: &mut Pools) -> Self {
+    pub fn read(raw: Option<&RawSelector>, interner: &mut StringInterner) -> Self {
         let Some(raw) = raw else { return Selector::Nothing };
-        let labels = Self::from_labels(&raw.match_labels, pools);
+        let labels = Self::from_labels(&raw.match_labels, interner);
         let rules = raw
             .match_expressions
             .iter()
-            .map(|rule| Requirement::read(rule, pools));
+            .map(|rule| Requirement::read(rule, interner));
         match rules.collect() {
             Some(rules) => labels.and(rules),
             None => Selector::Nothing,
@@ -78,19 +78,19 @@ impl Selector {
     }
 
     /// The selector of exactly these labels.
-    pub fn from_labels(labels: &BTreeMap<String, String>, pools: &mut Pools) -> Self {
+    pub fn from_labels(labels: &BTreeMap<String, String>, interner: &mut StringInterner) -> Self {
         let pairs = labels.iter();
         Selector::All(
             pairs
-                .map(|(key, value)| Requirement::equal(pools.text(key), pools.text(value)))
+                .map(|(key, value)| Requirement::equal(interner.text(key), interner.text(value)))
                 .collect(),
         )
     }
 
     /// The rules of a node selector; `None` when one of them is not a rule.
-    pub fn of_requirements(raw: &[RawRequirement], pools: &mut Pools) -> Option<Self> {
+    pub fn of_requirements(raw: &[RawRequirement], interner: &mut StringInterner) -> Option<Self> {
         raw.iter()
-            .map(|rule| Requirement::read(rule, pools))
+            .map(|rule| Requirement::read(rule, interner))
             .collect::<Option<_>>()
             .map(Selector::All)
     }
@@ -135,8 +135,8 @@ impl Requirement {
         }
     }
 
-    fn read(raw: &RawRequirement, pools: &mut Pools) -> Option<Self> {
-        let mut values = || raw.values.iter().map(|value| pools.text(value)).collect();
+    fn read(raw: &RawRequirement, interner: &mut StringInterner) -> Option<Self> {
+        let mut values = || raw.values.iter().map(|value| interner.text(value)).collect();
         let number = || raw.values.first()?.parse().ok();
         let test = match raw.operator.as_str() {
             "In" => Test::In(values()),
@@ -147,7 +147,7 @@ impl Requirement {
             "Lt" => Test::Below(number()?),
             _ => return None,
         };
-        let key = pools.text(&raw.key);
+        let key = interner.text(&raw.key);
         Some(Requirement { key, test })
     }
 
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn each_operator_asks_what_it_says() {
-        let mut pools = Pools::default();
-        let labels = Labels::read([("app", "web"), ("size", "7")], &mut pools);
+        let mut interner = StringInterner::default();
+        let labels = Labels::read([("app", "web"), ("size", "7")], &mut interner);
         for (rule, holds) in [
             (
                 json!({"key": "app", "operator": "In", "values": ["db", "web"]}),
@@ -200,16 +200,16 @@ mod tests {
             (json!({"key": "app", "operator": "Like"}), false),
         ] {
             let raw = serde_json::from_value(json!({"matchExpressions": [rule]})).unwrap();
-            let selector = Selector::read(Some(&raw), &mut pools);
+            let selector = Selector::read(Some(&raw), &mut interner);
             assert_eq!(selector.matches(&labels), holds, "{raw:?}");
         }
     }
 
     #[test]
     fn no_selector_selects_nothing_and_an_empty_one_everything() {
-        let mut pools = Pools::default();
-        assert!(!Selector::read(None, &mut pools).matches(&Labels::default()));
-        let empty = Selector::read(Some(&RawSelector::default()), &mut pools);
+        let mut interner = StringInterner::default();
+        assert!(!Selector::read(None, &mut interner).matches(&Labels::default()));
+        let empty = Selector::read(Some(&RawSelector::default()), &mut interner);
         assert!(empty.is_empty() && empty.matches(&Labels::default()));
     }
 }

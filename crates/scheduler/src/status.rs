@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt::Write, sync::Arc};
 
 use crate::{
     number::count,
-    plugins::{Plugin, Plugins},
+    plugins::{Plugin, PluginSet},
 };
 
 /// How final a rejection is.
@@ -13,7 +13,7 @@ pub(crate) enum Code {
     /// Other pods are in the way: pushing some of them away may help.
     Unschedulable,
     /// Nothing that the scheduler does helps.
-    Unresolvable,
+    UnschedulableAndUnresolvable,
     /// Something went wrong.
     Error,
 }
@@ -35,32 +35,33 @@ enum Reasons {
 }
 
 /// Whether a node does.
-pub(crate) type Verdict = Result<(), Rejection>;
+pub(crate) type FilterResult = Result<(), Rejection>;
 
 /// What was found out while no node was found.
 #[derive(Clone, Debug, Default)]
+// upstream: pkg/scheduler/framework/types.go Diagnosis
 pub(crate) struct Diagnosis {
     /// By place of the node.
     pub nodes: Vec<(usize, Rejection)>,
     /// What holds of all nodes that are not named; without it, that preemption does not help.
-    pub others: Option<Rejection>,
+    pub absent_nodes_status: Option<Rejection>,
     /// What was found before any node was looked at.
-    pub early: Option<String>,
+    pub pre_filter_message: Option<String>,
     /// Who rejected nodes.
-    pub plugins: Plugins,
+    pub plugins: PluginSet,
     /// What preemption had to say.
-    pub preemption: Option<String>,
+    pub post_filter_message: Option<String>,
 }
 
 impl Rejection {
-    /// Pushing others away may help.
-    pub(crate) fn now(plugin: Plugin, reason: &'static str) -> Self {
-        Self::one(Code::Unschedulable, plugin, reason)
+    /// Pushing absent_nodes_status away may help.
+    pub(crate) fn unschedulable(plugin: Plugin, reason: &'static str) -> Self {
+        Self::with_reason(Code::Unschedulable, plugin, reason)
     }
 
     /// Nothing helps here.
-    pub(crate) fn never(plugin: Plugin, reason: &'static str) -> Self {
-        Self::one(Code::Unresolvable, plugin, reason)
+    pub(crate) fn unresolvable(plugin: Plugin, reason: &'static str) -> Self {
+        Self::with_reason(Code::UnschedulableAndUnresolvable, plugin, reason)
     }
 
     /// Something went wrong.
@@ -81,7 +82,7 @@ impl Rejection {
         }
     }
 
-    fn one(code: Code, plugin: Plugin, reason: &'static str) -> Self {
+    fn with_reason(code: Code, plugin: Plugin, reason: &'static str) -> Self {
         Rejection {
             code,
             plugin: Some(plugin),
@@ -114,12 +115,12 @@ impl Diagnosis {
     /// What is said when none of so many nodes does.
     pub(crate) fn message(&self, total: usize) -> String {
         let mut text = format!("0/{total} nodes are available:");
-        if let Some(early) = &self.early {
-            write!(text, " {early}.").expect("a string takes everything");
+        if let Some(pre_filter_message) = &self.pre_filter_message {
+            write!(text, " {pre_filter_message}.").expect("a string takes everything");
         } else if let Some(counts) = self.histogram(total) {
             write!(text, " {counts}.").expect("a string takes everything");
         }
-        if let Some(preemption) = &self.preemption {
+        if let Some(preemption) = &self.post_filter_message {
             write!(text, " {preemption}").expect("a string takes everything");
         }
         text
@@ -132,7 +133,7 @@ impl Diagnosis {
         }
         let unnamed = count(total) - count(self.nodes.len());
         if unnamed > 0 {
-            for reason in self.others.iter().flat_map(Rejection::reasons) {
+            for reason in self.absent_nodes_status.iter().flat_map(Rejection::reasons) {
                 *counts.entry(reason).or_default() += unnamed;
             }
         }
@@ -153,11 +154,11 @@ mod tests {
     fn reasons_are_counted_and_sorted_as_texts() {
         let mut diagnosis = Diagnosis::default();
         for slot in 0..10 {
-            diagnosis.add(slot, Rejection::now(Plugin::NodePorts, "no ports"));
+            diagnosis.add(slot, Rejection::unschedulable(Plugin::NodePorts, "no ports"));
         }
-        diagnosis.add(10, Rejection::never(Plugin::NodeName, "wrong name"));
-        diagnosis.add(11, Rejection::never(Plugin::NodeName, "wrong name"));
-        diagnosis.preemption = Some("preemption: none.".into());
+        diagnosis.add(10, Rejection::unresolvable(Plugin::NodeName, "wrong name"));
+        diagnosis.add(11, Rejection::unresolvable(Plugin::NodeName, "wrong name"));
+        diagnosis.post_filter_message = Some("preemption: none.".into());
         assert_eq!(
             diagnosis.message(12),
             "0/12 nodes are available: 10 no ports, 2 wrong name. preemption: none."
@@ -167,8 +168,8 @@ mod tests {
     #[test]
     fn nodes_that_were_not_looked_at_count_too() {
         let mut diagnosis = Diagnosis::default();
-        diagnosis.add(0, Rejection::now(Plugin::NodePorts, "no ports"));
-        diagnosis.others = Some(Rejection::never(Plugin::NodeAffinity, "not asked"));
+        diagnosis.add(0, Rejection::unschedulable(Plugin::NodePorts, "no ports"));
+        diagnosis.absent_nodes_status = Some(Rejection::unresolvable(Plugin::NodeAffinity, "not asked"));
         assert_eq!(
             diagnosis.message(3),
             "0/3 nodes are available: 1 no ports, 2 not asked."
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn what_is_found_early_stands_alone() {
         let diagnosis = Diagnosis {
-            early: Some("claim is missing".into()),
+            pre_filter_message: Some("claim is missing".into()),
             ..Diagnosis::default()
         };
         assert_eq!(diagnosis.message(3), "0/3 nodes are available: claim is missing.");

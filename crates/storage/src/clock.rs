@@ -18,7 +18,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the one place that asks the machine"
+        reason = "this is the only caller that reads the machine's clock"
     )]
     fn now(&self) -> SystemTime {
         SystemTime::now()

@@ -17,7 +17,7 @@ pub struct CompactionSchedule {
     clock: Arc<dyn Clock>,
     /// The mark that the store had when it was last read.
     observed: Option<Observation>,
-    /// When the store was last asked for its mark.
+    /// When the store was last requested its mark.
     last_read: Option<Instant>,
 }
 

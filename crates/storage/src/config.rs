@@ -15,7 +15,7 @@ use crate::{
 pub enum StorageConfig {
     /// In memory: gone with the process.
     Memory,
-    /// In a folder of this machine.
+    /// In a directory of this machine.
     File(FileOptions),
     /// In an etcd cluster.
     Etcd(EtcdOptions),
@@ -38,10 +38,10 @@ pub async fn open(config: StorageConfig) -> Result<Arc<dyn Store>, OpenError> {
 mod tests {
     use super::*;
 
-    /// The setting that is refused. No server is asked for that.
+    /// The setting that is refused. No server is requested that.
     async fn refused(config: StorageConfig) -> &'static str {
         match open(config).await {
-            Err(OpenError::Setting { setting, .. }) => setting,
+            Err(OpenError::InvalidSetting { setting, .. }) => setting,
             Err(error) => panic!("refused for another reason: {error}"),
             Ok(_) => panic!("opened"),
         }
@@ -52,8 +52,8 @@ mod tests {
         let memory = open(StorageConfig::Memory).await.unwrap();
         assert_eq!(memory.health().await.unwrap().backend, "memory");
 
-        let folder = tempfile::tempdir().unwrap();
-        let file = StorageConfig::File(FileOptions::new(folder.path()));
+        let directory = tempfile::tempdir().unwrap();
+        let file = StorageConfig::File(FileOptions::new(directory.path()));
         let file = open(file).await.unwrap();
         assert_eq!(file.health().await.unwrap().backend, "file");
 

@@ -4,7 +4,7 @@ use std::{error::Error as StdError, path::PathBuf, sync::Arc};
 
 use crate::{Entry, Key, Revision};
 
-/// A failure of the store itself, whatever was asked of it.
+/// A failure of the store itself, whatever was requested of it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -20,10 +20,10 @@ pub enum StoreError {
         source: Option<Arc<dyn StdError + Send + Sync>>,
     },
     /// There is no room for more. Reads go on, and writes do as soon as there is room.
-    #[error("no space left for the store in {place}: {message}; free some space and writes will go on")]
+    #[error("no space left for the store in {location}: {message}; free some space and writes will go on")]
     Full {
-        /// The folder or the server.
-        place: String,
+        /// The directory or the server.
+        location: String,
         /// What is missing.
         message: String,
     },
@@ -42,19 +42,19 @@ pub enum StoreError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The revision asked for is no longer kept.
-    #[error("revision {asked} is compacted, the oldest kept is {oldest}; read the newest state instead")]
+    /// The revision requested for is no longer kept.
+    #[error("revision {requested} is compacted, the oldest kept is {oldest}; read the newest state instead")]
     Compacted {
-        /// The revision asked for.
-        asked: Revision,
+        /// The revision requested for.
+        requested: Revision,
         /// The oldest that can be read.
         oldest: Revision,
     },
-    /// The revision asked for has not happened yet.
-    #[error("revision {asked} is ahead of the store, which is at {current}")]
+    /// The revision requested for has not happened yet.
+    #[error("revision {requested} is ahead of the store, which is at {current}")]
     Future {
-        /// The revision asked for.
-        asked: Revision,
+        /// The revision requested for.
+        requested: Revision,
         /// Where the store stands.
         current: Revision,
     },
@@ -67,18 +67,18 @@ pub enum ReadError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// Events behind the asked revision are no longer kept.
+    /// Events behind the requested revision are no longer kept.
     #[error("events after revision {after} are compacted, the oldest kept follow {oldest}; list again")]
     Compacted {
-        /// What was asked for.
+        /// What was requested for.
         after: Revision,
         /// The oldest revision a watch can follow.
         oldest: Revision,
     },
-    /// The revision asked for has not happened yet.
+    /// The revision requested for has not happened yet.
     #[error("revision {after} is ahead of the store, which is at {current}")]
     Future {
-        /// What was asked for.
+        /// What was requested for.
         after: Revision,
         /// Where the store stands.
         current: Revision,
@@ -117,39 +117,39 @@ pub enum CommitError {
 #[non_exhaustive]
 pub enum OpenError {
     /// Another process has it open.
-    #[error("{} is in use by {holder}; stop that process first, or choose another data folder", .folder.display())]
+    #[error("{} is in use by {holder}; stop that process first, or choose another data directory", .directory.display())]
     InUse {
-        /// The folder.
-        folder: PathBuf,
+        /// The directory.
+        directory: PathBuf,
         /// Who holds it, as far as is known.
         holder: String,
     },
     /// The data was written by a newer program.
     #[error(
-        "{place} has data of format {found}, this program reads up to {known}; use a newer k3 than {}, or restore \
+        "{location} has data of format {found}, this program reads up to {known}; use a newer k3 than {}, or restore \
          a snapshot that was saved before the upgrade",
         env!("CARGO_PKG_VERSION")
     )]
     NewerFormat {
         /// Where the data is.
-        place: String,
+        location: String,
         /// Its format.
         found: u32,
         /// The newest format this program knows.
         known: u32,
     },
-    /// A setting does not make sense.
+    /// A setting is invalid.
     #[error("{setting}: {reason}")]
-    Setting {
+    InvalidSetting {
         /// Which one.
         setting: &'static str,
         /// What is wrong with it.
         reason: String,
     },
-    /// A file or folder cannot be used.
+    /// A file or directory cannot be used.
     #[error("cannot use {}", .path.display())]
     Io {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
         /// The cause.
         #[source]

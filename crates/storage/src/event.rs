@@ -31,7 +31,7 @@ pub enum Change {
 
 /// Some events of a watch, and how far they reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch {
+pub struct EventBatch {
     /// Events in the order of their revisions. May be empty: then the batch is a bookmark. Shared by
     /// all watchers of one prefix.
     pub events: Arc<[Event]>,
@@ -41,32 +41,32 @@ pub struct Batch {
 }
 
 /// A running watch. Dropping it ends it.
-pub struct Events(Box<dyn EventSource>);
+pub struct WatchStream(Box<dyn WatchSource>);
 
-/// What a backend provides behind [`Events`].
+/// What a backend provides behind [`WatchStream`].
 #[async_trait]
-pub trait EventSource: Send {
+pub trait WatchSource: Send {
     /// Waits for the next batch. Must lose nothing when the future is dropped before it is ready.
-    async fn next(&mut self) -> Result<Batch, WatchError>;
+    async fn next(&mut self) -> Result<EventBatch, WatchError>;
 }
 
-// --- Events ---
+// --- WatchStream ---
 
-impl Events {
+impl WatchStream {
     /// Wraps a backend's source.
-    pub fn new(source: impl EventSource + 'static) -> Self {
+    pub fn new(source: impl WatchSource + 'static) -> Self {
         Self(Box::new(source))
     }
 
     /// Waits for the next batch. An error is final: the watcher reads the range anew and watches from
     /// there. Dropping the future before it is ready loses nothing.
-    pub async fn next(&mut self) -> Result<Batch, WatchError> {
+    pub async fn next(&mut self) -> Result<EventBatch, WatchError> {
         self.0.next().await
     }
 }
 
-impl fmt::Debug for Events {
+impl fmt::Debug for WatchStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Events")
+        f.write_str("WatchStream")
     }
 }

@@ -36,16 +36,20 @@ pub(crate) const fn newest<S>(steps: &[S]) -> u32 {
     1 + steps
 }
 
-/// Decides what to do with data of format `found`; `None` when there is no data yet. `place` says
+/// Decides what to do with data of format `found`; `None` when there is no data yet. `location` says
 /// where the data is, for the message.
-pub(crate) fn plan<'a, S>(place: &str, found: Option<u32>, steps: &'a [S]) -> Result<Plan<'a, S>, OpenError> {
+pub(crate) fn plan<'a, S>(
+    location: &str,
+    found: Option<u32>,
+    steps: &'a [S],
+) -> Result<Plan<'a, S>, OpenError> {
     let known = newest(steps);
     match found {
         None => Ok(Plan::Fresh),
         // No program ever wrote it. Taken for "old", damage would be migrated into nonsense.
-        Some(0) => Err(StoreError::Corrupt(format!("{place} says its data is of format 0")).into()),
+        Some(0) => Err(StoreError::Corrupt(format!("{location} says its data is of format 0")).into()),
         Some(found) if found > known => Err(OpenError::NewerFormat {
-            place: place.to_owned(),
+            location: location.to_owned(),
             found,
             known,
         }),
@@ -94,11 +98,11 @@ mod tests {
     #[test]
     fn newer_data_is_refused_and_the_message_says_what_to_do() {
         for found in [5, u32::MAX] {
-            let error = plan("the folder data", Some(found), STEPS).unwrap_err();
+            let error = plan("the directory data", Some(found), STEPS).unwrap_err();
             assert_eq!(
                 error.to_string(),
                 format!(
-                    "the folder data has data of format {found}, this program reads up to 4; use a newer k3 than {}, \
+                    "the directory data has data of format {found}, this program reads up to 4; use a newer k3 than {}, \
                      or restore a snapshot that was saved before the upgrade",
                     env!("CARGO_PKG_VERSION")
                 )
@@ -108,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_format_nobody_wrote_is_damage() {
-        let error = plan("the folder data", Some(0), STEPS).unwrap_err();
+        let error = plan("the directory data", Some(0), STEPS).unwrap_err();
         assert!(
             matches!(error, OpenError::Store(StoreError::Corrupt(_))),
             "{error}"

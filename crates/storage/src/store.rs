@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 
 use crate::{
-    CommitError, Entry, Events, HistoryMark, ImportError, Key, Page, Prefix, Range, ReadError, Revision,
-    StoreError, WatchError, Write,
+    CommitError, Entry, HistoryMark, ImportError, Key, Page, Prefix, Range, ReadError, Revision, StoreError,
+    WatchError, WatchStream, Write,
 };
 
 /// A revisioned key-value store.
 ///
-/// Reads see every write that was acknowledged before they were asked, by whichever process.
+/// Reads see every write that was acknowledged before they were requested, by whichever process.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// The entry under a key.
@@ -23,7 +23,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// The commits under a prefix with revisions above `after`: first those that happened already,
     /// then each new one.
-    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError>;
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError>;
 
     /// Whether the value under a key should be written again although it does not change: it is stored in another way than new
     /// values are, for instance encrypted with an older key.
@@ -61,7 +61,7 @@ pub trait Store: Send + Sync + 'static {
     async fn current_revision(&self) -> Result<Revision, StoreError>;
 
     /// Whether the store can serve reads and take writes now.
-    async fn health(&self) -> Result<Health, StoreError>;
+    async fn health(&self) -> Result<StoreHealth, StoreError>;
 
     /// Begins to fill an empty store with the entries of another, whose newest revision is `source`.
     ///
@@ -94,7 +94,7 @@ pub trait Import: Send {
 
 /// The answer of a store that is well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
+pub struct StoreHealth {
     /// The backend's name.
     pub backend: &'static str,
     /// Where the store stands.

@@ -18,14 +18,14 @@ pub struct Write {
     /// The key to change.
     pub key: Key,
     /// What must be there for the write to happen.
-    pub expect: Expect,
+    pub precondition: Precondition,
     /// What to do.
     pub operation: Operation,
 }
 
 /// What a writer believes to be under the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
+pub enum Precondition {
     /// Nothing.
     Absent,
     /// An entry written by this commit.
@@ -54,7 +54,7 @@ impl Write {
     pub fn create(key: Key, value: impl Into<Bytes>) -> Self {
         Self {
             key,
-            expect: Expect::Absent,
+            precondition: Precondition::Absent,
             operation: Operation::Put {
                 value: value.into(),
                 ttl: None,
@@ -66,7 +66,7 @@ impl Write {
     pub fn update(key: Key, revision: Revision, value: impl Into<Bytes>) -> Self {
         Self {
             key,
-            expect: Expect::At(revision),
+            precondition: Precondition::At(revision),
             operation: Operation::Put {
                 value: value.into(),
                 ttl: None,
@@ -78,7 +78,7 @@ impl Write {
     pub fn delete(key: Key, revision: Revision) -> Self {
         Self {
             key,
-            expect: Expect::At(revision),
+            precondition: Precondition::At(revision),
             operation: Operation::Delete,
         }
     }
@@ -100,7 +100,9 @@ impl Write {
                 bytes: value.len(),
             }),
             // A delete of nothing can only be a mistake: it would change nothing and still be told "done".
-            Operation::Delete if self.expect == Expect::Absent => Err(CommitError::Conflict(None)),
+            Operation::Delete if self.precondition == Precondition::Absent => {
+                Err(CommitError::Conflict(None))
+            }
             _ => Ok(()),
         }
     }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use k3_cel::{Decl, Environment, ObjectDecl, Program, Shape};
+use k3_cel::{DeclType, Environment, ObjectDeclType, Program, Shape};
 use serde_json::Value;
 
-use super::{Reach, environment};
-use crate::rules::Tree;
+use super::{OptionalVariableDeclarations, environment};
+use crate::strategy::Tree;
 
 /// So many resources of a rule are looked at.
 const MOST: usize = 10;
@@ -24,7 +24,7 @@ pub struct GroupVersionKind {
 
 /// A resource that a policy names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Matched {
+pub struct MatchedResource {
     /// The group.
     pub group: String,
     /// The version.
@@ -35,16 +35,16 @@ pub struct Matched {
 
 /// What a policy is about.
 #[derive(Debug, Default)]
-pub struct Types {
+pub struct PolicyTypes {
     /// The kinds of its objects, each with what its objects look like, if that is known.
-    pub objects: Vec<(GroupVersionKind, Option<Decl>)>,
+    pub objects: Vec<(GroupVersionKind, Option<DeclType>)>,
     /// What its parameters look like.
-    pub params: Option<Decl>,
+    pub params: Option<DeclType>,
 }
 
 /// Something that does not suit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
+pub struct ExpressionWarning {
     /// The field that has the expression.
     pub field: String,
     /// What does not suit, for each kind.
@@ -53,9 +53,12 @@ pub struct Warning {
 
 /// The kinds of the objects that a policy is about, as far as somebody knows the resources that it names. A rule with a `*` in
 /// groups or versions names none; nor is it asked what a part of an object looks like.
-pub fn kinds(policy: &Value, find: impl Fn(&Matched) -> Option<GroupVersionKind>) -> Vec<GroupVersionKind> {
+pub fn kinds(
+    policy: &Value,
+    find: impl Fn(&MatchedResource) -> Option<GroupVersionKind>,
+) -> Vec<GroupVersionKind> {
     let mut kinds = BTreeSet::new();
-    for rule in policy.way("spec.matchConstraints").items("resourceRules") {
+    for rule in policy.at_path("spec.matchConstraints").items("resourceRules") {
         let named = named(rule);
         let found: Vec<_> = named.iter().filter_map(&find).take(MOST).collect();
         let is_full = found.len() == MOST;
@@ -67,7 +70,7 @@ pub fn kinds(policy: &Value, find: impl Fn(&Matched) -> Option<GroupVersionKind>
     kinds.into_iter().collect()
 }
 
-fn named(rule: &Value) -> Vec<Matched> {
+fn named(rule: &Value) -> Vec<MatchedResource> {
     let sorted = |field: &str| {
         let mut texts: Vec<&str> = rule.texts(field).collect();
         texts.sort_unstable();
@@ -82,7 +85,7 @@ fn named(rule: &Value) -> Vec<Matched> {
     let mut named = Vec::new();
     for group in &groups {
         for version in &versions {
-            named.extend(resources.iter().map(|resource| Matched {
+            named.extend(resources.iter().map(|resource| MatchedResource {
                 group: (*group).to_owned(),
                 version: (*version).to_owned(),
                 resource: (*resource).to_owned(),
@@ -93,9 +96,9 @@ fn named(rule: &Value) -> Vec<Matched> {
 }
 
 /// What does not suit of a policy's expressions.
-pub fn check(policy: &Value, types: &Types) -> Vec<Warning> {
+pub fn check(policy: &Value, types: &PolicyTypes) -> Vec<ExpressionWarning> {
     let spec = policy.at("spec");
-    let reach = Reach {
+    let reach = OptionalVariableDeclarations {
         params: spec.has("paramKind"),
         authorizer: true,
     };
@@ -124,7 +127,7 @@ pub fn check(policy: &Value, types: &Types) -> Vec<Warning> {
             };
             let texts: Vec<_> = scopes.iter().filter_map(wrong).collect();
             if !texts.is_empty() {
-                warnings.push(Warning {
+                warnings.push(ExpressionWarning {
                     field: format!("spec.validations[{index}].{field}"),
                     text: texts.join("\n"),
                 });
@@ -135,7 +138,12 @@ pub fn check(policy: &Value, types: &Types) -> Vec<Warning> {
 }
 
 /// What an expression may speak of for objects of a kind.
-fn scope(reach: Reach, object: Option<&Decl>, params: Option<&Decl>, variables: &[Value]) -> Environment {
+fn scope(
+    reach: OptionalVariableDeclarations,
+    object: Option<&DeclType>,
+    params: Option<&DeclType>,
+    variables: &[Value],
+) -> Environment {
     let mut scope = environment(reach);
     if let Some(object) = object {
         scope = scope
@@ -145,16 +153,18 @@ fn scope(reach: Reach, object: Option<&Decl>, params: Option<&Decl>, variables: 
     if let Some(params) = params.filter(|_| reach.params) {
         scope = scope.variable("params", params.clone());
     }
-    let mut fields = ObjectDecl::new("kubernetes.variables");
+    let mut fields = ObjectDeclType::new("kubernetes.variables");
     for variable in variables {
-        let known = scope.clone().variable("variables", Decl::object(fields.clone()));
+        let known = scope
+            .clone()
+            .variable("variables", DeclType::object(fields.clone()));
         let decl = match Program::compile(&known, variable.text("expression")) {
-            Ok(program) => Decl::from(program.result_type()),
+            Ok(program) => DeclType::from(program.result_type()),
             Err(_) => Shape::Dyn.into(),
         };
         fields = fields.plain(variable.text("name"), decl);
     }
-    scope.variable("variables", Decl::object(fields))
+    scope.variable("variables", DeclType::object(fields))
 }
 
 /// Why an expression does not suit. What can only be told by running it is not asked.
@@ -179,13 +189,13 @@ mod tests {
         }})
     }
 
-    fn deployments() -> Types {
+    fn deployments() -> PolicyTypes {
         let kind = GroupVersionKind {
             group: "apps".to_owned(),
             version: "v1".to_owned(),
             kind: "Deployment".to_owned(),
         };
-        Types {
+        PolicyTypes {
             objects: vec![(kind, declared("apps", "v1", "Deployment"))],
             params: None,
         }
@@ -232,7 +242,7 @@ mod tests {
         let policy = json!({"spec": {"matchConstraints": {"resourceRules": [
             rule(&["apps"], &["statefulsets", "deployments", "deployments/scale", "*"]), rule(&["*"], &["pods"]),
         ]}}});
-        let kind = |matched: &Matched| {
+        let kind = |matched: &MatchedResource| {
             Some(GroupVersionKind {
                 group: matched.group.clone(),
                 version: matched.version.clone(),

@@ -5,16 +5,16 @@ mod declare;
 
 use std::sync::LazyLock;
 
-use k3_cel::{Decl, Environment, ListKind, ObjectDecl, Opaque, Shape};
+use k3_cel::{DeclType, Environment, ListKind, ObjectDeclType, OpaqueType, Shape};
 
 pub use self::{
-    check::{GroupVersionKind, Matched, Types, Warning, check, kinds},
+    check::{ExpressionWarning, GroupVersionKind, MatchedResource, PolicyTypes, check, kinds},
     declare::{declared, declared_custom},
 };
 
 /// What an expression may speak of beside the request itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
+pub struct OptionalVariableDeclarations {
     /// The parameters of a policy.
     pub params: bool,
     /// Whom to ask what is allowed.
@@ -22,7 +22,7 @@ pub struct Reach {
 }
 
 /// An environment with the variables that all expressions of admission have.
-pub fn environment(reach: Reach) -> Environment {
+pub fn environment(reach: OptionalVariableDeclarations) -> Environment {
     let mut environment = Environment::new()
         .variable("object", Shape::Dyn)
         .variable("oldObject", Shape::Dyn)
@@ -33,14 +33,17 @@ pub fn environment(reach: Reach) -> Environment {
     }
     if reach.authorizer {
         environment = environment
-            .variable("authorizer", Shape::Opaque(Opaque::Authorizer))
-            .variable("authorizer.requestResource", Shape::Opaque(Opaque::ResourceCheck));
+            .variable("authorizer", Shape::Opaque(OpaqueType::Authorizer))
+            .variable(
+                "authorizer.requestResource",
+                Shape::Opaque(OpaqueType::ResourceCheck),
+            );
     }
     environment
 }
 
 /// What `request` is declared as: what is asked, but for the objects.
-pub static REQUEST: LazyLock<Decl> = LazyLock::new(|| {
+pub static REQUEST: LazyLock<DeclType> = LazyLock::new(|| {
     let kind = object(
         "kubernetes.GroupVersionKind",
         &[("group", TEXT), ("version", TEXT), ("kind", TEXT)],
@@ -49,12 +52,12 @@ pub static REQUEST: LazyLock<Decl> = LazyLock::new(|| {
         "kubernetes.GroupVersionResource",
         &[("group", TEXT), ("version", TEXT), ("resource", TEXT)],
     );
-    let user = ObjectDecl::new("kubernetes.UserInfo")
+    let user = ObjectDeclType::new("kubernetes.UserInfo")
         .field("username", Shape::String)
         .field("uid", Shape::String)
         .field("groups", texts())
-        .field("extra", Decl::map(texts(), 0));
-    let request = ObjectDecl::new("kubernetes.AdmissionRequest")
+        .field("extra", DeclType::map(texts(), 0));
+    let request = ObjectDeclType::new("kubernetes.AdmissionRequest")
         .field("kind", kind.clone())
         .field("resource", resource.clone())
         .field("subResource", Shape::String)
@@ -64,15 +67,15 @@ pub static REQUEST: LazyLock<Decl> = LazyLock::new(|| {
         .field("name", Shape::String)
         .plain("namespace", Shape::String)
         .field("operation", Shape::String)
-        .field("userInfo", Decl::object(user))
+        .field("userInfo", DeclType::object(user))
         .field("dryRun", Shape::Bool)
         .field("options", Shape::Dyn);
-    Decl::object(request)
+    DeclType::object(request)
 });
 
 /// What `namespaceObject` is declared as: the namespace of the object, but for what is nobody's business.
-pub static NAMESPACE: LazyLock<Decl> = LazyLock::new(|| {
-    let labels = || Decl::map(Shape::String.into(), 0);
+pub static NAMESPACE: LazyLock<DeclType> = LazyLock::new(|| {
+    let labels = || DeclType::map(Shape::String.into(), 0);
     let condition = object(
         "kubernetes.NamespaceCondition",
         &[
@@ -83,10 +86,10 @@ pub static NAMESPACE: LazyLock<Decl> = LazyLock::new(|| {
             ("reason", TEXT),
         ],
     );
-    let status = ObjectDecl::new("kubernetes.NamespaceStatus")
-        .field("conditions", Decl::list(condition, ListKind::Atomic, 0))
+    let status = ObjectDeclType::new("kubernetes.NamespaceStatus")
+        .field("conditions", DeclType::list(condition, ListKind::Atomic, 0))
         .field("phase", Shape::String);
-    let metadata = ObjectDecl::new("kubernetes.NamespaceMetadata")
+    let metadata = ObjectDeclType::new("kubernetes.NamespaceMetadata")
         .field("name", Shape::String)
         .field("generateName", Shape::String)
         .plain("namespace", Shape::String)
@@ -99,28 +102,28 @@ pub static NAMESPACE: LazyLock<Decl> = LazyLock::new(|| {
         .field("generation", Shape::Int)
         .field("resourceVersion", Shape::String)
         .field("finalizers", texts());
-    let namespace = ObjectDecl::new("kubernetes.Namespace")
-        .field("metadata", Decl::object(metadata))
+    let namespace = ObjectDeclType::new("kubernetes.Namespace")
+        .field("metadata", DeclType::object(metadata))
         .field(
             "spec",
-            Decl::object(ObjectDecl::new("kubernetes.NamespaceSpec").field("finalizers", texts())),
+            DeclType::object(ObjectDeclType::new("kubernetes.NamespaceSpec").field("finalizers", texts())),
         )
-        .field("status", Decl::object(status));
-    Decl::object(namespace)
+        .field("status", DeclType::object(status));
+    DeclType::object(namespace)
 });
 
 const TEXT: Shape = Shape::String;
 const TIME: Shape = Shape::Timestamp;
 
-fn texts() -> Decl {
-    Decl::list(TEXT.into(), ListKind::Atomic, 0)
+fn texts() -> DeclType {
+    DeclType::list(TEXT.into(), ListKind::Atomic, 0)
 }
 
-fn object(name: &str, fields: &[(&str, Shape)]) -> Decl {
-    Decl::object(
+fn object(name: &str, fields: &[(&str, Shape)]) -> DeclType {
+    DeclType::object(
         fields
             .iter()
-            .fold(ObjectDecl::new(name), |object, (field, shape)| {
+            .fold(ObjectDeclType::new(name), |object, (field, shape)| {
                 object.field(field, shape.clone())
             }),
     )

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::line::{Entry, entries, list, malformed, number, subject};
-use crate::rules::{Tree, TreeMut};
+use crate::strategy::{Tree, TreeMut};
 
 const TABLE: &str = include_str!("flow.table");
 
@@ -61,7 +61,7 @@ pub fn flow_schemas() -> impl Iterator<Item = Value> {
 
 /// What the status of a flow schema says whose priority level exists, since the time `now`.
 pub fn flow_schema_found(schema: &Value, now: &str) -> Value {
-    let level = schema.way("spec.priorityLevelConfiguration").text("name");
+    let level = schema.at_path("spec.priorityLevelConfiguration").text("name");
     json!({"conditions": [{
         "type": "Dangling",
         "status": "False",

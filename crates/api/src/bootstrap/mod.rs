@@ -32,7 +32,7 @@ mod versions;
 
 use serde_json::Value;
 
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 pub use self::{
     cluster::{kubernetes_service, namespaces, priority_classes, token_tracking},

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::line::{Entry, entries, list, malformed, subject};
-use crate::rules::TreeMut;
+use crate::strategy::TreeMut;
 
 const TABLE: &str = include_str!("roles.table");
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -36,7 +36,7 @@ fn role(entry: &Entry, kind: &str) -> Value {
         match line[..] {
             ["bound", ..] => {}
             ["into", to] => {
-                let labels = object.make("metadata").make("labels");
+                let labels = object.ensure_object("metadata").ensure_object("labels");
                 labels.set(&format!("{AGGREGATE}{to}"), "true");
             }
             ["from", to] => {

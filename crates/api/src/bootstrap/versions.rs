@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use crate::{
         kinds::builtin,
-        rules::{Circumstances, Tree, User, create},
+        strategy::{StrategyContext, Tree, User, create},
         time::Time,
     };
 
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn they_are_valid_and_available() {
         let user = User::default();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: builtin()
                 .kind("apiregistration.k8s.io", "v1", "APIService")
                 .unwrap(),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::json_path::JsonPath;
 use crate::{
     go,
-    rules::{Column, Description, Row, Tree},
+    strategy::{Column, Description, Row, Tree},
     time::{self, Time},
 };
 

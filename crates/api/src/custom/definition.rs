@@ -5,10 +5,10 @@ use std::{cmp::Ordering, sync::Arc};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::{rules::CustomRules, scale::Scale};
+use super::{scale::Scale, strategy::CustomResourceStrategy};
 use crate::{
     kinds::Scope,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 
 /// A definition.
@@ -60,7 +60,7 @@ pub struct Version {
     /// Where the scale is found, if objects have one.
     pub scale: Option<Scale>,
     /// The rules of its objects.
-    pub rules: Arc<CustomRules>,
+    pub strategy: Arc<CustomResourceStrategy>,
 }
 
 /// How versions become each other.
@@ -182,7 +182,7 @@ impl Version {
             scale: subresources
                 .has("scale")
                 .then(|| Scale::read_from(subresources.at("scale"))),
-            rules: Arc::new(CustomRules::new(version, spec)),
+            strategy: Arc::new(CustomResourceStrategy::new(version, spec)),
         }
     }
 }

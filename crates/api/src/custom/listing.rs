@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use super::node::{Flag, Node};
 use crate::{
     field::{Error, Path},
-    rules::Errors,
+    strategy::ErrorList,
 };
 
 /// Which items of the lists in a value are there more than once.
-pub(crate) fn validate(value: &Value, node: &Node, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate(value: &Value, node: &Node, at: &Path<'_>, errors: &mut ErrorList) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -40,7 +40,7 @@ pub(crate) fn validate(value: &Value, node: &Node, at: &Path<'_>, errors: &mut E
     }
 }
 
-fn map(items: &[Value], keys: &[String], at: &Path<'_>, errors: &mut Errors) {
+fn map(items: &[Value], keys: &[String], at: &Path<'_>, errors: &mut ErrorList) {
     let other = |item: &Value| !item.is_null() && !item.is_object();
     if let Some(index) = items.iter().position(other) {
         let detail = "must be an object for an array of list-type map";

@@ -7,11 +7,11 @@ use super::{
     shape::object_meta,
 };
 use crate::{
-    bound::{self, MOST_PATH},
     decode,
     field::{Error, Path},
-    name::{self, Rule},
-    rules::{Errors, Tree, TreeMut, object_meta as judge_metadata},
+    limits::{self, MAX_PATH_BYTES},
+    name::{self, NameFormat},
+    strategy::{ErrorList, Tree, TreeMut, object_meta as judge_metadata},
 };
 
 /// Paths of fields that are not known which are collected. Clients are shown fewer.
@@ -30,7 +30,7 @@ pub(crate) enum Malformed {
 pub(super) fn settle(metadata: &mut Value, malformed: Malformed) -> Result<Vec<String>, String> {
     match decode::normalize(metadata, *object_meta()) {
         Ok(decoded) => {
-            let unknown = unknown_fields(&decoded.faults);
+            let unknown = unknown_fields(&decoded.strict_errors);
             *metadata = decoded.value;
             Ok(unknown)
         }
@@ -45,7 +45,7 @@ pub(super) fn settle(metadata: &mut Value, malformed: Malformed) -> Result<Vec<S
                 let mut one = Value::Object(serde_json::Map::new());
                 one.set(&name, value);
                 if let Ok(decoded) = decode::normalize(&one, *object_meta()) {
-                    unknown.extend(unknown_fields(&decoded.faults));
+                    unknown.extend(unknown_fields(&decoded.strict_errors));
                     metadata.copy_from(&name, &decoded.value);
                 }
             }
@@ -54,8 +54,8 @@ pub(super) fn settle(metadata: &mut Value, malformed: Malformed) -> Result<Vec<S
     }
 }
 
-fn unknown_fields(faults: &decode::Faults) -> Vec<String> {
-    faults
+fn unknown_fields(strict_errors: &decode::StrictErrors) -> Vec<String> {
+    strict_errors
         .warnings()
         .filter_map(|warning| {
             let path = warning.strip_prefix("unknown field \"")?.strip_suffix('"')?;
@@ -141,7 +141,7 @@ impl Coercion {
         match settle(metadata, self.malformed) {
             Ok(unknown) => {
                 if !unknown.is_empty() && self.unknown.len() < MOST_UNKNOWN {
-                    let prefix = bound::display(&place, MOST_PATH);
+                    let prefix = limits::display(&place, MAX_PATH_BYTES);
                     self.unknown
                         .extend(unknown.iter().map(|path| format!("{prefix}.{path}")));
                 }
@@ -156,7 +156,7 @@ impl Coercion {
 }
 
 /// What is wrong with the objects inside a value. `whole`: whether the value is such an object itself.
-pub(crate) fn validate(value: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate(value: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
     match value {
         Value::Object(fields) => {
             if whole || node.says(Flag::Embedded) {
@@ -181,7 +181,7 @@ pub(crate) fn validate(value: &Value, node: &Node, whole: bool, at: &Path<'_>, e
     }
 }
 
-fn resource(object: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn resource(object: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for name in ["apiVersion", "kind"] {
         let place = at.child(name);
         match object.get(name) {
@@ -210,7 +210,12 @@ fn resource(object: &Value, at: &Path<'_>, errors: &mut Errors) {
         metadata.set("name", "fakename");
     }
     let namespaced = !metadata.text("namespace").is_empty();
-    errors.extend(judge_metadata(&metadata, &place, Rule::PathSegment, namespaced));
+    errors.extend(judge_metadata(
+        &metadata,
+        &place,
+        NameFormat::PathSegment,
+        namespaced,
+    ));
 }
 
 /// What is wrong with an apiVersion or a kind.
@@ -219,7 +224,7 @@ fn fault(name: &str, text: &str) -> Option<String> {
         let parts = text.matches('/').count();
         return (parts > 1).then(|| format!("unexpected GroupVersion string: {text}"));
     }
-    let faults = name::dns1035_label(&text.to_lowercase());
+    let faults = name::validate_dns1035_label(&text.to_lowercase());
     (!faults.is_empty()).then(|| {
         format!(
             "may have mixed case, but should otherwise match: {}",

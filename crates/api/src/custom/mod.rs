@@ -1,6 +1,6 @@
 //! Custom resources: the rules of kinds that users define, made from a custom resource definition.
 //!
-//! A [`Definition`] is what the server needs to serve them; each of its versions has [`CustomRules`], the counterpart
+//! A [`Definition`] is what the server needs to serve them; each of its versions has [`CustomResourceStrategy`], the counterpart
 //! of the compiled rules of a built-in kind. Promises: what upstream's structural schemas accept, prune, fill in and
 //! refuse, with its words; no object and no definition makes it panic or take more than linear time in the object
 //! (sizes of schemas aside); a version that nobody uses costs no more than the text of its schema.
@@ -17,18 +17,18 @@ mod node;
 mod pattern;
 mod prune;
 pub mod published;
-mod rules;
 mod scale;
 mod schema;
 mod shape;
+mod strategy;
 #[cfg(test)]
 mod tests;
 pub(crate) mod validate;
 
 pub use self::{
     definition::{BadDefinition, Conversion, Definition, Names, Version, compare_versions, convert},
-    rules::{CustomRules, Source},
     scale::Scale,
+    strategy::{CustomResourceStrategy, Source},
 };
 pub(crate) use self::{
     meta::{Malformed, coerce as coerce_metadata, validate as validate_metadata},
@@ -37,4 +37,4 @@ pub(crate) use self::{
     prune::unknown as has_unknown_fields,
     validate::validate as validate_value,
 };
-pub use crate::kinds::structural_problems;
+pub use crate::kinds::non_structural_schema_message;

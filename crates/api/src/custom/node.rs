@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{expression::Rule, validate::Format};
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 /// A schema.
 #[derive(Debug, Default)]

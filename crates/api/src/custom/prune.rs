@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::node::{Additional, Flag, Node};
-use crate::bound::{self, MOST_PATH};
+use crate::limits::{self, MAX_PATH_BYTES};
 
 /// Paths of fields that are not known which are collected. Clients are shown fewer.
 const MOST_UNKNOWN: usize = 1000;
@@ -83,7 +83,8 @@ impl Pruning<'_> {
                             if node.is_none() || !is_of_all(name) || !self.path.is_empty() {
                                 let length = self.enter(name);
                                 if self.unknown.len() < MOST_UNKNOWN {
-                                    self.unknown.push(bound::cut(&self.path, MOST_PATH).into_owned());
+                                    self.unknown
+                                        .push(limits::cut(&self.path, MAX_PATH_BYTES).into_owned());
                                 }
                                 self.path.truncate(length);
                             }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::rules::{Tree, TreeMut};
+use crate::strategy::{Tree, TreeMut};
 
 /// The schemas of the objects and of their lists, each with its name.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,7 +134,7 @@ fn object(version: &Value, spec: &Value, form: Form) -> Value {
         return json!({"type": "object"});
     }
     let mut shown = form.schema(schema, true);
-    let properties = shown.make("properties");
+    let properties = shown.ensure_object("properties");
     properties.set("metadata", form.described("ObjectMeta", OF_OBJECTS));
     properties.set(
         "apiVersion",
@@ -207,7 +207,7 @@ impl Form {
 
     /// Gives an object inside another one the fields every object has.
     fn embed(self, shown: &mut Value) {
-        let properties = shown.make("properties");
+        let properties = shown.ensure_object("properties");
         properties.set(
             "apiVersion",
             json!({"description": INNER_API_VERSION, "type": "string"}),
@@ -308,7 +308,7 @@ mod tests {
             .unwrap()
             .object
             .1
-            .way("properties.spec")
+            .at_path("properties.spec")
             .clone()
     }
 
@@ -323,7 +323,7 @@ mod tests {
                 "com.example.stable.v1.CronTabList"
             )
         );
-        assert_eq!(object.way("properties.kind").text("description"), KIND);
+        assert_eq!(object.at_path("properties.kind").text("description"), KIND);
         assert_eq!(
             object.at("x-kubernetes-group-version-kind"),
             &json!([{"group": "stable.example.com", "version": "v1", "kind": "CronTab"}])
@@ -332,7 +332,7 @@ mod tests {
             object.at("x-kubernetes-selectable-fields"),
             &json!([{"fieldPath": "spec.a"}])
         );
-        let items = models.list.1.way("properties.items.items").clone();
+        let items = models.list.1.at_path("properties.items.items").clone();
         assert_eq!(
             items,
             json!({"$ref": "#/components/schemas/com.example.stable.v1.CronTab"})
@@ -356,7 +356,7 @@ mod tests {
         for form in [v2, v3] {
             let shown = shown(form, &inner);
             assert_eq!(shown.at("required"), &json!(["kind", "apiVersion"]));
-            assert_eq!(shown.way("properties.kind").text("description"), INNER_KIND);
+            assert_eq!(shown.at_path("properties.kind").text("description"), INNER_KIND);
         }
         inner.set("x-kubernetes-preserve-unknown-fields", true);
         assert!(!shown(v2, &inner).has("properties") && !shown(v2, &inner).has("type"));

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
-    rules::{Errors, Tree, TreeMut},
     status::Status,
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// What of the metadata of an object its scale carries.
@@ -51,7 +51,7 @@ impl Scale {
     pub fn before(&self, object: &Value) -> Result<Value, Status> {
         let (mut scale, found) = self.of(object).map_err(Status::unknown)?;
         if !found {
-            scale.make("spec").set("replicas", i64::from(i32::MIN));
+            scale.ensure_object("spec").set("replicas", i64::from(i32::MIN));
         }
         Ok(scale)
     }
@@ -77,11 +77,11 @@ impl Scale {
                 let text = format!("value cannot be set because .{path} is not a map[string]interface{{}}");
                 return Err(Status::unknown(text));
             }
-            at = at.make(name);
+            at = at.ensure_object(name);
         }
         let version = scale.at("metadata").text("resourceVersion");
         if !version.is_empty() {
-            object.make("metadata").set("resourceVersion", version);
+            object.ensure_object("metadata").set("resourceVersion", version);
         }
         Ok(())
     }
@@ -106,26 +106,26 @@ impl Scale {
             "spec": {},
             "status": {"replicas": narrow(actual.unwrap_or_default())},
         });
-        let metadata = scale.make("metadata");
+        let metadata = scale.ensure_object("metadata");
         for name in METADATA {
             metadata.copy_from(name, object.at("metadata"));
         }
         if let Some(wanted) = wanted.filter(|wanted| narrow(*wanted) != 0) {
-            scale.make("spec").set("replicas", narrow(wanted));
+            scale.ensure_object("spec").set("replicas", narrow(wanted));
         }
         if !selector.is_empty() {
-            scale.make("status").set("selector", selector);
+            scale.ensure_object("status").set("selector", selector);
         }
         Ok((scale, wanted.is_some()))
     }
 
     /// What is wrong with the number that is asked for.
-    pub(super) fn validate_spec(&self, object: &Value, errors: &mut Errors) {
+    pub(super) fn validate_spec(&self, object: &Value, errors: &mut ErrorList) {
         judge(object, &self.spec_path, errors);
     }
 
     /// What is wrong with the number there are, and with the selector.
-    pub(super) fn validate_status(&self, object: &Value, errors: &mut Errors) {
+    pub(super) fn validate_status(&self, object: &Value, errors: &mut ErrorList) {
         judge(object, &self.status_path, errors);
         if let Some(path) = &self.selector_path
             && let Err(fault) = text(object, path)
@@ -144,10 +144,10 @@ fn narrow(number: i64) -> i64 {
     i64::from(number as i32)
 }
 
-fn judge(object: &Value, path: &str, errors: &mut Errors) {
+fn judge(object: &Value, path: &str, errors: &mut ErrorList) {
     let at = Path::new(path);
     match number(object, path) {
-        Err(fault) => errors.push(Error::invalid(&at, Shown::Integer(0), fault)),
+        Err(fault) => errors.push(Error::invalid(&at, BadValue::Integer(0), fault)),
         Ok(Some(number)) if number < 0 => {
             errors.push(Error::invalid(&at, number, "should be a non-negative integer"));
         }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use serde_json::{Map, Value};
 
 use super::node::Node;
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 /// What people read, and what no object is judged by.
 const WORDS: [&str; 4] = ["description", "title", "example", "externalDocs"];

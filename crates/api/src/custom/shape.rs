@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     schema::{StructRef, Type, schema as table},
-    shape::{ListKind, Patch, ScalarKind, Shape, Struct, Typed},
+    type_schema::{ListKind, Patch, ScalarKind, Shape, Struct, TypeSchema},
 };
 
 /// The type of kind and apiVersion.
@@ -29,7 +29,7 @@ pub(super) fn object_meta() -> &'static StructRef {
 }
 
 /// The type of a field that every object has.
-fn of_all(name: &str) -> Option<&'static dyn Typed> {
+fn of_all(name: &str) -> Option<&'static dyn TypeSchema> {
     match name {
         "kind" | "apiVersion" => Some(&TEXT),
         "metadata" => Some(object_meta()),
@@ -40,7 +40,7 @@ fn of_all(name: &str) -> Option<&'static dyn Typed> {
 // --- Schema ---
 
 /// The whole object: beside what its schema says it has kind, apiVersion and metadata.
-impl Typed for Schema {
+impl TypeSchema for Schema {
     fn shape(&self) -> Shape<'_> {
         Shape::Struct(self)
     }
@@ -51,8 +51,8 @@ impl Struct for Schema {
         ""
     }
 
-    fn field(&self, name: &str) -> Option<&dyn Typed> {
-        of_all(name).or_else(|| self.node().field(name).map(|node| node as &dyn Typed))
+    fn field(&self, name: &str) -> Option<&dyn TypeSchema> {
+        of_all(name).or_else(|| self.node().field(name).map(|node| node as &dyn TypeSchema))
     }
 
     fn default_of(&self, name: &str) -> Option<&Value> {
@@ -79,12 +79,12 @@ impl Struct for Schema {
 
 // --- Node ---
 
-impl Typed for Node {
+impl TypeSchema for Node {
     fn shape(&self) -> Shape<'_> {
         match self.kind {
             Kind::String | Kind::Integer | Kind::Number | Kind::Boolean => Shape::Scalar,
             Kind::Array => Shape::List {
-                items: self.items().map_or(&ANY as &dyn Typed, |items| items),
+                items: self.items().map_or(&ANY as &dyn TypeSchema, |items| items),
                 kind: self.list_kind(),
             },
             Kind::Object if !self.says(Flag::Embedded) && self.properties().len() == 0 => {
@@ -121,11 +121,11 @@ impl Struct for Node {
         ""
     }
 
-    fn field(&self, name: &str) -> Option<&dyn Typed> {
+    fn field(&self, name: &str) -> Option<&dyn TypeSchema> {
         let of_all = of_all(name).filter(|_| self.says(Flag::Embedded));
         of_all
-            .map(|typed| typed as &dyn Typed)
-            .or_else(|| Node::field(self, name).map(|node| node as &dyn Typed))
+            .map(|typed| typed as &dyn TypeSchema)
+            .or_else(|| Node::field(self, name).map(|node| node as &dyn TypeSchema))
     }
 
     fn default_of(&self, name: &str) -> Option<&Value> {

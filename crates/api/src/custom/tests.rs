@@ -8,11 +8,11 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{CustomRules, Definition, Source};
+use super::{CustomResourceStrategy, Definition, Source};
 use crate::{
     apply::typed,
     kinds::builtin,
-    rules::{Circumstances, Errors, Rules, Tree, TreeMut, User},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut, User},
     time::Time,
 };
 
@@ -41,28 +41,28 @@ pub(super) fn object(spec: Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "x"}, "spec": spec})
 }
 
-pub(super) fn at<R>(ask: impl FnOnce(&Circumstances<'_>) -> R) -> R {
+pub(super) fn at<R>(ask: impl FnOnce(&StrategyContext<'_>) -> R) -> R {
     let user = User::default();
     let kind = builtin().kind("", "v1", "ConfigMap").unwrap();
     let now = Time::parse("2024-01-01T00:00:00Z").unwrap();
-    ask(&Circumstances {
+    ask(&StrategyContext {
         kind,
         now,
         user: &user,
     })
 }
 
-pub(super) fn told(errors: &Errors) -> Vec<String> {
+pub(super) fn told(errors: &ErrorList) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
 fn wrong(schema: Value, spec: Value) -> Vec<String> {
     let definition = definition(schema, Value::Null);
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     at(|at| {
         definition
             .storage()
-            .rules
+            .strategy
             .validate(&object(spec), at, &mut errors);
     });
     told(&errors)
@@ -70,12 +70,12 @@ fn wrong(schema: Value, spec: Value) -> Vec<String> {
 
 fn wrong_update(schema: Value, new: Value, old: Value) -> Vec<String> {
     let definition = definition(schema, Value::Null);
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     let (new, old) = (object(new), object(old));
     at(|at| {
         definition
             .storage()
-            .rules
+            .strategy
             .validate_update(&new, &old, at, &mut errors);
     });
     told(&errors)
@@ -88,9 +88,9 @@ fn fields(fields: Value) -> Value {
 fn coerced(schema: Value, spec: Value) -> (Value, Vec<String>) {
     let definition = definition(schema, Value::Null);
     let mut object = object(spec);
-    let rules = &definition.storage().rules;
+    let rules = &definition.storage().strategy;
     let unknown = rules.coerce(&mut object, Source::Request).unwrap();
-    rules.default(&mut object);
+    rules.set_defaults(&mut object);
     (object.at("spec").clone(), unknown)
 }
 
@@ -311,9 +311,9 @@ fn objects_inside_have_metadata() {
 #[test]
 fn metadata_of_another_type_is_refused_in_a_request_and_dropped_from_the_store() {
     let definition = definition(fields(json!({})), Value::Null);
-    let rules = &definition.storage().rules;
+    let rules = &definition.storage().strategy;
     let mut bad = object(json!({}));
-    bad.make("metadata").set("labels", "x");
+    bad.ensure_object("metadata").set("labels", "x");
     assert_eq!(
         rules.coerce(&mut bad.clone(), Source::Request),
         Err(
@@ -350,30 +350,30 @@ fn a_status_with_a_path_of_its_own_is_written_there_alone() {
         fields(json!({"a": {"type": "integer"}})),
         json!({"subresources": {"status": {}}}),
     );
-    let rules = &definition.storage().rules;
+    let rules = &definition.storage().strategy;
     let mut new = object(json!({"a": 1}));
     new.set("status", json!({"n": 1}));
-    at(|at| rules.prepare_create(&mut new, at));
+    at(|at| rules.prepare_for_create(&mut new, at));
     assert!(!new.has("status"));
     let mut old = object(json!({"a": 1}));
     old.set("status", json!({"n": 1}));
     let mut new = object(json!({"a": 2}));
-    new.make("metadata").set("labels", json!({"l": "1"}));
+    new.ensure_object("metadata").set("labels", json!({"l": "1"}));
     new.set("status", json!({"n": 9}));
     let mut status = new.clone();
-    at(|at| rules.prepare_status(&mut status, &old, at));
+    at(|at| rules.prepare_for_status_update(&mut status, &old, at));
     assert_eq!(
         (status.at("spec"), status.at("status")),
         (&json!({"a": 1}), &json!({"n": 9}))
     );
     assert!(!status.at("metadata").has("labels"));
-    let mut errors = Errors::new();
-    at(|at| rules.validate_status(&status, &old, at, &mut errors));
+    let mut errors = ErrorList::new();
+    at(|at| rules.validate_status_update(&status, &old, at, &mut errors));
     assert_eq!(
         told(&errors),
         ["status.n: Invalid value: 9: n in body should be less than or equal to 5"]
     );
-    at(|at| rules.prepare_update(&mut new, &old, at));
+    at(|at| rules.prepare_for_update(&mut new, &old, at));
     assert_eq!(new.at("status"), &json!({"n": 1}));
     assert!(rules.raises_generation(&new, &old) && !rules.raises_generation(&old, &old));
 }
@@ -381,10 +381,10 @@ fn a_status_with_a_path_of_its_own_is_written_there_alone() {
 #[test]
 fn another_kind_is_told_alone() {
     let definition = definition(fields(json!({})), Value::Null);
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     let mut gadget = object(json!({}));
     gadget.set("kind", "Gadget");
-    at(|at| definition.storage().rules.validate(&gadget, at, &mut errors));
+    at(|at| definition.storage().strategy.validate(&gadget, at, &mut errors));
     assert_eq!(told(&errors), ["kind: Invalid value: \"Gadget\": must be Widget"]);
 }
 
@@ -407,10 +407,10 @@ fn a_scale_is_found_and_set_by_its_paths() {
     let mut shown = scale.read(&widget).unwrap();
     assert_eq!(shown.at("spec"), &json!({"replicas": 2}));
     assert_eq!(shown.at("status"), &json!({"replicas": 1, "selector": "a=b"}));
-    shown.make("spec").set("replicas", -1);
+    shown.ensure_object("spec").set("replicas", -1);
     scale.write(&mut widget, &shown).unwrap();
-    let mut errors = Errors::new();
-    at(|at| version.rules.validate(&widget, at, &mut errors));
+    let mut errors = ErrorList::new();
+    at(|at| version.strategy.validate(&widget, at, &mut errors));
     assert_eq!(
         told(&errors),
         [".spec.replicas: Invalid value: -1: should be a non-negative integer"]
@@ -447,7 +447,7 @@ fn tables_show_what_columns_name() {
         {"name": "Bad", "type": "integer", "jsonPath": ".spec.o"},
     ]);
     let definition = definition(fields(json!({})), json!({"additionalPrinterColumns": columns}));
-    let rules = &definition.storage().rules;
+    let rules = &definition.storage().strategy;
     let widget =
         object(json!({"n": 3.7, "d": "2023-12-31T00:00:00Z", "o": {"k": "<"}, "l": ["x", "y"], "f": 2}));
     let now = Time::parse("2024-01-01T00:00:00Z").unwrap();
@@ -473,9 +473,9 @@ fn tables_show_what_columns_name() {
 #[test]
 fn finalizers_without_a_domain_are_warned_of_once() {
     let definition = definition(fields(json!({})), Value::Null);
-    let rules: &CustomRules = &definition.storage().rules;
+    let rules: &CustomResourceStrategy = &definition.storage().strategy;
     let mut new = object(json!({}));
-    new.make("metadata")
+    new.ensure_object("metadata")
         .set("finalizers", json!(["a", "b.c", "d.e/f", "orphan"]));
     assert_eq!(
         rules.warnings(&new, None),
@@ -523,7 +523,7 @@ fn apply_merges_as_the_schema_says() {
         "atomic": {"b": "2"}, "granular": {"b": "2"}, "free": {"a": {"c": 2}}, "either": "50%",
         "inner": {"metadata": {"finalizers": ["g"]}}}),
     );
-    let merged = typed::merge(&live, &applied, definition.storage().rules.typed()).unwrap();
+    let merged = typed::merge(&live, &applied, definition.storage().strategy.typed()).unwrap();
     let spec = merged.at("spec");
     assert_eq!(spec.items("map").len(), 2);
     assert_eq!(spec.items("set").len(), 2);
@@ -532,7 +532,7 @@ fn apply_merges_as_the_schema_says() {
     assert_eq!(spec.at("granular"), &json!({"a": "1", "b": "2"}));
     assert_eq!(spec.at("free"), &json!({"a": {"b": 1, "c": 2}}));
     assert_eq!(spec.at("either"), &json!("50%"));
-    assert_eq!(spec.way("inner.metadata").items("finalizers").len(), 2);
+    assert_eq!(spec.at_path("inner.metadata").items("finalizers").len(), 2);
 }
 
 #[test]
@@ -558,7 +558,7 @@ fn a_rule_about_what_did_not_change_is_a_warning() {
     let definition = definition(schema, Value::Null);
     let (new, old) = (object(json!({"a": "bad", "b": "2"})), object(old));
     assert_eq!(
-        definition.storage().rules.warnings(&new, Some(&old)),
+        definition.storage().strategy.warnings(&new, Some(&old)),
         ["spec.a: Invalid value: \"bad\": failed rule: self == 'good'"]
     );
 }
@@ -642,7 +642,7 @@ proptest! {
         }});
         let definition = definition(schema, json!({"subresources": {"status": {}, "scale": {
             "specReplicasPath": ".spec.x", "statusReplicasPath": ".status.x.name"}}}));
-        let rules = &definition.storage().rules;
+        let rules = &definition.storage().strategy;
         let (mut new, mut old) = (object(new), object(old));
         for object in [&mut new, &mut old] {
             if rules.coerce(object, Source::Request).is_ok() {
@@ -651,14 +651,14 @@ proptest! {
                 prop_assert_eq!(rules.coerce(&mut again, Source::Request), Ok(Vec::new()));
                 prop_assert_eq!(&again, &*object);
             }
-            rules.default(object);
+            rules.set_defaults(object);
         }
         at(|at| {
-            rules.validate(&new, at, &mut Errors::new());
-            rules.validate_update(&new, &old, at, &mut Errors::new());
-            let mut unchanged = Errors::new();
+            rules.validate(&new, at, &mut ErrorList::new());
+            rules.validate_update(&new, &old, at, &mut ErrorList::new());
+            let mut unchanged = ErrorList::new();
             rules.validate_update(&old.clone(), &old, at, &mut unchanged);
-            rules.validate_status(&new, &old, at, &mut Errors::new());
+            rules.validate_status_update(&new, &old, at, &mut ErrorList::new());
             rules.row(&new, at.now);
         });
         if let Some(scale) = &definition.storage().scale {

@@ -1,6 +1,6 @@
 //! The words of JSON: strings, numbers, punctuation, with the error texts of Go's scanner.
 
-use super::fault::DecodeError;
+use super::error::DecodeError;
 use std::borrow::Cow;
 
 /// How deep values may stand within values. Go allows 10,000 on a stack that grows; this one does not.

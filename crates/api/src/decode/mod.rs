@@ -4,10 +4,10 @@
 //! it: fields that are not known are dropped (and reported), `null` is as good as absent, values that say
 //! nothing are left out, and those that are always written are there. What upstream accepts is accepted; what
 //! it refuses is refused with its text: syntax before types, the first wrong type, with the path to it.
-//! Duplicate and unknown fields come as [`Fault`]s, in the order of the text. No body makes decoding panic,
+//! Duplicate and unknown fields come as [`StrictError`]s, in the order of the text. No body makes decoding panic,
 //! overflow the stack, or build more than a bounded number of objects.
 
-mod fault;
+mod error;
 mod leaf;
 mod lexer;
 mod number;
@@ -18,7 +18,7 @@ mod tree;
 mod typed;
 mod yaml;
 
-pub use self::fault::{DecodeError, Fault, Faults};
+pub use self::error::{DecodeError, StrictError, StrictErrors};
 pub(crate) use self::leaf::{Precision, quantity};
 pub(crate) use self::lexer::MAX_DEPTH;
 pub(crate) use self::number::float;

@@ -17,14 +17,14 @@ fn refused(package: &str, name: &str, body: &str) -> String {
 }
 
 fn faults(package: &str, name: &str, body: &str) -> Vec<String> {
-    read(package, name, body).faults.warnings().collect()
+    read(package, name, body).strict_errors.warnings().collect()
 }
 
 #[test]
 fn unknown_fields_are_told_in_the_order_of_the_text() {
     let body = r#"{"metadata":{"Labels":{"a":"b"}},"Data":{},"data":{"a":"b"}}"#;
     let decoded = read("core", "ConfigMap", body);
-    let told: Vec<String> = decoded.faults.warnings().collect();
+    let told: Vec<String> = decoded.strict_errors.warnings().collect();
     assert_eq!(
         told,
         [r#"unknown field "metadata.Labels""#, r#"unknown field "Data""#]
@@ -46,11 +46,11 @@ fn duplicates_are_told_and_the_later_one_counts() {
     let body = r#"{"spec":{"containers":[{"name":"c","image":"a","image":"b","bogus":1}],"containers":[{"name":"d","image":"a"}]}}"#;
     let decoded = read("core", "Pod", body);
     let told = r#"strict decoding error: duplicate field "spec.containers[0].image", unknown field "spec.containers[0].bogus", duplicate field "spec.containers""#;
-    assert_eq!(decoded.faults.strict_error().unwrap(), told);
+    assert_eq!(decoded.strict_errors.strict_error().unwrap(), told);
     assert_eq!(decoded.value["spec"]["containers"][0]["name"], "d");
     let decoded = read("core", "ConfigMap", r#"{"data":{"a":"1","a":"2"}}"#);
     assert_eq!(
-        decoded.faults.warnings().collect::<Vec<_>>(),
+        decoded.strict_errors.warnings().collect::<Vec<_>>(),
         [r#"duplicate field "data.a""#]
     );
     assert_eq!(decoded.value["data"], json!({"a": "2"}));
@@ -222,7 +222,7 @@ fn what_says_nothing_is_left_out_and_what_always_speaks_is_there() {
         "status": {},
     });
     assert_eq!(decoded.value, expected);
-    assert!(decoded.faults.is_empty());
+    assert!(decoded.strict_errors.is_empty());
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn schemas_may_be_something_else() {
     let expected = json!({"additionalProperties": true, "items": {"type": "string"}, "dependencies": {"a": ["b"]}, "not": {}});
     assert_eq!(decoded.value, expected);
     assert_eq!(
-        decoded.faults.warnings().collect::<Vec<_>>(),
+        decoded.strict_errors.warnings().collect::<Vec<_>>(),
         [r#"unknown field "not.nope""#]
     );
 }
@@ -347,7 +347,7 @@ fn few_bytes_do_not_fill_the_memory() {
 fn a_million_faults_are_told_a_hundred_times() {
     let fields: Vec<String> = (0..10_000).map(|i| format!("\"x{i}\":1")).collect();
     let decoded = read("core", "ConfigMap", &format!("{{{}}}", fields.join(",")));
-    assert_eq!(decoded.faults.warnings().count(), 100);
+    assert_eq!(decoded.strict_errors.warnings().count(), 100);
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn yaml_duplicates_are_told_with_their_line() {
     let body = "metadata:\n  name: x\ndata:\n  a: '1'\n  a: '2'\nbogus: 1\n";
     let decoded = yaml(body.as_bytes(), of("core", "ConfigMap")).unwrap();
     assert_eq!(decoded.value["data"], json!({"a": "2"}));
-    let told: Vec<String> = decoded.faults.warnings().collect();
+    let told: Vec<String> = decoded.strict_errors.warnings().collect();
     assert_eq!(
         told,
         [
@@ -375,7 +375,7 @@ fn yaml_duplicates_are_told_with_their_line() {
         ]
     );
     let strict = "strict decoding error: yaml: unmarshal errors:\n  line 5: key \"a\" already set in map, unknown field \"bogus\"";
-    assert_eq!(decoded.faults.strict_error().unwrap(), strict);
+    assert_eq!(decoded.strict_errors.strict_error().unwrap(), strict);
 }
 
 #[test]
@@ -437,7 +437,7 @@ proptest! {
     fn the_normal_form_is_its_own((ty, value) in object()) {
         let decoded = normalize(&value, ty).unwrap();
         prop_assert_eq!(decoded.value, value);
-        prop_assert!(decoded.faults.is_empty());
+        prop_assert!(decoded.strict_errors.is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Whole bodies.
 
-use super::fault::{DecodeError, Faults};
+use super::error::{DecodeError, StrictErrors};
 use super::lexer::{Lexer, Start};
 use super::path::Path;
 use super::typed::Decoder;
@@ -13,7 +13,7 @@ pub struct Decoded {
     /// The object, in normal form if its type is known.
     pub value: Value,
     /// What was ignored.
-    pub faults: Faults,
+    pub strict_errors: StrictErrors,
 }
 
 /// What a body says it is.
@@ -37,7 +37,7 @@ pub fn json_type(body: &[u8], ty: &Type) -> Result<Decoded, DecodeError> {
     decoder.finish(if value.is_null() { ty.zero() } else { value })
 }
 
-/// Decodes a body of a type that is not known, such as a custom resource: only duplicates are faults.
+/// Decodes a body of a type that is not known, such as a custom resource: only duplicates are strict_errors.
 pub fn untyped(body: &[u8]) -> Result<Decoded, DecodeError> {
     let mut decoder = Decoder::new(body);
     let value = decoder.any(&Path::Root)?;
@@ -112,7 +112,7 @@ impl Decoder<'_> {
             Some(text) => Err(DecodeError::Type(text)),
             None => Ok(Decoded {
                 value,
-                faults: self.faults,
+                strict_errors: self.strict_errors,
             }),
         }
     }

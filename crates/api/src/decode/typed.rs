@@ -1,11 +1,11 @@
 //! Values of a known type.
 
-use super::fault::{DecodeError, Fault, Faults};
+use super::error::{DecodeError, StrictError, StrictErrors};
 use super::leaf::{self, Precision};
 use super::lexer::{Lexer, Start};
 use super::number;
 use super::path::{Path, Within};
-use crate::bound::{self, MOST_PATH};
+use crate::limits::{self, MAX_PATH_BYTES};
 use crate::schema::{Struct, Type, schema};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -16,14 +16,14 @@ pub(super) const MAX_OBJECTS: usize = 1 << 17;
 /// Decodes one body.
 pub(super) struct Decoder<'b> {
     pub(super) lexer: Lexer<'b>,
-    pub(super) faults: Faults,
+    pub(super) strict_errors: StrictErrors,
     /// The first value of a wrong type; decoding goes on, for a syntax error further on goes before it.
     pub(super) wrong: Option<String>,
     /// The first value that its type cannot read; goes before `wrong`.
     pub(super) unreadable: Option<String>,
     /// How many more objects there may be.
     pub(super) objects: usize,
-    /// Whether faults are told. Within JSON schemas, parts that may be one of two things are not told.
+    /// Whether strict_errors are told. Within JSON schemas, parts that may be one of two things are not told.
     pub(super) telling: bool,
 }
 
@@ -33,7 +33,7 @@ impl<'b> Decoder<'b> {
     pub(super) fn new(bytes: &'b [u8]) -> Self {
         Self {
             lexer: Lexer::new(bytes),
-            faults: Faults::default(),
+            strict_errors: StrictErrors::default(),
             wrong: None,
             unreadable: None,
             objects: MAX_OBJECTS,
@@ -103,13 +103,13 @@ impl<'b> Decoder<'b> {
         while let Some(key) = self.lexer.key(first)? {
             first = false;
             let Some((position, field)) = of.find(&key) else {
-                self.tell(|| Fault::Unknown(bound::display(&Within(path, &key), MOST_PATH)));
+                self.tell(|| StrictError::Unknown(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
                 self.lexer.skip()?;
                 continue;
             };
             let bit = 1u128 << position;
             if seen & bit != 0 {
-                self.tell(|| Fault::Duplicate(bound::display(&Within(path, &key), MOST_PATH)));
+                self.tell(|| StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
             }
             let step = Path::Field {
                 before: path,
@@ -151,7 +151,7 @@ impl<'b> Decoder<'b> {
         while let Some(key) = self.lexer.key(first)? {
             first = false;
             if seen.contains_key(&*key) {
-                self.tell(|| Fault::Duplicate(bound::display(&Within(path, &key), MOST_PATH)));
+                self.tell(|| StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
             }
             let step = Path::Key {
                 before: path,
@@ -311,7 +311,9 @@ impl<'b> Decoder<'b> {
                     }
                     first = false;
                     if object.contains_key(&*key) {
-                        self.tell(|| Fault::Duplicate(bound::display(&Within(path, &key), MOST_PATH)));
+                        self.tell(|| {
+                            StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES))
+                        });
                     }
                     let value = self.any(&Path::Key {
                         before: path,
@@ -346,9 +348,9 @@ impl<'b> Decoder<'b> {
         });
     }
 
-    fn tell(&mut self, fault: impl FnOnce() -> Fault) {
-        if self.telling && !self.faults.is_full() {
-            self.faults.add(fault());
+    fn tell(&mut self, fault: impl FnOnce() -> StrictError) {
+        if self.telling && !self.strict_errors.is_full() {
+            self.strict_errors.add(fault());
         }
     }
 

@@ -1,6 +1,6 @@
 //! YAML bodies: to JSON first, then as JSON, so that both mean the same.
 
-use super::fault::{DecodeError, Fault, Faults};
+use super::error::{DecodeError, StrictError, StrictErrors};
 use super::lexer::MAX_DEPTH;
 use super::number;
 use super::tree::{Decoded, json};
@@ -23,11 +23,11 @@ pub fn yaml(body: &[u8], ty: StructRef) -> Result<Decoded, DecodeError> {
     let tree = yaml_to_json(body)?;
     let text = serde_json::to_vec(&tree.value).map_err(|error| DecodeError::Syntax(error.to_string()))?;
     let decoded = json(&text, ty)?;
-    let mut faults = tree.faults;
-    faults.append(decoded.faults);
+    let mut strict_errors = tree.strict_errors;
+    strict_errors.append(decoded.strict_errors);
     Ok(Decoded {
         value: decoded.value,
-        faults,
+        strict_errors,
     })
 }
 
@@ -51,7 +51,7 @@ pub fn yaml_to_json(body: &[u8]) -> Result<Decoded, DecodeError> {
 /// The tree in a text; `None` if it is deeper than `depth`.
 fn read(text: &str, depth: usize) -> Option<Result<Decoded, DecodeError>> {
     let notes = Notes {
-        faults: RefCell::default(),
+        strict_errors: RefCell::default(),
         objects: Cell::new(MAX_OBJECTS),
         levels: Cell::new(depth),
     };
@@ -68,7 +68,7 @@ fn read(text: &str, depth: usize) -> Option<Result<Decoded, DecodeError>> {
     match value {
         Ok(value) => Some(Ok(Decoded {
             value,
-            faults: notes.faults.into_inner(),
+            strict_errors: notes.strict_errors.into_inner(),
         })),
         Err(_) if notes.levels.get() == 0 => None,
         Err(_) if notes.objects.get() == 0 => Some(Err(DecodeError::TooMany)),
@@ -91,7 +91,7 @@ fn words(error: &serde_saphyr::Error) -> String {
 
 /// What is noticed on the way.
 struct Notes {
-    faults: RefCell<Faults>,
+    strict_errors: RefCell<StrictErrors>,
     /// How many more objects there may be.
     objects: Cell<usize>,
     /// How many more levels there may be below; zero for good once it is too deep.
@@ -193,8 +193,8 @@ impl<'de> Visitor<'de> for Node<'_> {
                 let value = entries.next_value_seed(self)?;
                 let line = key.referenced.line();
                 if map.insert(key.value.clone(), value).is_some() {
-                    let fault = Fault::YamlDuplicate { line, key: key.value };
-                    self.0.faults.borrow_mut().add(fault);
+                    let fault = StrictError::YamlDuplicate { line, key: key.value };
+                    self.0.strict_errors.borrow_mut().add(fault);
                 }
             }
             Ok(Value::Object(map))

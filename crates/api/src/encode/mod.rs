@@ -1,7 +1,7 @@
 //! Objects to JSON bytes, and stored bytes to answers without reading them again.
 //!
 //! Promises: `kind` comes first, then `apiVersion`, then `metadata`, then the rest by name. An object is
-//! stored without its resourceVersion, which is known only when the store has taken it; a [`Stored`] knows
+//! stored without its resourceVersion, which is known only when the store has taken it; a [`StoredObject`] knows
 //! where it belongs, and an answer is a copy with a few bytes put in.
 
 mod pretty;
@@ -16,7 +16,7 @@ const METADATA: &[u8] = b"\"metadata\":{";
 
 /// An object as it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored<'b> {
+pub struct StoredObject<'b> {
     /// JSON without a resourceVersion.
     bytes: &'b [u8],
     /// Where the first field of its metadata begins, or their end.
@@ -99,9 +99,9 @@ pub fn write_value(bytes: &mut Vec<u8>, value: &Value) {
     serde_json::to_writer(bytes, value).expect("a tree can be written to memory");
 }
 
-// --- Stored ---
+// --- StoredObject ---
 
-impl<'b> Stored<'b> {
+impl<'b> StoredObject<'b> {
     /// Finds the place in bytes that [`encode_stored`] wrote; `None` in others. Looks at the first fields
     /// only: kind and apiVersion are short.
     pub fn find(bytes: &'b [u8]) -> Option<Self> {
@@ -240,18 +240,18 @@ mod tests {
     fn the_resource_version_is_left_out_and_put_in() {
         let bytes = encode_stored(pod().as_object().unwrap());
         assert!(!String::from_utf8_lossy(&bytes).contains(r#""5""#));
-        let stored = Stored::find(&bytes).unwrap();
+        let stored = StoredObject::find(&bytes).unwrap();
         let mut answer = Vec::new();
         stored.write(&mut answer, 5);
         assert_eq!(serde_json::from_slice::<Value>(&answer).unwrap(), pod());
-        assert_eq!(Stored::at(&bytes, stored.place()), Some(stored));
+        assert_eq!(StoredObject::at(&bytes, stored.place()), Some(stored));
     }
 
     #[test]
     fn items_of_lists_do_not_say_their_kind() {
         let bytes = encode_stored(pod().as_object().unwrap());
         let mut answer = Vec::new();
-        Stored::find(&bytes).unwrap().write_item(&mut answer, 7);
+        StoredObject::find(&bytes).unwrap().write_item(&mut answer, 7);
         let text = String::from_utf8(answer).unwrap();
         assert!(
             text.starts_with(r#"{"metadata":{"resourceVersion":"7","annotations""#),
@@ -270,7 +270,7 @@ mod tests {
         ] {
             let bytes = encode_stored(object.as_object().unwrap());
             let mut answer = Vec::new();
-            Stored::find(&bytes).unwrap().write(&mut answer, 1);
+            StoredObject::find(&bytes).unwrap().write(&mut answer, 1);
             let read: Value = serde_json::from_slice(&answer).unwrap();
             assert_eq!(read["metadata"], json!({"resourceVersion": "1"}), "{object}");
         }
@@ -286,7 +286,7 @@ mod tests {
             b"[1,2]",
             b"{\"spec\":{},\"metadata\":{}}",
         ] {
-            assert_eq!(Stored::find(bytes), None);
+            assert_eq!(StoredObject::find(bytes), None);
         }
     }
 
@@ -299,7 +299,7 @@ mod tests {
             value["metadata"]["annotations"] = json!({"odd": odd});
             let bytes = encode_stored(value.as_object().unwrap());
             let mut answer = Vec::new();
-            Stored::find(&bytes).unwrap().write_metadata(&mut answer, revision);
+            StoredObject::find(&bytes).unwrap().write_metadata(&mut answer, revision);
             value["metadata"]["resourceVersion"] = json!(revision.to_string());
             prop_assert_eq!(&serde_json::from_slice::<Value>(&answer).unwrap(), &value["metadata"]);
         }
@@ -308,7 +308,7 @@ mod tests {
         fn an_answer_is_the_object_with_its_resource_version((_, mut value) in object(), revision: u64) {
             let bytes = encode_stored(value.as_object().unwrap());
             let mut answer = Vec::new();
-            Stored::find(&bytes).unwrap().write(&mut answer, revision);
+            StoredObject::find(&bytes).unwrap().write(&mut answer, revision);
             if !value["metadata"].is_object() {
                 value["metadata"] = json!({});
             }
@@ -318,7 +318,7 @@ mod tests {
 
         #[test]
         fn any_bytes_have_a_place_or_none(bytes: Vec<u8>) {
-            let _ = Stored::find(&bytes);
+            let _ = StoredObject::find(&bytes);
         }
     }
 }

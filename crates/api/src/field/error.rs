@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::Path;
 use crate::{
-    bound::{self, MOST_MESSAGE, MOST_PATH, MOST_VALUE},
     go,
+    limits::{self, MAX_MESSAGE_BYTES, MAX_PATH_BYTES, MAX_VALUE_BYTES},
 };
 
 /// Something that is wrong with a field. Its texts are bounded.
@@ -18,7 +18,7 @@ pub struct Error {
     /// The place of the field.
     pub field: String,
     /// The value found there.
-    pub value: Shown,
+    pub value: BadValue,
     /// What to do about it; may be empty.
     pub detail: String,
 }
@@ -54,7 +54,7 @@ pub enum ErrorKind {
 
 /// A value as an error shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Shown {
+pub enum BadValue {
     /// Left out of the text, with the colon before it.
     Omitted,
     /// A string, in quotes.
@@ -73,7 +73,7 @@ pub fn aggregate<'e>(errors: impl IntoIterator<Item = &'e Error>) -> Option<Stri
     aggregate_with_omitted(errors, 0)
 }
 
-/// The same where some errors were not kept. Beyond [`MOST_MESSAGE`] bytes errors are only counted.
+/// The same where some errors were not kept. Beyond [`MAX_MESSAGE_BYTES`] bytes errors are only counted.
 pub(crate) fn aggregate_with_omitted<'e>(
     errors: impl IntoIterator<Item = &'e Error>,
     mut omitted: usize,
@@ -82,7 +82,7 @@ pub(crate) fn aggregate_with_omitted<'e>(
     let mut texts = Vec::new();
     let mut bytes = 0;
     for error in errors {
-        if bytes > MOST_MESSAGE {
+        if bytes > MAX_MESSAGE_BYTES {
             omitted += 1;
             continue;
         }
@@ -90,13 +90,13 @@ pub(crate) fn aggregate_with_omitted<'e>(
         if seen.contains(&text) {
             continue;
         }
-        bytes += bound::encoded_length(&text);
-        if bytes > MOST_MESSAGE && !texts.is_empty() {
+        bytes += limits::encoded_length(&text);
+        if bytes > MAX_MESSAGE_BYTES && !texts.is_empty() {
             omitted += 1;
             continue;
         }
         seen.insert(text.clone());
-        texts.push(bound::cut_encoded(&text, MOST_MESSAGE).into_owned());
+        texts.push(limits::cut_encoded(&text, MAX_MESSAGE_BYTES).into_owned());
     }
     if omitted > 0 {
         texts.push(format!("and {omitted} more errors"));
@@ -122,12 +122,12 @@ pub fn supported_values<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> S
 
 impl Error {
     /// A value that is malformed or out of bounds.
-    pub fn invalid(at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>) -> Self {
+    pub fn invalid(at: &Path<'_>, value: impl Into<BadValue>, detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, at, value, detail)
     }
 
     /// A value of another type than the schema asks for.
-    pub fn type_invalid(at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>) -> Self {
+    pub fn type_invalid(at: &Path<'_>, value: impl Into<BadValue>, detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::TypeInvalid, at, value, detail)
     }
 
@@ -137,19 +137,19 @@ impl Error {
     }
 
     /// A value that may stand in a list once only.
-    pub fn duplicate(at: &Path<'_>, value: impl Into<Shown>) -> Self {
+    pub fn duplicate(at: &Path<'_>, value: impl Into<BadValue>) -> Self {
         Self::new(ErrorKind::Duplicate, at, value, "")
     }
 
     /// A value that is looked up and does not exist.
-    pub fn not_found(at: &Path<'_>, value: impl Into<Shown>) -> Self {
+    pub fn not_found(at: &Path<'_>, value: impl Into<BadValue>) -> Self {
         Self::new(ErrorKind::NotFound, at, value, "")
     }
 
     /// A value that is none of those that may stand here.
     pub fn not_supported<S: AsRef<str>>(
         at: &Path<'_>,
-        value: impl Into<Shown>,
+        value: impl Into<BadValue>,
         supported: impl IntoIterator<Item = S>,
     ) -> Self {
         Self::new(ErrorKind::NotSupported, at, value, supported_values(supported))
@@ -173,7 +173,7 @@ impl Error {
     }
 
     /// A text of fewer characters than asked for.
-    pub fn too_short(at: &Path<'_>, value: impl Into<Shown>, characters: usize) -> Self {
+    pub fn too_short(at: &Path<'_>, value: impl Into<BadValue>, characters: usize) -> Self {
         let detail = format!("must be at least {}", counted(characters, "character"));
         Self::new(ErrorKind::TooShort, at, value, detail)
     }
@@ -184,7 +184,7 @@ impl Error {
         Self::new(
             ErrorKind::TooMany,
             at,
-            actual.map_or(Shown::Omitted, Shown::from),
+            actual.map_or(BadValue::Omitted, BadValue::from),
             detail,
         )
     }
@@ -216,12 +216,12 @@ impl Error {
         text
     }
 
-    fn new(kind: ErrorKind, at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>) -> Self {
+    fn new(kind: ErrorKind, at: &Path<'_>, value: impl Into<BadValue>, detail: impl Into<String>) -> Self {
         Error {
             kind,
-            field: bound::display(at, MOST_PATH),
+            field: limits::display(at, MAX_PATH_BYTES),
             value: value.into().bounded(),
-            detail: bound::cut_owned(detail.into(), MOST_VALUE),
+            detail: limits::cut_owned(detail.into(), MAX_VALUE_BYTES),
         }
     }
 
@@ -292,21 +292,21 @@ impl ErrorKind {
 
 // --- Shown ---
 
-impl Shown {
+impl BadValue {
     /// The same value if its text is short enough, else its beginning.
     fn bounded(self) -> Self {
         match self {
-            Shown::Text(text) if text.len() > MOST_VALUE => {
-                let end = text.floor_char_boundary(MOST_VALUE);
+            BadValue::Text(text) if text.len() > MAX_VALUE_BYTES => {
+                let end = text.floor_char_boundary(MAX_VALUE_BYTES);
                 let shown = go::quote(&text[..end]);
-                Shown::Printed(format!("{shown}... ({} more bytes)", text.len() - end))
+                BadValue::Printed(format!("{shown}... ({} more bytes)", text.len() - end))
             }
-            Shown::Printed(text) => Shown::Printed(bound::cut_owned(text, MOST_VALUE)),
-            Shown::Json(Value::String(text)) => Shown::Text(text).bounded(),
-            Shown::Json(value @ (Value::Array(_) | Value::Object(_))) => {
-                match bound::json(&value, MOST_VALUE) {
-                    Ok(_) => Shown::Json(value),
-                    Err(begin) => Shown::Printed(begin),
+            BadValue::Printed(text) => BadValue::Printed(limits::cut_owned(text, MAX_VALUE_BYTES)),
+            BadValue::Json(Value::String(text)) => BadValue::Text(text).bounded(),
+            BadValue::Json(value @ (Value::Array(_) | Value::Object(_))) => {
+                match limits::json(&value, MAX_VALUE_BYTES) {
+                    Ok(_) => BadValue::Json(value),
+                    Err(begin) => BadValue::Printed(begin),
                 }
             }
             other => other,
@@ -316,74 +316,74 @@ impl Shown {
     /// About how many bytes its text takes.
     pub(crate) fn size(&self) -> usize {
         match self {
-            Shown::Omitted => 0,
-            Shown::Text(text) | Shown::Printed(text) => text.len(),
-            Shown::Integer(_) => 8,
-            Shown::Json(value) => json_size(value),
+            BadValue::Omitted => 0,
+            BadValue::Text(text) | BadValue::Printed(text) => text.len(),
+            BadValue::Integer(_) => 8,
+            BadValue::Json(value) => json_size(value),
         }
     }
 
     fn text(&self) -> Option<String> {
         match self {
-            Shown::Omitted => None,
+            BadValue::Omitted => None,
             // Top-level strings and floats are printed, not encoded: no escapes of markup, exponents as %v.
-            Shown::Text(text) | Shown::Json(Value::String(text)) => Some(go::quote(text)),
-            Shown::Integer(number) => Some(number.to_string()),
-            Shown::Json(value @ Value::Number(_)) => Some(go::plain(value)),
-            Shown::Json(value) => Some(go::json(value)),
-            Shown::Printed(text) => Some(text.clone()),
+            BadValue::Text(text) | BadValue::Json(Value::String(text)) => Some(go::quote(text)),
+            BadValue::Integer(number) => Some(number.to_string()),
+            BadValue::Json(value @ Value::Number(_)) => Some(go::plain(value)),
+            BadValue::Json(value) => Some(go::json(value)),
+            BadValue::Printed(text) => Some(text.clone()),
         }
     }
 }
 
-impl From<&str> for Shown {
+impl From<&str> for BadValue {
     fn from(text: &str) -> Self {
-        Shown::Text(text.to_owned())
+        BadValue::Text(text.to_owned())
     }
 }
 
-impl From<&String> for Shown {
+impl From<&String> for BadValue {
     fn from(text: &String) -> Self {
-        Shown::Text(text.clone())
+        BadValue::Text(text.clone())
     }
 }
 
-impl From<String> for Shown {
+impl From<String> for BadValue {
     fn from(text: String) -> Self {
-        Shown::Text(text)
+        BadValue::Text(text)
     }
 }
 
-impl From<i64> for Shown {
+impl From<i64> for BadValue {
     fn from(number: i64) -> Self {
-        Shown::Integer(number)
+        BadValue::Integer(number)
     }
 }
 
-impl From<i32> for Shown {
+impl From<i32> for BadValue {
     fn from(number: i32) -> Self {
-        Shown::Integer(number.into())
+        BadValue::Integer(number.into())
     }
 }
 
-impl From<usize> for Shown {
+impl From<usize> for BadValue {
     fn from(number: usize) -> Self {
-        Shown::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+        BadValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
-impl From<Value> for Shown {
+impl From<Value> for BadValue {
     fn from(value: Value) -> Self {
-        Shown::Json(value)
+        BadValue::Json(value)
     }
 }
 
-impl From<&Value> for Shown {
+impl From<&Value> for BadValue {
     fn from(value: &Value) -> Self {
         // A long list may be shown by an error of each of its items: it is not copied.
-        match (value, bound::json(value, MOST_VALUE)) {
-            (Value::Array(_) | Value::Object(_), Err(begin)) => Shown::Printed(begin),
-            _ => Shown::Json(value.clone()),
+        match (value, limits::json(value, MAX_VALUE_BYTES)) {
+            (Value::Array(_) | Value::Object(_), Err(begin)) => BadValue::Printed(begin),
+            _ => BadValue::Json(value.clone()),
         }
     }
 }

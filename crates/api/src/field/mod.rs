@@ -4,12 +4,12 @@
 //! place of a field costs nothing until something is wrong with it.
 
 mod error;
-mod errors;
+mod error_list;
 mod path;
 
 pub(crate) use self::error::aggregate_with_omitted;
 pub use self::{
-    error::{Error, ErrorKind, Shown, aggregate, supported_values},
-    errors::Errors,
+    error::{BadValue, Error, ErrorKind, aggregate, supported_values},
+    error_list::ErrorList,
     path::Path,
 };

@@ -26,7 +26,7 @@ enum Step<'p> {
 
 impl Path<'_> {
     /// No place: reads `<nil>`, and its children are roots.
-    pub const NOWHERE: Path<'static> = Path {
+    pub const NIL: Path<'static> = Path {
         parent: None,
         step: Step::Nowhere,
     };
@@ -115,9 +115,9 @@ mod tests {
 
     #[test]
     fn below_nowhere_begins_a_new_root() {
-        assert_eq!(Path::NOWHERE.to_string(), "<nil>");
+        assert_eq!(Path::NIL.to_string(), "<nil>");
         assert_eq!(
-            Path::NOWHERE.child("values").index(0).key("k").to_string(),
+            Path::NIL.child("values").index(0).key("k").to_string(),
             "values[0][k]"
         );
     }

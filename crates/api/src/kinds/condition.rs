@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_REASON: usize = 1024;
@@ -19,7 +19,7 @@ const REASON: &str = "a condition reason must start with alphabetic character, o
 
 /// Validates a list of conditions; each type may occur once.
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go ValidateConditions
-pub(super) fn validate_conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_conditions(conditions: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let field_path = at.index(index);
@@ -32,12 +32,12 @@ pub(super) fn validate_conditions(conditions: &[Value], at: &Path<'_>, errors: &
 }
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go ValidateCondition
-fn validate_condition(condition: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_condition(condition: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("type");
     match condition.text("type") {
         "" => errors.push(Error::required(&field_path, "is required")),
         kind => errors.extend(
-            name::label_key(kind)
+            name::validate_label_key(kind)
                 .into_iter()
                 .map(|msg| Error::invalid(&field_path, kind, msg)),
         ),
@@ -97,9 +97,9 @@ mod tests {
     fn rejects_incomplete_and_duplicate_conditions() {
         let good = json!({"type": "a.b/C", "status": "True", "reason": "A_b", "lastTransitionTime": "t"});
         let bad = json!({"type": "a.b/C", "status": "yes", "reason": "1", "observedGeneration": -1});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_conditions(std::slice::from_ref(&good), &Path::new("c"), &mut errors);
-        assert_eq!(errors, Errors::new());
+        assert_eq!(errors, ErrorList::new());
         validate_conditions(&[good, bad, json!({})], &Path::new("c"), &mut errors);
         let messages: Vec<_> = errors
             .iter()

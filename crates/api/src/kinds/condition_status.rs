@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/api/meta/conditions.go IsStatusConditionTrue
 pub(super) fn is_condition_true(conditions: &[Value], kind: &str) -> bool {

@@ -4,14 +4,19 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 pub(super) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// Rejects negative values of these fields, in this order. Absent fields are valid.
 // upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/generic.go ValidateNonnegativeField
-pub(super) fn validate_nonnegative_fields(tree: &Value, names: &[&str], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_nonnegative_fields(
+    tree: &Value,
+    names: &[&str],
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     for name in names {
         if let Some(number) = tree.int(name).filter(|number| *number < 0) {
             errors.push(Error::invalid(&at.child(name), number, NOT_NEGATIVE));
@@ -27,7 +32,7 @@ pub(super) fn validate_not_greater_than(
     limit: &str,
     detail: &str,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let most = tree.int(limit).unwrap_or_default();
     for name in names {
@@ -40,7 +45,7 @@ pub(super) fn validate_not_greater_than(
 
 /// Rejects a `collisionCount` that decreases or is removed: it seeds the hash in the names of owned objects.
 // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentStatusUpdate, ValidateDaemonSetStatusUpdate
-pub(super) fn validate_collision_count(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_collision_count(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let name = "collisionCount";
     let Some(before) = old.int(name) else { return };
     let now = new.int(name);
@@ -63,7 +68,7 @@ mod tests {
     #[test]
     fn rejects_negative_excessive_and_decreasing_counts() {
         let status = json!({"replicas": 1, "ready": 2, "other": -1, "collisionCount": 3});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let at = Path::new("status");
         validate_nonnegative_fields(&status, &["other", "replicas", "none"], &at, &mut errors);
         validate_not_greater_than(

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::unified_diff;
 use crate::{
-    bound::{self, MOST_VALUE},
-    field::Shown,
+    field::BadValue,
     go,
-    rules::Tree,
+    limits::{self, MAX_VALUE_BYTES},
     schema::{Field, Struct, StructRef, Type, schema},
+    strategy::Tree,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,13 +75,13 @@ const NON_POINTER_FIELDS: &[(&str, &str)] = &[
 ];
 
 /// A value of this type of a package by its JSON names.
-pub(crate) fn wire_value(package: &str, ty: &str, value: &Value) -> Shown {
-    Shown::Printed(to_json(package, ty, value, FieldNaming::Wire))
+pub(crate) fn wire_value(package: &str, ty: &str, value: &Value) -> BadValue {
+    BadValue::Printed(to_json(package, ty, value, FieldNaming::Wire))
 }
 
 /// A value of this internal type with every field; `null` if it is absent.
-pub(crate) fn internal_value(package: &str, ty: &str, value: &Value) -> Shown {
-    Shown::Printed(if value.is_null() {
+pub(crate) fn internal_value(package: &str, ty: &str, value: &Value) -> BadValue {
+    BadValue::Printed(if value.is_null() {
         "null".to_owned()
     } else {
         internal_json(package, ty, value)
@@ -94,14 +94,14 @@ pub(crate) fn internal_json(package: &str, ty: &str, value: &Value) -> String {
 }
 
 /// A value of a named string type: JSON-encoded, so that `<`, `>` and `&` are escaped.
-pub(crate) fn typed_string(text: &str) -> Shown {
-    Shown::Printed(go::json_string(text))
+pub(crate) fn typed_string(text: &str) -> BadValue {
+    BadValue::Printed(go::json_string(text))
 }
 
 /// A value as JSON; `null` if it is absent.
-pub(crate) fn json_value(value: &Value) -> Shown {
-    let (Ok(text) | Err(text)) = bound::json(value, MOST_VALUE);
-    Shown::Printed(text)
+pub(crate) fn json_value(value: &Value) -> BadValue {
+    let (Ok(text) | Err(text)) = limits::json(value, MAX_VALUE_BYTES);
+    BadValue::Printed(text)
 }
 
 /// The unified diff of two values of this internal type, one line per field.
@@ -310,7 +310,9 @@ mod tests {
                 "DeploymentStrategy",
                 &json!({"rollingUpdate": {"maxSurge": "1%"}})
             ),
-            Shown::Printed(r#"{"Type":"","RollingUpdate":{"MaxUnavailable":0,"MaxSurge":"1%"}}"#.to_owned())
+            BadValue::Printed(
+                r#"{"Type":"","RollingUpdate":{"MaxUnavailable":0,"MaxSurge":"1%"}}"#.to_owned()
+            )
         );
         assert_eq!(
             internal_json(

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::label_selector;
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go ValidateImmutableField
@@ -17,7 +17,7 @@ pub(super) fn validate_immutable_fields(
     old: &Value,
     names: &[&str],
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     for name in names {
         if new.at(name) != old.at(name) {
@@ -28,7 +28,7 @@ pub(super) fn validate_immutable_fields(
 
 /// Rejects a change of the label selector.
 // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentUpdate, ValidateReplicaSetUpdate
-pub(super) fn validate_immutable_selector(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_immutable_selector(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let name = "selector";
     if new.at(name) != old.at(name) {
         errors.push(Error::invalid(

@@ -6,14 +6,14 @@ use super::counts::NOT_NEGATIVE;
 use crate::{
     field::{Error, Path},
     name,
-    rules::Errors,
+    strategy::ErrorList,
 };
 
 // upstream: pkg/apis/apps/validation/validation.go ValidatePositiveIntOrPercent
-pub(super) fn validate_positive_int_or_percent(amount: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_positive_int_or_percent(amount: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match amount {
         Value::String(text) => errors.extend(
-            name::percent(text)
+            name::validate_percent(text)
                 .into_iter()
                 .map(|msg| Error::invalid(at, amount, msg)),
         ),
@@ -26,7 +26,7 @@ pub(super) fn validate_positive_int_or_percent(amount: &Value, at: &Path<'_>, er
 }
 
 // upstream: pkg/apis/apps/validation/validation.go IsNotMoreThan100Percent
-pub(super) fn validate_not_more_than_100_percent(amount: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_not_more_than_100_percent(amount: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if get_percent_value(amount).is_some_and(|share| share > 100) {
         errors.push(Error::invalid(at, amount, "must not be greater than 100%"));
     }
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn rejects_negative_numbers_and_excessive_percentages() {
         let messages = |amount: Value| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             validate_positive_int_or_percent(&amount, &Path::new("a"), &mut errors);
             validate_not_more_than_100_percent(&amount, &Path::new("a"), &mut errors);
             errors.first().map(ToString::to_string).unwrap_or_default()

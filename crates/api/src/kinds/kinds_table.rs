@@ -86,7 +86,7 @@ impl Kind {
             ty: ty
                 .unwrap_or_else(|| panic!("table of kinds: no such type: {line:?}"))
                 .into(),
-            rules: None,
+            strategy: None,
         }
     }
 }

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Path, Shown},
+    field::{BadValue, Path},
     go,
-    rules::{Errors, Tree},
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
+    strategy::{ErrorList, Tree},
 };
 
 /// Validates a selector. An absent one is valid.
@@ -15,7 +15,7 @@ pub(super) fn validate_label_selector(
     selector: &Value,
     values: InvalidValues,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     errors.extend(label::validate(at, selector, values, UnknownOperators::Refused));
 }
@@ -23,7 +23,7 @@ pub(super) fn validate_label_selector(
 /// Tolerates values that are no valid label where the old selector already has some.
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go LabelSelectorHasInvalidLabelValue
 pub(super) fn tolerate_invalid_values_of(old: &Value) -> InvalidValues {
-    let bad = |text: &str| !crate::name::label_value(text).is_empty();
+    let bad = |text: &str| !crate::name::validate_label_value(text).is_empty();
     let already_invalid = old
         .items("matchExpressions")
         .iter()
@@ -41,8 +41,8 @@ pub(super) fn is_empty(selector: &Value) -> bool {
 }
 
 /// A selector as the value of a field error.
-pub(super) fn error_value(selector: &Value) -> Shown {
-    Shown::Printed(to_go_json(selector))
+pub(super) fn error_value(selector: &Value) -> BadValue {
+    BadValue::Printed(to_go_json(selector))
 }
 
 /// A selector as JSON in the order of the Go struct: matchLabels first.

@@ -45,12 +45,12 @@ mod unified_diff;
 pub(crate) mod url;
 mod webhook_client;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
-pub use self::apiextensions::structural_problems;
-pub(crate) use self::apiextensions::{go_regexp_fault, resolve_field_path};
+pub use self::apiextensions::non_structural_schema_message;
+pub(crate) use self::apiextensions::{go_regexp_error, resolve_field_path};
 pub use self::{
-    apiextensions::{approval as approval_of_definition, is_bad_bundle},
+    apiextensions::{get_api_approval_state, is_invalid_ca_bundle},
     authentication::token_review,
     certificates::{
         CertificateRequestInfo, SubjectAltNameKind, certificate_not_after, parse_certificate_request,
@@ -67,35 +67,35 @@ pub use self::{
 };
 
 /// The strategy of the kind that a subresource takes, if it is a kind of its own, as with `scale`, `token` and `eviction`.
-pub fn rules_of_subresource(part: &Subresource) -> Option<&'static dyn Rules> {
-    rules(&part.group, &part.kind)
+pub fn rules_of_subresource(part: &Subresource) -> Option<&'static dyn RestStrategy> {
+    strategy(&part.group, &part.kind)
 }
 
 /// The strategy of a built-in kind, by group and name.
-pub(crate) fn rules(group: &str, kind: &str) -> Option<&'static dyn Rules> {
+pub(crate) fn strategy(group: &str, kind: &str) -> Option<&'static dyn RestStrategy> {
     match group {
-        "admissionregistration.k8s.io" => admissionregistration::rules(kind),
-        "apiextensions.k8s.io" => apiextensions::rules(kind),
-        "apiregistration.k8s.io" => apiregistration::rules(kind),
-        "apps" => apps::rules(kind),
-        "authentication.k8s.io" => authentication::rules(kind),
-        "authorization.k8s.io" => authorization::rules(kind),
-        "autoscaling" => autoscaling::rules(kind),
-        "batch" => batch::rules(kind),
-        "certificates.k8s.io" => certificates::rules(kind),
-        "coordination.k8s.io" => coordination::rules(kind),
-        "" => core::rules(kind),
-        "discovery.k8s.io" => discovery::rules(kind),
-        "events.k8s.io" => events::rules(kind),
-        "flowcontrol.apiserver.k8s.io" => flowcontrol::rules(kind),
-        "networking.k8s.io" => networking::rules(kind),
-        "node.k8s.io" => node::rules(kind),
-        "policy" => policy::rules(kind),
-        "rbac.authorization.k8s.io" => rbac::rules(kind),
-        "resource.k8s.io" => resource::rules(kind),
-        "scheduling.k8s.io" => scheduling::rules(kind),
-        "storage.k8s.io" => storage::rules(kind),
-        "storagemigration.k8s.io" => storagemigration::rules(kind),
+        "admissionregistration.k8s.io" => admissionregistration::strategy(kind),
+        "apiextensions.k8s.io" => apiextensions::strategy(kind),
+        "apiregistration.k8s.io" => apiregistration::strategy(kind),
+        "apps" => apps::strategy(kind),
+        "authentication.k8s.io" => authentication::strategy(kind),
+        "authorization.k8s.io" => authorization::strategy(kind),
+        "autoscaling" => autoscaling::strategy(kind),
+        "batch" => batch::strategy(kind),
+        "certificates.k8s.io" => certificates::strategy(kind),
+        "coordination.k8s.io" => coordination::strategy(kind),
+        "" => core::strategy(kind),
+        "discovery.k8s.io" => discovery::strategy(kind),
+        "events.k8s.io" => events::strategy(kind),
+        "flowcontrol.apiserver.k8s.io" => flowcontrol::strategy(kind),
+        "networking.k8s.io" => networking::strategy(kind),
+        "node.k8s.io" => node::strategy(kind),
+        "policy" => policy::strategy(kind),
+        "rbac.authorization.k8s.io" => rbac::strategy(kind),
+        "resource.k8s.io" => resource::strategy(kind),
+        "scheduling.k8s.io" => scheduling::strategy(kind),
+        "storage.k8s.io" => storage::strategy(kind),
+        "storagemigration.k8s.io" => storagemigration::strategy(kind),
         _ => None,
     }
 }

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{
-    core::pod::{self, Options},
+    core::pod::{self, PodValidationOptions},
     counts, label_selector,
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go, name,
-    rules::{Column, Description, Errors, Row, Tree, TreeMut, named_row},
     selector::label::{InvalidValues, Selector},
+    strategy::{Column, Description, ErrorList, Row, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -79,7 +79,7 @@ pub(super) fn replicas_row(object: &Value, now: Time, selector: fn(&Value) -> Va
 /// Warns of a name that is no DNS label: it becomes the prefix of pod names, which are host names.
 // upstream: pkg/registry/apps/deployment/strategy.go WarningsOnCreate
 pub(super) fn warn_about_pod_name_prefix(object: &Value) -> Option<String> {
-    let msgs = name::dns1123_label(object.at("metadata").text("name"));
+    let msgs = name::validate_dns1123_label(object.at("metadata").text("name"));
     let msgs: Vec<_> = msgs.into_iter().map(Value::String).collect();
     (!msgs.is_empty()).then(|| {
         format!(
@@ -93,8 +93,8 @@ pub(super) fn warn_about_pod_name_prefix(object: &Value) -> Option<String> {
 /// Clears fields of disabled feature gates in the template; `old` is `null` on create.
 // upstream: pkg/api/pod/util.go DropDisabledTemplateFields
 pub(super) fn drop_disabled_template_fields(object: &mut Value, old: &Value) {
-    if let Some(template) = object.make("spec").at_mut("template") {
-        pod::drop_from_template(template, old.at("spec").at("template"));
+    if let Some(template) = object.ensure_object("spec").at_mut("template") {
+        pod::drop_disabled_template_fields(template, old.at("spec").at("template"));
     }
 }
 
@@ -107,20 +107,20 @@ pub(super) fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     }
     let spec = Path::new("spec");
     let before = old.map(|old| old.at("spec").at("template"));
-    pod::template_warnings(new.at("spec").at("template"), &spec.child("template"), before)
+    pod::get_warnings_for_pod_template(new.at("spec").at("template"), &spec.child("template"), before)
 }
 
 /// Validation options of the template of a spec, relaxed by what the old spec already has.
 // upstream: pkg/api/pod/util.go GetValidationOptionsFromPodTemplate
-pub(super) fn template_validation_options(old: Option<&Value>) -> Options {
-    old.map_or_else(Options::default, |old| {
-        Options::template_update(old.at("template"))
+pub(super) fn template_validation_options(old: Option<&Value>) -> PodValidationOptions {
+    old.map_or_else(PodValidationOptions::default, |old| {
+        PodValidationOptions::for_template_update(old.at("template"))
     })
 }
 
 /// Validates a selector that must be set and must not be empty.
 // upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSetSpec, ValidateDeploymentSpec
-pub(super) fn validate_required_selector(spec: &Value, empty: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_required_selector(spec: &Value, empty: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("selector");
     let selector = spec.at("selector");
     if selector.is_null() {
@@ -138,7 +138,11 @@ pub(super) fn validate_required_selector(spec: &Value, empty: &str, at: &Path<'_
 }
 
 /// The labels of the template must match the selector. Returns the selector if it is valid.
-pub(super) fn validate_template_labels(spec: &Value, at: &Path<'_>, errors: &mut Errors) -> Option<Selector> {
+pub(super) fn validate_template_labels(
+    spec: &Value,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) -> Option<Selector> {
     let selector = Selector::from_object(spec.get("selector")).ok()?;
     if !selector.is_everything() {
         validate_labels_match(&selector, spec.at("template"), &at.child("template"), errors);
@@ -152,7 +156,7 @@ pub(super) fn validate_labels_match(
     selector: &Selector,
     template: &Value,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let metadata = template.at("metadata");
     if !selector.matches(metadata.entries("labels")) {
@@ -167,7 +171,7 @@ pub(super) fn validate_labels_match(
 
 /// Pods of a controller that keeps them running must have restartPolicy Always and no deadline.
 // upstream: pkg/apis/apps/validation/validation.go ValidatePodTemplateSpecForReplicaSet, ValidateDaemonSetSpec
-pub(super) fn validate_restarted_always(template: &Value, kind: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_restarted_always(template: &Value, kind: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let spec = template.at("spec");
     let field_path = at.child("spec");
     if spec.text("restartPolicy") != "Always" {
@@ -192,13 +196,13 @@ pub(super) fn validate_selector_and_template(
     spec: &Value,
     old: Option<&Value>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     validate_required_selector(spec, "empty selector is invalid for deployment", at, errors);
     let template = spec.at("template");
     let field_path = at.child("template");
     if validate_template_labels(spec, at, errors).is_some() {
-        pod::validate_template_with(template, &template_validation_options(old), &field_path, errors);
+        pod::validate_pod_template_spec(template, &template_validation_options(old), &field_path, errors);
         validate_restarted_always(template, "ReplicaSet", &field_path, errors);
     } else {
         let shown = label_selector::error_value(spec.at("selector"));
@@ -211,21 +215,21 @@ pub(super) fn validate_selector_and_template(
 }
 
 /// A template as the value of a field error: the metadata that is set, and every field of the pod spec.
-pub(super) fn error_value(template: &Value) -> Shown {
+pub(super) fn error_value(template: &Value) -> BadValue {
     let metadata = template.at("metadata");
     let fields = METADATA_FIELDS.iter().filter(|name| metadata.has(name));
     let mut fields: Vec<_> = fields
         .map(|name| format!("\"{name}\":{}", go::json(metadata.at(name))))
         .collect();
-    if let Shown::Printed(spec) = pod::shown("PodSpec", template.at("spec")) {
+    if let BadValue::Printed(spec) = pod::internal_value("PodSpec", template.at("spec")) {
         fields.push(format!("\"Spec\":{spec}"));
     }
-    Shown::Printed(format!("{{{}}}", fields.join(",")))
+    BadValue::Printed(format!("{{{}}}", fields.join(",")))
 }
 
 /// Validates the counts in the status of a ReplicaSet or ReplicationController.
 // upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSetStatus
-pub(super) fn validate_replica_counts(status: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_replica_counts(status: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let counts = [
         "replicas",
         "fullyLabeledReplicas",

@@ -1,6 +1,6 @@
 //! Resource metadata of a kind, and lookup of the built-in kinds.
 
-use crate::{rules::Rules, schema::ObjectType, text::Text};
+use crate::{schema::ObjectType, strategy::RestStrategy, text::Text};
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -33,7 +33,7 @@ pub struct Kind {
     /// The schema of its objects.
     pub ty: ObjectType,
     /// The strategy of a custom kind; that of a built-in kind is found by its name.
-    pub rules: Option<Arc<dyn Rules>>,
+    pub strategy: Option<Arc<dyn RestStrategy>>,
 }
 
 /// A built-in kind, or one that is added and removed with its CustomResourceDefinition.
@@ -208,7 +208,7 @@ impl Kind {
             verbs: Vec::new(),
             subresources: Vec::new(),
             ty: part.ty.clone(),
-            rules: None,
+            strategy: None,
         }
     }
 

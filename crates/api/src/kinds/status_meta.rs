@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::rules::TreeMut;
+use crate::strategy::TreeMut;
 
 /// Restores the old metadata, except managedFields.
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go ResetObjectMetaForStatus
 pub(crate) fn reset_object_meta_for_status(new: &mut Value, old: &Value) {
     let before = old.get("metadata").unwrap_or(&Value::Null);
-    let metadata = new.make("metadata");
+    let metadata = new.ensure_object("metadata");
     for name in [
         "deletionTimestamp",
         "generation",

@@ -58,7 +58,7 @@ fn only_stored_kinds_have_the_watch_verb() {
 fn some_kinds_do_not_select_by_namespace() {
     let by_namespace = |group: &str, kind: &str| {
         let kind = builtin().kind(group, "v1", kind).unwrap();
-        crate::rules::of(kind).selects_by_namespace()
+        crate::strategy::for_kind(kind).selects_by_namespace()
     };
     assert!(by_namespace("", "Pod") && by_namespace("", "PersistentVolume"));
     for (group, kind) in [

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     field::{Error, Path},
     name,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// Versions of `AdmissionReview` and `ConversionReview` that this server sends.
@@ -23,13 +23,13 @@ const DESIRED_FORMAT: &str = "; desired format: https://host[/path]";
 // upstream: pkg/apis/admissionregistration/v1/defaults.go SetDefaults_ServiceReference
 pub(super) fn set_defaults_service_reference(config: &mut Value) {
     if let Some(service) = config.at_mut("service") {
-        service.fill("port", 443);
+        service.set_default("port", 443);
     }
 }
 
 /// Validates a client config: exactly one of `url` and `service`.
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingWebhook
-pub(super) fn validate_client_config(config: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_client_config(config: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match (config.has("url"), config.has("service")) {
         (true, false) => validate_webhook_url(config.text("url"), &at.child("url"), errors),
         (false, true) => validate_webhook_service(config.at("service"), &at.child("service"), errors),
@@ -45,7 +45,7 @@ pub(super) fn validate_review_versions(
     known: bool,
     none: &str,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let items = || {
         let items = versions.as_array().into_iter().flatten();
@@ -59,7 +59,12 @@ pub(super) fn validate_review_versions(
     for (index, version) in items().enumerate() {
         let field_path = at.index(index);
         if seen.insert(version) {
-            field_checks::push_invalid(version, name::dns1035_label(version), &field_path, errors);
+            field_checks::push_invalid(
+                version,
+                name::validate_dns1035_label(version),
+                &field_path,
+                errors,
+            );
         } else {
             errors.push(Error::invalid(&field_path, version, "duplicate version"));
         }
@@ -71,7 +76,7 @@ pub(super) fn validate_review_versions(
 }
 
 // upstream: staging/src/k8s.io/apiserver/pkg/util/webhook/validation.go ValidateWebhookURL
-fn validate_webhook_url(text: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_webhook_url(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let url = match Url::parse(text, UrlForm::Reference) {
         Ok(url) => url,
         Err(msg) => {
@@ -112,14 +117,14 @@ fn validate_webhook_url(text: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: staging/src/k8s.io/apiserver/pkg/util/webhook/validation.go ValidateWebhookService; upstream reports a missing namespace at "name" and a missing name at "namespace"
-fn validate_webhook_service(service: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_webhook_service(service: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for (field, reported_field) in [("namespace", "name"), ("name", "namespace")] {
         if service.text(field).is_empty() {
             errors.push(Error::required(&at.child(reported_field), ""));
         }
     }
     let port = service.int("port").unwrap_or_default();
-    let msgs = name::port_number(port);
+    let msgs = name::validate_port_number(port);
     if !msgs.is_empty() {
         let detail = format!("port is not valid: {}", msgs.join(", "));
         errors.push(Error::invalid(&at.child("port"), port, detail));
@@ -127,7 +132,7 @@ fn validate_webhook_service(service: &Value, at: &Path<'_>, errors: &mut Errors)
     validate_service_path(service.text("path"), &at.child("path"), errors);
 }
 
-fn validate_service_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_service_path(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if matches!(path, "" | "/") {
         return;
     }
@@ -147,7 +152,7 @@ fn validate_service_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
             errors.push(Error::invalid(at, path, detail));
         } else {
             errors.extend(
-                name::dns1123_subdomain(step)
+                name::validate_dns1123_subdomain(step)
                     .into_iter()
                     .map(|msg| Error::invalid(at, path, format!("segment[{index}]: {msg}"))),
             );
@@ -162,7 +167,7 @@ mod tests {
     use super::*;
 
     fn messages(config: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_client_config(config, &Path::new("c"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

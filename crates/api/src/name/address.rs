@@ -35,8 +35,8 @@ const NOT_A_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:
 const NOT_AN_INTERFACE: &str = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
 
 /// An address in its one form.
-pub fn ip(at: &Path<'_>, value: &str) -> Vec<Error> {
-    let errors = legacy_ip(at, value, Strictness::Strict, &[]);
+pub fn validate_ip(at: &Path<'_>, value: &str) -> Vec<Error> {
+    let errors = validate_legacy_ip(at, value, Strictness::Strict, &[]);
     if !errors.is_empty() {
         return errors;
     }
@@ -45,7 +45,7 @@ pub fn ip(at: &Path<'_>, value: &str) -> Vec<Error> {
 }
 
 /// An address in a field older than the rules. What the old object had is taken again.
-pub fn legacy_ip(at: &Path<'_>, value: &str, strictness: Strictness, old: &[&str]) -> Vec<Error> {
+pub fn validate_legacy_ip(at: &Path<'_>, value: &str, strictness: Strictness, old: &[&str]) -> Vec<Error> {
     if old.contains(&value) {
         return Vec::new();
     }
@@ -88,8 +88,8 @@ pub fn ip_warning(at: &Path<'_>, value: &str) -> Option<String> {
 }
 
 /// A network in its one form.
-pub fn cidr(at: &Path<'_>, value: &str) -> Vec<Error> {
-    let errors = legacy_cidr(at, value, Strictness::Strict, &[]);
+pub fn validate_cidr(at: &Path<'_>, value: &str) -> Vec<Error> {
+    let errors = validate_legacy_cidr(at, value, Strictness::Strict, &[]);
     if !errors.is_empty() {
         return errors;
     }
@@ -101,7 +101,7 @@ pub fn cidr(at: &Path<'_>, value: &str) -> Vec<Error> {
 }
 
 /// A network in a field older than the rules. What the old object had is taken again.
-pub fn legacy_cidr(at: &Path<'_>, value: &str, strictness: Strictness, old: &[&str]) -> Vec<Error> {
+pub fn validate_legacy_cidr(at: &Path<'_>, value: &str, strictness: Strictness, old: &[&str]) -> Vec<Error> {
     if old.contains(&value) {
         return Vec::new();
     }
@@ -164,7 +164,7 @@ pub fn cidr_warnings(at: &Path<'_>, value: &str) -> Vec<String> {
 }
 
 /// An address with the length of its network, in its one form.
-pub fn interface_address(at: &Path<'_>, value: &str) -> Vec<Error> {
+pub fn validate_interface_address(at: &Path<'_>, value: &str) -> Vec<Error> {
     let Some(subnet) = parse_cidr_sloppy(value) else {
         return vec![Error::invalid(at, value, NOT_AN_INTERFACE)];
     };

@@ -1,7 +1,7 @@
 //! Names of hosts and domains, and what is named like them.
 
 use super::{
-    Faults,
+    ErrorMessages,
     text::{at_most_characters, form, framed, lower_or_digit},
 };
 use crate::field::{Error, Path};
@@ -28,22 +28,22 @@ macro_rules! underscored_pattern {
 }
 
 /// A label of a domain name: lower case letters, digits, and dashes inside.
-pub fn dns1123_label(value: &str) -> Faults {
+pub fn validate_dns1123_label(value: &str) -> ErrorMessages {
     label_faults(value.as_bytes())
 }
 
 /// A domain name.
-pub fn dns1123_subdomain(value: &str) -> Faults {
+pub fn validate_dns1123_subdomain(value: &str) -> ErrorMessages {
     subdomain_faults(value.as_bytes())
 }
 
 /// A label that begins with a letter.
-pub fn dns1035_label(value: &str) -> Faults {
+pub fn validate_dns1035_label(value: &str) -> ErrorMessages {
     label1035_faults(value.as_bytes())
 }
 
 /// A domain name whose labels may have underscores.
-pub fn dns1123_subdomain_with_underscore(value: &str) -> Faults {
+pub fn validate_dns1123_subdomain_with_underscore(value: &str) -> ErrorMessages {
     let label = |label: &[u8]| {
         let rest = label.strip_prefix(b"_").unwrap_or(label);
         framed(
@@ -69,7 +69,7 @@ pub fn dns1123_subdomain_with_underscore(value: &str) -> Faults {
 }
 
 /// A domain name after `*.`.
-pub fn wildcard_dns1123_subdomain(value: &str) -> Faults {
+pub fn validate_wildcard_dns1123_subdomain(value: &str) -> ErrorMessages {
     let fits = value
         .strip_prefix("*.")
         .is_some_and(|rest| is_subdomain(rest.as_bytes()));
@@ -84,11 +84,11 @@ pub fn wildcard_dns1123_subdomain(value: &str) -> Faults {
 }
 
 /// A domain name of at least three labels.
-pub fn fully_qualified_name(at: &Path<'_>, name: &str) -> Vec<Error> {
+pub fn validate_fully_qualified_name(at: &Path<'_>, name: &str) -> Vec<Error> {
     if name.is_empty() {
         return vec![Error::required(at, "")];
     }
-    let faults = dns1123_subdomain(name);
+    let faults = validate_dns1123_subdomain(name);
     if !faults.is_empty() {
         return vec![Error::invalid(at, name, faults.join(","))];
     }
@@ -103,12 +103,12 @@ pub fn fully_qualified_name(at: &Path<'_>, name: &str) -> Vec<Error> {
 }
 
 /// A domain name of at least two labels, with or without a dot at the end.
-pub fn fully_qualified_domain(at: &Path<'_>, name: &str) -> Vec<Error> {
+pub fn validate_fully_qualified_domain(at: &Path<'_>, name: &str) -> Vec<Error> {
     if name.is_empty() {
         return vec![Error::required(at, "")];
     }
     let name = name.strip_suffix('.').unwrap_or(name);
-    let faults = dns1123_subdomain(name);
+    let faults = validate_dns1123_subdomain(name);
     if !faults.is_empty() {
         return vec![Error::invalid(at, name, faults.join(","))];
     }
@@ -120,7 +120,7 @@ pub fn fully_qualified_domain(at: &Path<'_>, name: &str) -> Vec<Error> {
         )];
     }
     for label in name.split('.') {
-        let faults = dns1123_label(label);
+        let faults = validate_dns1123_label(label);
         if !faults.is_empty() {
             return vec![Error::invalid(at, label, faults.join(","))];
         }
@@ -128,7 +128,7 @@ pub fn fully_qualified_domain(at: &Path<'_>, name: &str) -> Vec<Error> {
     Vec::new()
 }
 
-pub(super) fn label_faults(value: &[u8]) -> Faults {
+pub(super) fn label_faults(value: &[u8]) -> ErrorMessages {
     faults(value.len(), LABEL_LENGTH, is_label(value), || {
         if is_subdomain(value) {
             return "must not contain dots".to_owned();
@@ -142,7 +142,7 @@ pub(super) fn label_faults(value: &[u8]) -> Faults {
     })
 }
 
-pub(super) fn subdomain_faults(value: &[u8]) -> Faults {
+pub(super) fn subdomain_faults(value: &[u8]) -> ErrorMessages {
     faults(value.len(), SUBDOMAIN_LENGTH, is_subdomain(value), || {
         form(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
@@ -153,7 +153,7 @@ pub(super) fn subdomain_faults(value: &[u8]) -> Faults {
     })
 }
 
-pub(super) fn label1035_faults(value: &[u8]) -> Faults {
+pub(super) fn label1035_faults(value: &[u8]) -> ErrorMessages {
     let fits = framed(
         value,
         |b| b.is_ascii_lowercase(),
@@ -171,7 +171,7 @@ pub(super) fn label1035_faults(value: &[u8]) -> Faults {
 }
 
 /// The prefix of a key is measured in bytes where a name is measured in characters.
-pub(super) fn prefix_faults(value: &str) -> Faults {
+pub(super) fn prefix_faults(value: &str) -> ErrorMessages {
     let mut faults = subdomain_faults(value.as_bytes());
     if value.len() > SUBDOMAIN_LENGTH {
         faults[0] = super::text::at_most_bytes(SUBDOMAIN_LENGTH);
@@ -179,7 +179,7 @@ pub(super) fn prefix_faults(value: &str) -> Faults {
     faults
 }
 
-fn faults(length: usize, most: usize, fits: bool, form: impl FnOnce() -> String) -> Faults {
+fn faults(length: usize, most: usize, fits: bool, form: impl FnOnce() -> String) -> ErrorMessages {
     let mut faults = Vec::new();
     if length > most {
         faults.push(at_most_characters(most));
@@ -214,18 +214,18 @@ mod tests {
     #[test]
     fn labels_are_short_lower_case_and_dashed_inside() {
         for good in ["a", "0", "a-b", "a--b", &"x".repeat(63)] {
-            assert_eq!(dns1123_label(good), [""; 0], "{good}");
+            assert_eq!(validate_dns1123_label(good), [""; 0], "{good}");
         }
         for bad in ["", "-", "a-", "-a", "A", "a_b", "\u{e9}", "a b", "a\n"] {
-            assert_eq!(dns1123_label(bad), [LABEL], "{bad}");
+            assert_eq!(validate_dns1123_label(bad), [LABEL], "{bad}");
         }
-        assert_eq!(dns1123_label("a.b"), ["must not contain dots"]);
+        assert_eq!(validate_dns1123_label("a.b"), ["must not contain dots"]);
         assert_eq!(
-            dns1123_label(&"x".repeat(64)),
+            validate_dns1123_label(&"x".repeat(64)),
             ["must be no more than 63 characters"]
         );
         assert_eq!(
-            dns1123_label(&"X".repeat(64)),
+            validate_dns1123_label(&"X".repeat(64)),
             ["must be no more than 63 characters", LABEL]
         );
     }
@@ -233,10 +233,10 @@ mod tests {
     #[test]
     fn subdomains_are_labels_between_dots() {
         for good in ["a", "a.b-c.0", &"x".repeat(253)] {
-            assert_eq!(dns1123_subdomain(good), [""; 0], "{good}");
+            assert_eq!(validate_dns1123_subdomain(good), [""; 0], "{good}");
         }
         for bad in ["", ".", "a.", ".a", "a..b", "a.-b", "A.b", "a/b"] {
-            let faults = dns1123_subdomain(bad);
+            let faults = validate_dns1123_subdomain(bad);
             assert_eq!(faults.len(), 1, "{bad}");
             assert!(faults[0].ends_with(
                 "(e.g. 'example.com', regex used for validation is \
@@ -244,17 +244,17 @@ mod tests {
             ));
         }
         assert_eq!(
-            dns1123_subdomain(&"x".repeat(254)),
+            validate_dns1123_subdomain(&"x".repeat(254)),
             ["must be no more than 253 characters"]
         );
     }
 
     #[test]
     fn older_labels_begin_with_a_letter() {
-        assert_eq!(dns1035_label("a-1"), [""; 0]);
+        assert_eq!(validate_dns1035_label("a-1"), [""; 0]);
         for bad in ["1a", "", "a-", "A"] {
             assert_eq!(
-                dns1035_label(bad),
+                validate_dns1035_label(bad),
                 [
                     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
                   alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
@@ -266,37 +266,41 @@ mod tests {
 
     #[test]
     fn wildcards_stand_first_and_alone() {
-        assert_eq!(wildcard_dns1123_subdomain("*.a.b"), [""; 0]);
+        assert_eq!(validate_wildcard_dns1123_subdomain("*.a.b"), [""; 0]);
         for bad in ["a.b", "*", "*.", "*.*.b", "*a.b"] {
-            assert_eq!(wildcard_dns1123_subdomain(bad).len(), 1, "{bad}");
+            assert_eq!(validate_wildcard_dns1123_subdomain(bad).len(), 1, "{bad}");
         }
     }
 
     #[test]
     fn underscores_are_allowed_where_asked_for() {
         for good in ["_a.b", "a_b", "_dmarc.example.com"] {
-            assert_eq!(dns1123_subdomain_with_underscore(good), [""; 0], "{good}");
+            assert_eq!(
+                validate_dns1123_subdomain_with_underscore(good),
+                [""; 0],
+                "{good}"
+            );
         }
         for bad in ["__a", "a_", "_", "a._"] {
-            assert_eq!(dns1123_subdomain_with_underscore(bad).len(), 1, "{bad}");
+            assert_eq!(validate_dns1123_subdomain_with_underscore(bad).len(), 1, "{bad}");
         }
     }
 
     #[test]
     fn qualified_domains_have_enough_labels() {
         let at = Path::new("f");
-        assert!(fully_qualified_name(&at, "a.b.c").is_empty());
+        assert!(validate_fully_qualified_name(&at, "a.b.c").is_empty());
         assert_eq!(
-            fully_qualified_name(&at, "a.b")[0].to_string(),
+            validate_fully_qualified_name(&at, "a.b")[0].to_string(),
             "f: Invalid value: \"a.b\": should be a domain with at least three segments separated by dots"
         );
-        assert!(fully_qualified_domain(&at, "a.b.").is_empty());
+        assert!(validate_fully_qualified_domain(&at, "a.b.").is_empty());
         assert_eq!(
-            fully_qualified_domain(&at, "")[0].to_string(),
+            validate_fully_qualified_domain(&at, "")[0].to_string(),
             "f: Required value"
         );
         assert_eq!(
-            fully_qualified_domain(&at, &format!("a.{}", "x".repeat(64)))[0].detail,
+            validate_fully_qualified_domain(&at, &format!("a.{}", "x".repeat(64)))[0].detail,
             "must be no more than 63 characters"
         );
     }

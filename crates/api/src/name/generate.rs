@@ -56,7 +56,7 @@ mod tests {
             let mut state = seed;
             let name = generate(&base, || { state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223); state });
             prop_assert!(name.len() <= 63);
-            prop_assert!(super::super::dns1123_label(&name).is_empty());
+            prop_assert!(super::super::validate_dns1123_label(&name).is_empty());
         }
 
         #[test]

@@ -1,8 +1,8 @@
 //! Keys of labels, annotations and data, and names that become part of a path.
 
 use super::{
-    Faults,
-    dns::{dns1123_subdomain, prefix_faults},
+    ErrorMessages,
+    dns::{prefix_faults, validate_dns1123_subdomain},
     text::{all, at_most_bytes, at_most_characters, climbs, form, framed},
 };
 use crate::field::{Error, Path};
@@ -21,7 +21,7 @@ const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.
     alphanumeric character";
 
 /// A key of a label, also called a qualified name: a name, with or without a domain and a slash before it.
-pub fn label_key(value: &str) -> Faults {
+pub fn validate_label_key(value: &str) -> ErrorMessages {
     let name_form = || form(NAME_RULE, name_pattern!(), &["MyName", "my.name", "123-abc"]);
     let mut faults = Vec::new();
     let name = match value.split_once('/') {
@@ -57,8 +57,8 @@ pub fn label_key(value: &str) -> Faults {
 }
 
 /// A key of a label that must have a domain before it.
-pub fn prefixed_label_key(value: &str) -> Faults {
-    let faults = label_key(value);
+pub fn validate_prefixed_label_key(value: &str) -> ErrorMessages {
+    let faults = validate_label_key(value);
     if faults.is_empty() && !value.contains('/') {
         return vec!["must include a prefix (e.g. 'example.com/key')".to_owned()];
     }
@@ -66,7 +66,7 @@ pub fn prefixed_label_key(value: &str) -> Faults {
 }
 
 /// The value of a label.
-pub fn label_value(value: &str) -> Faults {
+pub fn validate_label_value(value: &str) -> ErrorMessages {
     let mut faults = Vec::new();
     if value.len() > VALUE_LENGTH {
         faults.push(at_most_bytes(VALUE_LENGTH));
@@ -83,7 +83,7 @@ pub fn label_value(value: &str) -> Faults {
 }
 
 /// A key of the data of a config map or secret.
-pub fn config_key(value: &str) -> Faults {
+pub fn validate_config_key(value: &str) -> ErrorMessages {
     let mut faults = Vec::new();
     if value.len() > CONFIG_KEY_LENGTH {
         faults.push(at_most_characters(CONFIG_KEY_LENGTH));
@@ -100,15 +100,15 @@ pub fn config_key(value: &str) -> Faults {
 }
 
 /// A name that can stand in a path.
-pub fn path_segment_name(name: &str) -> Faults {
+pub fn validate_path_segment_name(name: &str) -> ErrorMessages {
     if matches!(name, "." | "..") {
         return vec![format!("may not be '{name}'")];
     }
-    path_segment_prefix(name)
+    validate_path_segment_prefix(name)
 }
 
 /// The beginning of a name that can stand in a path.
-pub fn path_segment_prefix(name: &str) -> Faults {
+pub fn validate_path_segment_prefix(name: &str) -> ErrorMessages {
     ["/", "%"]
         .iter()
         .filter(|bad| name.contains(**bad))
@@ -117,7 +117,7 @@ pub fn path_segment_prefix(name: &str) -> Faults {
 }
 
 /// A domain, a slash and a path: `acme.io/foo`.
-pub fn domain_prefixed_path(at: &Path<'_>, value: &str) -> Vec<Error> {
+pub fn validate_domain_prefixed_path(at: &Path<'_>, value: &str) -> Vec<Error> {
     if value.is_empty() {
         return vec![Error::required(at, "")];
     }
@@ -131,7 +131,7 @@ pub fn domain_prefixed_path(at: &Path<'_>, value: &str) -> Vec<Error> {
             "must be a domain-prefixed path (such as \"acme.io/foo\")",
         )];
     };
-    let mut errors: Vec<_> = dns1123_subdomain(host)
+    let mut errors: Vec<_> = validate_dns1123_subdomain(host)
         .into_iter()
         .map(|fault| Error::invalid(at, host, fault))
         .collect();
@@ -144,11 +144,11 @@ pub fn domain_prefixed_path(at: &Path<'_>, value: &str) -> Vec<Error> {
 }
 
 /// A qualified name with a domain before it: `acme.io/foo`.
-pub fn domain_prefixed_key(at: &Path<'_>, value: &str) -> Vec<Error> {
+pub fn validate_domain_prefixed_key(at: &Path<'_>, value: &str) -> Vec<Error> {
     if value.is_empty() {
         return vec![Error::required(at, "")];
     }
-    let errors: Vec<_> = label_key(value)
+    let errors: Vec<_> = validate_label_key(value)
         .into_iter()
         .map(|fault| Error::invalid(at, value, fault))
         .collect();
@@ -189,34 +189,34 @@ mod tests {
             "e.com/x",
             &format!("{}/{}", "d".repeat(253), "n".repeat(63)),
         ] {
-            assert_eq!(label_key(good), [""; 0], "{good}");
+            assert_eq!(validate_label_key(good), [""; 0], "{good}");
         }
-        assert_eq!(label_key("a b"), [format!("name part {NAME}")]);
+        assert_eq!(validate_label_key("a b"), [format!("name part {NAME}")]);
         assert_eq!(
-            label_key(""),
+            validate_label_key(""),
             [
                 "name part must be non-empty".to_owned(),
                 format!("name part {NAME}")
             ]
         );
-        assert_eq!(label_key("/a"), ["prefix part must be non-empty"]);
+        assert_eq!(validate_label_key("/a"), ["prefix part must be non-empty"]);
         assert_eq!(
-            label_key(&"n".repeat(64)),
+            validate_label_key(&"n".repeat(64)),
             ["name part must be no more than 63 bytes"]
         );
         assert_eq!(
-            label_key("a/b/c"),
+            validate_label_key("a/b/c"),
             [format!(
                 "a valid label key {NAME} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             )]
         );
-        assert!(label_key("A_/b")[0].starts_with("prefix part a lowercase RFC 1123 subdomain must"));
+        assert!(validate_label_key("A_/b")[0].starts_with("prefix part a lowercase RFC 1123 subdomain must"));
         assert_eq!(
-            label_key(&format!("{}/a", "d".repeat(254))),
+            validate_label_key(&format!("{}/a", "d".repeat(254))),
             ["prefix part must be no more than 253 bytes"]
         );
         assert_eq!(
-            prefixed_label_key("a"),
+            validate_prefixed_label_key("a"),
             ["must include a prefix (e.g. 'example.com/key')"]
         );
     }
@@ -224,11 +224,14 @@ mod tests {
     #[test]
     fn values_of_labels_may_be_empty() {
         for good in ["", "a", "A.b_c-9", &"v".repeat(63)] {
-            assert_eq!(label_value(good), [""; 0], "{good}");
+            assert_eq!(validate_label_value(good), [""; 0], "{good}");
         }
-        assert_eq!(label_value(&"v".repeat(64)), ["must be no more than 63 bytes"]);
         assert_eq!(
-            label_value("-a"),
+            validate_label_value(&"v".repeat(64)),
+            ["must be no more than 63 bytes"]
+        );
+        assert_eq!(
+            validate_label_value("-a"),
             [
                 "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
               must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', \
@@ -239,46 +242,46 @@ mod tests {
 
     #[test]
     fn config_keys_do_not_climb() {
-        assert_eq!(config_key("a-B_c.d"), [""; 0]);
-        assert_eq!(config_key("."), ["must not be '.'"]);
-        assert_eq!(config_key(".."), ["must not be '..'"]);
-        assert_eq!(config_key("..a"), ["must not start with '..'"]);
+        assert_eq!(validate_config_key("a-B_c.d"), [""; 0]);
+        assert_eq!(validate_config_key("."), ["must not be '.'"]);
+        assert_eq!(validate_config_key(".."), ["must not be '..'"]);
+        assert_eq!(validate_config_key("..a"), ["must not start with '..'"]);
         assert_eq!(
-            config_key("a/b"),
+            validate_config_key("a/b"),
             [
                 "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
               'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
             ]
         );
         assert_eq!(
-            config_key(&"k".repeat(254)),
+            validate_config_key(&"k".repeat(254)),
             ["must be no more than 253 characters"]
         );
     }
 
     #[test]
     fn names_in_paths_do_not_leave_their_segment() {
-        assert_eq!(path_segment_name("a b..c"), [""; 0]);
-        assert_eq!(path_segment_name(".."), ["may not be '..'"]);
+        assert_eq!(validate_path_segment_name("a b..c"), [""; 0]);
+        assert_eq!(validate_path_segment_name(".."), ["may not be '..'"]);
         assert_eq!(
-            path_segment_name("a/b%"),
+            validate_path_segment_name("a/b%"),
             ["may not contain '/'", "may not contain '%'"]
         );
-        assert_eq!(path_segment_prefix(".."), [""; 0]);
+        assert_eq!(validate_path_segment_prefix(".."), [""; 0]);
     }
 
     #[test]
     fn domain_prefixes_are_asked_for() {
         let at = Path::new("f");
-        assert!(domain_prefixed_path(&at, "acme.io/a/b:c").is_empty());
-        assert_eq!(domain_prefixed_path(&at, "acme.io/").len(), 1);
+        assert!(validate_domain_prefixed_path(&at, "acme.io/a/b:c").is_empty());
+        assert_eq!(validate_domain_prefixed_path(&at, "acme.io/").len(), 1);
         assert_eq!(
-            domain_prefixed_path(&at, "acme.io/a b")[0].detail,
+            validate_domain_prefixed_path(&at, "acme.io/a b")[0].detail,
             "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')"
         );
-        assert!(domain_prefixed_key(&at, "acme.io/a").is_empty());
+        assert!(validate_domain_prefixed_key(&at, "acme.io/a").is_empty());
         assert_eq!(
-            domain_prefixed_key(&at, "a")[0].detail,
+            validate_domain_prefixed_key(&at, "a")[0].detail,
             "must be a domain-prefixed key (such as \"acme.io/foo\")"
         );
     }
@@ -286,13 +289,13 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_judged_without_a_panic(text in ".{0,80}") {
-            let _ = (label_key(&text), label_value(&text), config_key(&text), path_segment_name(&text));
+            let _ = (validate_label_key(&text), validate_label_value(&text), validate_config_key(&text), validate_path_segment_name(&text));
         }
 
         #[test]
         fn what_fits_the_pattern_is_a_key(text in "([A-Za-z0-9][-A-Za-z0-9_.]{0,50})?[A-Za-z0-9]") {
-            prop_assert!(label_key(&text).is_empty());
-            prop_assert!(label_value(&text).is_empty());
+            prop_assert!(validate_label_key(&text).is_empty());
+            prop_assert!(validate_label_value(&text).is_empty());
         }
     }
 }

@@ -3,16 +3,18 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Faults,
-    address::ip,
+    ErrorMessages,
+    address::validate_ip,
     dns::{label_faults, label1035_faults, subdomain_faults},
-    key::{label_key, label_value, path_segment_name, path_segment_prefix},
+    key::{
+        validate_label_key, validate_label_value, validate_path_segment_name, validate_path_segment_prefix,
+    },
 };
 use crate::field::{Error, Path};
 
 /// What the names of a kind look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum NameFormat {
     /// A domain name. Most kinds.
     Subdomain,
     /// A label of a domain name.
@@ -33,17 +35,17 @@ const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
 /// What is wrong with labels.
-pub fn labels(at: &Path<'_>, labels: &Map<String, Value>) -> Vec<Error> {
+pub fn validate_labels(at: &Path<'_>, labels: &Map<String, Value>) -> Vec<Error> {
     let mut errors = Vec::new();
     for (key, value) in labels {
         errors.extend(
-            label_key(key)
+            validate_label_key(key)
                 .into_iter()
                 .map(|fault| Error::invalid(at, key, fault)),
         );
         if let Some(value) = value.as_str() {
             errors.extend(
-                label_value(value)
+                validate_label_value(value)
                     .into_iter()
                     .map(|fault| Error::invalid(at, value, fault)),
             );
@@ -53,12 +55,12 @@ pub fn labels(at: &Path<'_>, labels: &Map<String, Value>) -> Vec<Error> {
 }
 
 /// What is wrong with annotations. Their keys may be written in any case.
-pub fn annotations(at: &Path<'_>, annotations: &Map<String, Value>) -> Vec<Error> {
+pub fn validate_annotations(at: &Path<'_>, annotations: &Map<String, Value>) -> Vec<Error> {
     let mut errors = Vec::new();
     let mut bytes = 0;
     for (key, value) in annotations {
         errors.extend(
-            label_key(&key.to_lowercase())
+            validate_label_key(&key.to_lowercase())
                 .into_iter()
                 .map(|fault| Error::invalid(at, key, fault)),
         );
@@ -71,11 +73,11 @@ pub fn annotations(at: &Path<'_>, annotations: &Map<String, Value>) -> Vec<Error
 }
 
 /// What is wrong with finalizers.
-pub fn finalizers(at: &Path<'_>, finalizers: &[&str]) -> Vec<Error> {
+pub fn validate_finalizers(at: &Path<'_>, finalizers: &[&str]) -> Vec<Error> {
     let mut errors = Vec::new();
     for name in finalizers {
         errors.extend(
-            label_key(name)
+            validate_label_key(name)
                 .into_iter()
                 .map(|fault| Error::invalid(at, *name, fault)),
         );
@@ -88,25 +90,25 @@ pub fn finalizers(at: &Path<'_>, finalizers: &[&str]) -> Vec<Error> {
     errors
 }
 
-// --- Rule ---
+// --- NameFormat ---
 
-impl Rule {
+impl NameFormat {
     /// What is wrong with a name.
-    pub fn name(self, name: &str) -> Faults {
+    pub fn name(self, name: &str) -> ErrorMessages {
         match self {
-            Rule::PathSegment => path_segment_name(name),
-            Rule::Address => address_faults(name),
-            Rule::Any => Vec::new(),
+            NameFormat::PathSegment => validate_path_segment_name(name),
+            NameFormat::Address => address_faults(name),
+            NameFormat::Any => Vec::new(),
             _ => self.dns(name.as_bytes()),
         }
     }
 
     /// What is wrong with the beginning of a name that the server will complete.
-    pub fn prefix(self, prefix: &str) -> Faults {
+    pub fn prefix(self, prefix: &str) -> ErrorMessages {
         match self {
-            Rule::PathSegment => return path_segment_prefix(prefix),
-            Rule::Address | Rule::Any => return self.name(prefix),
-            Rule::Subdomain | Rule::Label | Rule::Label1035 => {}
+            NameFormat::PathSegment => return validate_path_segment_prefix(prefix),
+            NameFormat::Address | NameFormat::Any => return self.name(prefix),
+            NameFormat::Subdomain | NameFormat::Label | NameFormat::Label1035 => {}
         }
         match prefix.as_bytes() {
             // A dash at the end is fine, something follows it. The character before it goes unjudged here, as
@@ -116,17 +118,17 @@ impl Rule {
         }
     }
 
-    fn dns(self, name: &[u8]) -> Faults {
+    fn dns(self, name: &[u8]) -> ErrorMessages {
         match self {
-            Rule::Label => label_faults(name),
-            Rule::Label1035 => label1035_faults(name),
+            NameFormat::Label => label_faults(name),
+            NameFormat::Label1035 => label1035_faults(name),
             _ => subdomain_faults(name),
         }
     }
 }
 
-fn address_faults(name: &str) -> Faults {
-    ip(&Path::NOWHERE, name)
+fn address_faults(name: &str) -> ErrorMessages {
+    validate_ip(&Path::NIL, name)
         .into_iter()
         .map(|error| error.detail)
         .collect()
@@ -144,24 +146,27 @@ mod tests {
 
     #[test]
     fn a_prefix_may_end_with_a_dash() {
-        for rule in [Rule::Subdomain, Rule::Label, Rule::Label1035] {
+        for rule in [NameFormat::Subdomain, NameFormat::Label, NameFormat::Label1035] {
             assert_eq!(rule.prefix("web-"), [""; 0]);
             assert_eq!(rule.prefix("web"), [""; 0]);
             assert_eq!(rule.prefix("-").len(), 1);
             assert_eq!(rule.prefix("W-b-").len(), 1);
             assert_eq!(rule.name("web-").len(), 1);
         }
-        assert_eq!(Rule::PathSegment.prefix(".."), [""; 0]);
-        assert_eq!(Rule::PathSegment.name("system:x Y"), [""; 0]);
-        assert_eq!(Rule::Any.name("a/b"), [""; 0]);
-        assert_eq!(Rule::Address.name("2001:db8::1"), [""; 0]);
-        assert_eq!(Rule::Address.name("010.0.0.1"), ["must not have leading 0s"]);
+        assert_eq!(NameFormat::PathSegment.prefix(".."), [""; 0]);
+        assert_eq!(NameFormat::PathSegment.name("system:x Y"), [""; 0]);
+        assert_eq!(NameFormat::Any.name("a/b"), [""; 0]);
+        assert_eq!(NameFormat::Address.name("2001:db8::1"), [""; 0]);
+        assert_eq!(
+            NameFormat::Address.name("010.0.0.1"),
+            ["must not have leading 0s"]
+        );
     }
 
     #[test]
     fn keys_and_values_of_labels_are_judged() {
         let at = Path::new("l");
-        let errors = labels(&at, &map(&json!({"a": "b", "c d": "e", "f": "-"})));
+        let errors = validate_labels(&at, &map(&json!({"a": "b", "c d": "e", "f": "-"})));
         let shown: Vec<_> = errors.iter().map(|e| e.value.clone()).collect();
         assert_eq!(shown, ["c d".into(), "-".into()]);
     }
@@ -169,10 +174,10 @@ mod tests {
     #[test]
     fn annotations_share_a_budget_and_ignore_case() {
         let at = Path::new("a");
-        assert!(annotations(&at, &map(&json!({"E.COM/X": "any <value>\n"}))).is_empty());
+        assert!(validate_annotations(&at, &map(&json!({"E.COM/X": "any <value>\n"}))).is_empty());
         let most = "v".repeat(ANNOTATIONS_BYTES - 1);
-        assert!(annotations(&at, &map(&json!({"k": most}))).is_empty());
-        let errors = annotations(&at, &map(&json!({"k": most, "l": ""})));
+        assert!(validate_annotations(&at, &map(&json!({"k": most}))).is_empty());
+        let errors = validate_annotations(&at, &map(&json!({"k": most, "l": ""})));
         assert_eq!(
             errors[0].to_string(),
             "a: Too long: may not be more than 262144 bytes"
@@ -182,9 +187,9 @@ mod tests {
     #[test]
     fn one_cannot_orphan_and_wait_for_dependents() {
         let at = Path::new("f");
-        assert!(finalizers(&at, &["a.b/c", ORPHAN]).is_empty());
+        assert!(validate_finalizers(&at, &["a.b/c", ORPHAN]).is_empty());
         assert_eq!(
-            finalizers(&at, &[ORPHAN, FOREGROUND])[0].to_string(),
+            validate_finalizers(&at, &[ORPHAN, FOREGROUND])[0].to_string(),
             "f: Invalid value: [\"orphan\",\"foregroundDeletion\"]: finalizer orphan and foregroundDeletion cannot \
              be both set"
         );

@@ -13,24 +13,27 @@ mod word;
 
 pub use self::{
     address::{
-        Strictness, Subnet, cidr, cidr_warnings, interface_address, ip, ip_warning, legacy_cidr, legacy_ip,
-        parse_cidr_sloppy, parse_ip_sloppy,
+        Strictness, Subnet, cidr_warnings, ip_warning, parse_cidr_sloppy, parse_ip_sloppy, validate_cidr,
+        validate_interface_address, validate_ip, validate_legacy_cidr, validate_legacy_ip,
     },
     dns::{
-        dns1035_label, dns1123_label, dns1123_subdomain, dns1123_subdomain_with_underscore,
-        fully_qualified_domain, fully_qualified_name, wildcard_dns1123_subdomain,
+        validate_dns1035_label, validate_dns1123_label, validate_dns1123_subdomain,
+        validate_dns1123_subdomain_with_underscore, validate_fully_qualified_domain,
+        validate_fully_qualified_name, validate_wildcard_dns1123_subdomain,
     },
     generate::{MAX_BASE, generate},
     key::{
-        config_key, domain_prefixed_key, domain_prefixed_path, label_key, label_value, path_segment_name,
-        path_segment_prefix, prefixed_label_key,
+        validate_config_key, validate_domain_prefixed_key, validate_domain_prefixed_path, validate_label_key,
+        validate_label_value, validate_path_segment_name, validate_path_segment_prefix,
+        validate_prefixed_label_key,
     },
-    meta::{Rule, annotations, finalizers, labels},
+    meta::{NameFormat, validate_annotations, validate_finalizers, validate_labels},
     word::{
-        c_identifier, decimal_integer, env_var_name, http_header_name, in_range, percent, port_name,
-        port_number, relaxed_env_var_name,
+        validate_c_identifier, validate_decimal_integer, validate_env_var_name, validate_http_header_name,
+        validate_in_range, validate_percent, validate_port_name, validate_port_number,
+        validate_relaxed_env_var_name,
     },
 };
 
 /// What is wrong with a name; empty if nothing is.
-pub type Faults = Vec<String>;
+pub type ErrorMessages = Vec<String>;

@@ -1,14 +1,14 @@
 //! Words of programs: identifiers, variables, ports, percentages.
 
 use super::{
-    Faults,
+    ErrorMessages,
     text::{all, at_most_characters, between, climbs, form, lower_or_digit},
 };
 
 const PORT_NAME_LENGTH: usize = 15;
 
 /// An identifier of the C language.
-pub fn c_identifier(value: &str) -> Faults {
+pub fn validate_c_identifier(value: &str) -> ErrorMessages {
     let fits = starts_then(
         value,
         |b| b.is_ascii_alphabetic() || b == b'_',
@@ -25,7 +25,7 @@ pub fn c_identifier(value: &str) -> Faults {
 }
 
 /// The name of an environment variable, by the old rule.
-pub fn env_var_name(value: &str) -> Faults {
+pub fn validate_env_var_name(value: &str) -> ErrorMessages {
     let first = |b: u8| b.is_ascii_alphabetic() || b"-._".contains(&b);
     let fits = starts_then(value, first, |b| first(b) || b.is_ascii_digit());
     let mut faults = fault_unless(fits, || {
@@ -41,7 +41,7 @@ pub fn env_var_name(value: &str) -> Faults {
 }
 
 /// The name of an environment variable, by the rule that holds now: printable ASCII without `=`.
-pub fn relaxed_env_var_name(value: &str) -> Faults {
+pub fn validate_relaxed_env_var_name(value: &str) -> ErrorMessages {
     if value.is_empty() {
         return vec!["environment variable name must be non-empty".to_owned()];
     }
@@ -53,7 +53,7 @@ pub fn relaxed_env_var_name(value: &str) -> Faults {
 }
 
 /// The name of a port: short, lower case, with a letter.
-pub fn port_name(value: &str) -> Faults {
+pub fn validate_port_name(value: &str) -> ErrorMessages {
     let mut faults = Vec::new();
     if value.len() > PORT_NAME_LENGTH {
         faults.push(at_most_characters(PORT_NAME_LENGTH));
@@ -74,17 +74,17 @@ pub fn port_name(value: &str) -> Faults {
 }
 
 /// The number of a port.
-pub fn port_number(number: i64) -> Faults {
-    in_range(number, 1, 65535)
+pub fn validate_port_number(number: i64) -> ErrorMessages {
+    validate_in_range(number, 1, 65535)
 }
 
 /// A number between two others, both included.
-pub fn in_range(number: i64, low: i64, high: i64) -> Faults {
+pub fn validate_in_range(number: i64, low: i64, high: i64) -> ErrorMessages {
     fault_unless((low..=high).contains(&number), || between(low, high))
 }
 
 /// A percentage: digits and `%`.
-pub fn percent(value: &str) -> Faults {
+pub fn validate_percent(value: &str) -> ErrorMessages {
     let fits = value
         .strip_suffix('%')
         .is_some_and(|digits| all(digits.as_bytes(), |b| b.is_ascii_digit()));
@@ -98,7 +98,7 @@ pub fn percent(value: &str) -> Faults {
 }
 
 /// The name of an HTTP header.
-pub fn http_header_name(value: &str) -> Faults {
+pub fn validate_http_header_name(value: &str) -> ErrorMessages {
     let fits = all(value.as_bytes(), |b| b.is_ascii_alphanumeric() || b == b'-');
     fault_unless(fits, || {
         form(
@@ -110,7 +110,7 @@ pub fn http_header_name(value: &str) -> Faults {
 }
 
 /// A whole number in its one form: no plus sign, no zeros before it.
-pub fn decimal_integer(value: &str) -> Faults {
+pub fn validate_decimal_integer(value: &str) -> ErrorMessages {
     if value.is_empty() {
         return vec!["must be non-empty".to_owned()];
     }
@@ -128,7 +128,7 @@ fn starts_then(value: &str, first: impl Fn(u8) -> bool, rest: impl Fn(u8) -> boo
     }
 }
 
-fn fault_unless(fits: bool, fault: impl FnOnce() -> String) -> Faults {
+fn fault_unless(fits: bool, fault: impl FnOnce() -> String) -> ErrorMessages {
     if fits { Vec::new() } else { vec![fault()] }
 }
 
@@ -138,10 +138,10 @@ mod tests {
 
     #[test]
     fn identifiers_do_not_begin_with_a_digit() {
-        assert_eq!(c_identifier("_a9"), [""; 0]);
+        assert_eq!(validate_c_identifier("_a9"), [""; 0]);
         for bad in ["", "9a", "a-b"] {
             assert_eq!(
-                c_identifier(bad),
+                validate_c_identifier(bad),
                 [
                     "a valid C identifier must start with alphabetic character or '_', followed by a string of \
                   alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for \
@@ -153,17 +153,17 @@ mod tests {
 
     #[test]
     fn variables_are_judged_by_the_rule_asked_for() {
-        assert_eq!(env_var_name("-my.ENV_1"), [""; 0]);
-        assert_eq!(env_var_name("1a").len(), 1);
-        assert_eq!(env_var_name(".."), ["must not be '..'"]);
-        assert_eq!(relaxed_env_var_name("1 a/b:c"), [""; 0]);
+        assert_eq!(validate_env_var_name("-my.ENV_1"), [""; 0]);
+        assert_eq!(validate_env_var_name("1a").len(), 1);
+        assert_eq!(validate_env_var_name(".."), ["must not be '..'"]);
+        assert_eq!(validate_relaxed_env_var_name("1 a/b:c"), [""; 0]);
         assert_eq!(
-            relaxed_env_var_name(""),
+            validate_relaxed_env_var_name(""),
             ["environment variable name must be non-empty"]
         );
         for bad in ["a=b", "a\tb", "\u{e9}"] {
             assert_eq!(
-                relaxed_env_var_name(bad),
+                validate_relaxed_env_var_name(bad),
                 [
                     "a valid environment variable name must consist only of printable ASCII characters other than '='"
                 ]
@@ -173,9 +173,9 @@ mod tests {
 
     #[test]
     fn port_names_collect_their_faults() {
-        assert_eq!(port_name("http-2"), [""; 0]);
+        assert_eq!(validate_port_name("http-2"), [""; 0]);
         assert_eq!(
-            port_name("-1--2-3456789-10"),
+            validate_port_name("-1--2-3456789-10"),
             [
                 "must be no more than 15 characters",
                 "must contain at least one letter (a-z)",
@@ -184,7 +184,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            port_name(""),
+            validate_port_name(""),
             [
                 "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
                 "must contain at least one letter (a-z)",
@@ -194,16 +194,19 @@ mod tests {
 
     #[test]
     fn numbers_keep_to_their_range() {
-        assert_eq!(port_number(65535), [""; 0]);
-        assert_eq!(port_number(0), ["must be between 1 and 65535, inclusive"]);
+        assert_eq!(validate_port_number(65535), [""; 0]);
+        assert_eq!(
+            validate_port_number(0),
+            ["must be between 1 and 65535, inclusive"]
+        );
     }
 
     #[test]
     fn percentages_and_integers_have_one_form() {
-        assert_eq!(percent("100%"), [""; 0]);
+        assert_eq!(validate_percent("100%"), [""; 0]);
         for bad in ["%", "1", "-1%", "1.5%", "1%%"] {
             assert_eq!(
-                percent(bad),
+                validate_percent(bad),
                 [
                     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
                   regex used for validation is '[0-9]+%')"
@@ -211,15 +214,15 @@ mod tests {
             );
         }
         for good in ["0", "-1", "10"] {
-            assert_eq!(decimal_integer(good), [""; 0]);
+            assert_eq!(validate_decimal_integer(good), [""; 0]);
         }
         for bad in ["-0", "00", "+1", "-", "1a"] {
             assert_eq!(
-                decimal_integer(bad),
+                validate_decimal_integer(bad),
                 ["must be a valid decimal integer in canonical form"]
             );
         }
-        assert_eq!(http_header_name("X-A"), [""; 0]);
-        assert_eq!(http_header_name("X_A").len(), 1);
+        assert_eq!(validate_http_header_name("X-A"), [""; 0]);
+        assert_eq!(validate_http_header_name("X_A").len(), 1);
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 pub use self::error::Error;
 use self::work::Work;
 use super::{json_kind, without_nulls};
-use crate::shape::{Patch, Shape, Typed};
+use crate::type_schema::{Patch, Shape, TypeSchema};
 
 type Object = Map<String, Value>;
 
@@ -23,7 +23,7 @@ const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 
 /// The object with the patch merged in, by the plan of its type.
-pub fn apply(object: Value, patch: Value, typed: &dyn Typed) -> Result<Value, Error> {
+pub fn apply(object: Value, patch: Value, typed: &dyn TypeSchema) -> Result<Value, Error> {
     let patch = match patch {
         Value::Object(patch) => patch,
         Value::Null => return Ok(object),

@@ -1,8 +1,8 @@
 //! The envelope around a message: four bytes of magic, then which kind it is.
 
 use super::reading::{Limits, read_struct};
-use super::wire::{BYTES, BadMessage, Reader, Writer};
-use super::writing::{BadValue, encode_message, write_object};
+use super::wire::{BYTES, ProtobufDecodeError, Reader, Writer};
+use super::writing::{ProtobufEncodeError, encode_message, write_object};
 use crate::schema::{StructRef, schema};
 use serde_json::Value;
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ const RAW: u32 = 2;
 
 /// An envelope, opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unwrapped<'b> {
+pub struct Unknown<'b> {
     /// The group and version the object says it has; empty if it does not say.
     pub api_version: String,
     /// The kind the object says it has; empty if it does not say.
@@ -30,15 +30,15 @@ pub fn is_protobuf(bytes: &[u8]) -> bool {
 }
 
 /// Opens the envelope.
-pub fn unwrap(bytes: &[u8]) -> Result<Unwrapped<'_>, BadMessage> {
+pub fn unwrap(bytes: &[u8]) -> Result<Unknown<'_>, ProtobufDecodeError> {
     if bytes.is_empty() {
-        return Err(BadMessage::Empty);
+        return Err(ProtobufDecodeError::Empty);
     }
-    let rest = bytes.strip_prefix(&MAGIC).ok_or(BadMessage::Prefix)?;
+    let rest = bytes.strip_prefix(&MAGIC).ok_or(ProtobufDecodeError::Prefix)?;
     if rest.is_empty() {
-        return Err(BadMessage::EmptyBody);
+        return Err(ProtobufDecodeError::EmptyBody);
     }
-    let mut found = Unwrapped {
+    let mut found = Unknown {
         api_version: String::new(),
         kind: String::new(),
         message: &[],
@@ -89,12 +89,12 @@ fn end(writer: &mut Writer) {
 }
 
 /// Reads an object of a known type from its envelope. It gets the `kind` and `apiVersion` of the envelope.
-pub fn decode(bytes: &[u8], ty: StructRef) -> Result<Value, BadMessage> {
+pub fn decode(bytes: &[u8], ty: StructRef) -> Result<Value, ProtobufDecodeError> {
     decode_as(bytes, ty, &mut Limits::new())
 }
 
 /// Writes an object with its envelope, which gets its `kind` and `apiVersion`.
-pub fn encode(object: &Value, ty: StructRef) -> Result<Vec<u8>, BadValue> {
+pub fn encode(object: &Value, ty: StructRef) -> Result<Vec<u8>, ProtobufEncodeError> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     Ok(wrap(
         text("apiVersion"),
@@ -111,7 +111,7 @@ pub fn encode_list<'v>(
     metadata: &Value,
     items: impl IntoIterator<Item = &'v Value>,
     ty: StructRef,
-) -> Result<Vec<u8>, BadValue> {
+) -> Result<Vec<u8>, ProtobufEncodeError> {
     let meta = schema()
         .get("meta", "v1", "ListMeta")
         .expect("the table has the metadata of lists");
@@ -149,7 +149,7 @@ pub fn watch_event(event: &str, object: &[u8]) -> Vec<u8> {
 }
 
 /// Reads an object that stands within another.
-pub(super) fn decode_within(bytes: &[u8], limits: &mut Limits) -> Result<Value, BadMessage> {
+pub(super) fn decode_within(bytes: &[u8], limits: &mut Limits) -> Result<Value, ProtobufDecodeError> {
     let found = unwrap(bytes)?;
     let (group, version) = found
         .api_version
@@ -157,7 +157,7 @@ pub(super) fn decode_within(bytes: &[u8], limits: &mut Limits) -> Result<Value, 
         .unwrap_or(("", &found.api_version));
     let ty = schema()
         .kind(group, version, &found.kind)
-        .ok_or_else(|| BadMessage::Value {
+        .ok_or_else(|| ProtobufDecodeError::Value {
             field: "raw",
             reason: format!(
                 "no kind {:?} is registered for version {:?}",
@@ -167,7 +167,7 @@ pub(super) fn decode_within(bytes: &[u8], limits: &mut Limits) -> Result<Value, 
     decode_as(bytes, ty, limits)
 }
 
-fn decode_as(bytes: &[u8], ty: StructRef, limits: &mut Limits) -> Result<Value, BadMessage> {
+fn decode_as(bytes: &[u8], ty: StructRef, limits: &mut Limits) -> Result<Value, ProtobufDecodeError> {
     let found = unwrap(bytes)?;
     limits.enter()?;
     let mut value = read_struct(found.message, ty, limits)?;
@@ -180,10 +180,10 @@ fn decode_as(bytes: &[u8], ty: StructRef, limits: &mut Limits) -> Result<Value, 
     Ok(value)
 }
 
-// --- Unwrapped ---
+// --- Unknown ---
 
-impl Unwrapped<'_> {
-    fn read_type(&mut self, bytes: &[u8]) -> Result<(), BadMessage> {
+impl Unknown<'_> {
+    fn read_type(&mut self, bytes: &[u8]) -> Result<(), ProtobufDecodeError> {
         let mut reader = Reader::new(bytes);
         while let Some(tag) = reader.tag("TypeMeta")? {
             let slot = match tag.number {

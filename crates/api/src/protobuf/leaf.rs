@@ -1,8 +1,8 @@
 //! The well-known types: messages that are not objects in JSON.
 
 use super::reading::Limits;
-use super::wire::{BYTES, BadMessage, Reader, VARINT, Writer};
-use super::writing::BadValue;
+use super::wire::{BYTES, ProtobufDecodeError, Reader, VARINT, Writer};
+use super::writing::ProtobufEncodeError;
 use crate::decode::Precision;
 use crate::time::Time;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(super) fn read_only_field<'b>(
     bytes: &'b [u8],
     field: &'static str,
-) -> Result<Option<&'b [u8]>, BadMessage> {
+) -> Result<Option<&'b [u8]>, ProtobufDecodeError> {
     let mut reader = Reader::new(bytes);
     let mut found = None;
     while let Some(tag) = reader.tag(field)? {
@@ -28,13 +28,17 @@ pub(super) fn read_only_field<'b>(
 }
 
 /// Any JSON that travels as its text.
-pub(super) fn read_json(bytes: &[u8], limits: &mut Limits, field: &'static str) -> Result<Value, BadMessage> {
+pub(super) fn read_json(
+    bytes: &[u8],
+    limits: &mut Limits,
+    field: &'static str,
+) -> Result<Value, ProtobufDecodeError> {
     match read_only_field(bytes, field)? {
         None | Some([]) => Ok(Value::Null),
         // Objects of built-in kinds may travel in their own form within others.
         Some(raw) if super::is_protobuf(raw) => super::envelope::decode_within(raw, limits),
         Some(raw) => {
-            let decoded = crate::decode::untyped(raw).map_err(|error| BadMessage::Value {
+            let decoded = crate::decode::untyped(raw).map_err(|error| ProtobufDecodeError::Value {
                 field,
                 reason: error.to_string(),
             })?;
@@ -48,7 +52,7 @@ pub(super) fn read_time(
     bytes: &[u8],
     precision: Precision,
     field: &'static str,
-) -> Result<Value, BadMessage> {
+) -> Result<Value, ProtobufDecodeError> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
@@ -69,7 +73,7 @@ pub(super) fn read_time(
     }
     // Times to the second carry no fraction, whatever the message says.
     let nanos = if precision == Precision::Second { 0 } else { nanos };
-    let bad = || BadMessage::Value {
+    let bad = || ProtobufDecodeError::Value {
         field,
         reason: "the time is out of range".to_owned(),
     };
@@ -89,7 +93,7 @@ pub(super) fn read_time(
     })
 }
 
-pub(super) fn read_int_or_string(bytes: &[u8], field: &'static str) -> Result<Value, BadMessage> {
+pub(super) fn read_int_or_string(bytes: &[u8], field: &'static str) -> Result<Value, ProtobufDecodeError> {
     let mut reader = Reader::new(bytes);
     let (mut kind, mut number, mut text) = (0, 0, String::new());
     while let Some(tag) = reader.tag(field)? {
@@ -112,7 +116,7 @@ pub(super) fn read_int_or_string(bytes: &[u8], field: &'static str) -> Result<Va
     match kind {
         0 => Ok(Value::from(number)),
         1 => Ok(Value::String(text)),
-        _ => Err(BadMessage::Value {
+        _ => Err(ProtobufDecodeError::Value {
             field,
             reason: "impossible IntOrString.Type".to_owned(),
         }),
@@ -127,22 +131,28 @@ pub(super) fn truncate(value: u64) -> i32 {
 // --- Writing ---
 
 /// Any JSON, as its text.
-pub(super) fn write_json(writer: &mut Writer, value: &Value) -> Result<(), BadValue> {
+pub(super) fn write_json(writer: &mut Writer, value: &Value) -> Result<(), ProtobufEncodeError> {
     if value.is_null() {
         return Ok(());
     }
-    let text = serde_json::to_vec(value).map_err(|_| BadValue::of("JSON", value))?;
+    let text = serde_json::to_vec(value).map_err(|_| ProtobufEncodeError::of("JSON", value))?;
     writer.bytes(1, &text);
     Ok(())
 }
 
-pub(super) fn write_time(writer: &mut Writer, value: &Value, precision: Precision) -> Result<(), BadValue> {
+pub(super) fn write_time(
+    writer: &mut Writer,
+    value: &Value,
+    precision: Precision,
+) -> Result<(), ProtobufEncodeError> {
     let text = match value {
         Value::Null => return Ok(()),
         Value::String(text) => text,
-        _ => return Err(BadValue::of("a time", value)),
+        _ => return Err(ProtobufEncodeError::of("a time", value)),
     };
-    let time = precision.read(text).map_err(|_| BadValue::of("a time", value))?;
+    let time = precision
+        .read(text)
+        .map_err(|_| ProtobufEncodeError::of("a time", value))?;
     if time == Time::ZERO {
         return Ok(());
     }
@@ -155,15 +165,15 @@ pub(super) fn write_time(writer: &mut Writer, value: &Value, precision: Precisio
     Ok(())
 }
 
-pub(super) fn write_int_or_string(writer: &mut Writer, value: &Value) -> Result<(), BadValue> {
+pub(super) fn write_int_or_string(writer: &mut Writer, value: &Value) -> Result<(), ProtobufEncodeError> {
     let (kind, number, text) = match value {
         Value::Null => (0, 0, ""),
         Value::Number(number) => match number.as_i64().and_then(|number| i32::try_from(number).ok()) {
             Some(number) => (0, i64::from(number), ""),
-            None => return Err(BadValue::of("a number or text", value)),
+            None => return Err(ProtobufEncodeError::of("a number or text", value)),
         },
         Value::String(text) => (1, 0, text.as_str()),
-        _ => return Err(BadValue::of("a number or text", value)),
+        _ => return Err(ProtobufEncodeError::of("a number or text", value)),
     };
     writer.varint(1, kind);
     writer.varint(2, number.cast_unsigned());
@@ -171,12 +181,12 @@ pub(super) fn write_int_or_string(writer: &mut Writer, value: &Value) -> Result<
     Ok(())
 }
 
-pub(super) fn write_quantity(writer: &mut Writer, value: &Value) -> Result<(), BadValue> {
+pub(super) fn write_quantity(writer: &mut Writer, value: &Value) -> Result<(), ProtobufEncodeError> {
     match value {
         Value::Null => writer.bytes(1, b"0"),
         Value::String(text) => writer.bytes(1, text.as_bytes()),
         Value::Number(number) => writer.bytes(1, number.to_string().as_bytes()),
-        _ => return Err(BadValue::of("a quantity", value)),
+        _ => return Err(ProtobufEncodeError::of("a quantity", value)),
     }
     Ok(())
 }

@@ -17,8 +17,8 @@ mod wire;
 mod writing;
 
 pub use self::envelope::{
-    MAGIC, Unwrapped, decode, encode, encode_list, is_protobuf, unwrap, watch_event, wrap,
+    MAGIC, Unknown, decode, encode, encode_list, is_protobuf, unwrap, watch_event, wrap,
 };
 pub use self::reading::decode_message;
-pub use self::wire::BadMessage;
-pub use self::writing::{BadValue, encode_message};
+pub use self::wire::ProtobufDecodeError;
+pub use self::writing::{ProtobufEncodeError, encode_message};

@@ -1,7 +1,7 @@
 //! From messages to JSON, in normal form.
 
 use super::leaf;
-use super::wire::{BYTES, BadMessage, FIXED64, Reader, Tag, VARINT};
+use super::wire::{BYTES, FIXED64, ProtobufDecodeError, Reader, Tag, VARINT};
 use crate::base64;
 use crate::decode::Precision;
 use crate::schema::{Field, Struct, StructRef, Type, schema};
@@ -21,11 +21,15 @@ pub(super) struct Limits {
 
 /// Reads the message of a type, without an envelope, into an object in normal form. `kind` and `apiVersion`,
 /// which messages do not carry, are left out.
-pub fn decode_message(bytes: &[u8], ty: StructRef) -> Result<Value, BadMessage> {
+pub fn decode_message(bytes: &[u8], ty: StructRef) -> Result<Value, ProtobufDecodeError> {
     read_struct(bytes, ty, &mut Limits::new())
 }
 
-pub(super) fn read_struct(bytes: &[u8], ty: StructRef, limits: &mut Limits) -> Result<Value, BadMessage> {
+pub(super) fn read_struct(
+    bytes: &[u8],
+    ty: StructRef,
+    limits: &mut Limits,
+) -> Result<Value, ProtobufDecodeError> {
     let mut object = Map::new();
     read_object(bytes, ty.get(), &mut object, limits)?;
     Ok(Value::Object(object))
@@ -36,11 +40,14 @@ fn read_object(
     of: &Struct,
     object: &mut Map<String, Value>,
     limits: &mut Limits,
-) -> Result<(), BadMessage> {
+) -> Result<(), ProtobufDecodeError> {
     limits.enter()?;
     read_fields(bytes, of, object, limits)?;
     let added = of.complete(object);
-    limits.objects = limits.objects.checked_sub(added).ok_or(BadMessage::TooMany)?;
+    limits.objects = limits
+        .objects
+        .checked_sub(added)
+        .ok_or(ProtobufDecodeError::TooMany)?;
     limits.leave();
     Ok(())
 }
@@ -50,7 +57,7 @@ fn read_fields(
     of: &Struct,
     object: &mut Map<String, Value>,
     limits: &mut Limits,
-) -> Result<(), BadMessage> {
+) -> Result<(), ProtobufDecodeError> {
     let mut reader = Reader::new(bytes);
     while let Some(tag) = reader.tag(of.name)? {
         let Some(field) = of.numbered(tag.number) else {
@@ -76,7 +83,7 @@ fn read_field(
     field: &Field,
     object: &mut Map<String, Value>,
     limits: &mut Limits,
-) -> Result<(), BadMessage> {
+) -> Result<(), ProtobufDecodeError> {
     match &field.ty {
         Type::List(items) => {
             if let Some(Value::Array(list)) = object.get_mut(field.name) {
@@ -131,7 +138,7 @@ fn read_items(
     items: &Type,
     list: &mut Vec<Value>,
     limits: &mut Limits,
-) -> Result<(), BadMessage> {
+) -> Result<(), ProtobufDecodeError> {
     // Numbers may come packed, though nobody who speaks this dialect packs them.
     if tag.wire == BYTES && matches!(items, Type::Int32(_) | Type::Int64(_)) {
         let mut packed = Reader::new(reader.bytes()?);
@@ -153,7 +160,7 @@ fn read_entry(
     field: &Field,
     values: &Type,
     limits: &mut Limits,
-) -> Result<(String, Value), BadMessage> {
+) -> Result<(String, Value), ProtobufDecodeError> {
     let mut reader = Reader::new(bytes);
     let (mut key, mut value) = (String::new(), None);
     while let Some(tag) = reader.tag(field.name)? {
@@ -176,7 +183,7 @@ fn read_value(
     name: &'static str,
     ty: &Type,
     limits: &mut Limits,
-) -> Result<Value, BadMessage> {
+) -> Result<Value, ProtobufDecodeError> {
     match ty {
         Type::Int32(_) => {
             tag.is(VARINT, name)?;
@@ -200,7 +207,12 @@ fn read_value(
 }
 
 /// Reads a value of those types that have a length.
-fn read_known(bytes: &[u8], name: &'static str, ty: &Type, limits: &mut Limits) -> Result<Value, BadMessage> {
+fn read_known(
+    bytes: &[u8],
+    name: &'static str,
+    ty: &Type,
+    limits: &mut Limits,
+) -> Result<Value, ProtobufDecodeError> {
     match ty {
         Type::Bytes => Ok(Value::String(base64::encode(bytes))),
         Type::Struct(of) => read_struct(bytes, *of, limits),
@@ -210,7 +222,7 @@ fn read_known(bytes: &[u8], name: &'static str, ty: &Type, limits: &mut Limits) 
         Type::Quantity => {
             let raw = leaf::read_only_field(bytes, name)?.unwrap_or(b"0");
             let read = crate::decode::quantity(&String::from_utf8_lossy(raw));
-            read.map_err(|reason| BadMessage::Value { field: name, reason })
+            read.map_err(|reason| ProtobufDecodeError::Value { field: name, reason })
         }
         Type::RawExtension | Type::FieldsV1 | Type::Json => leaf::read_json(bytes, limits, name),
         Type::Strings(_) => {
@@ -239,7 +251,7 @@ fn read_schema_or(
     name: &'static str,
     ty: &Type,
     limits: &mut Limits,
-) -> Result<Value, BadMessage> {
+) -> Result<Value, ProtobufDecodeError> {
     let mut reader = Reader::new(bytes);
     let (mut allows, mut schema_value, mut list) = (false, None, Vec::new());
     while let Some(tag) = reader.tag(name)? {
@@ -275,8 +287,8 @@ fn read_schema_or(
 }
 
 /// A floating point number; whole ones are written without a fraction, as Go writes them.
-fn read_double(number: f64, field: &'static str) -> Result<Value, BadMessage> {
-    crate::decode::float(number).ok_or_else(|| BadMessage::Value {
+fn read_double(number: f64, field: &'static str) -> Result<Value, ProtobufDecodeError> {
+    crate::decode::float(number).ok_or_else(|| ProtobufDecodeError::Value {
         field,
         reason: format!("json: unsupported value: {number}"),
     })
@@ -296,8 +308,8 @@ impl Limits {
         }
     }
 
-    pub(super) fn enter(&mut self) -> Result<(), BadMessage> {
-        self.depth = self.depth.checked_sub(1).ok_or(BadMessage::Depth)?;
+    pub(super) fn enter(&mut self) -> Result<(), ProtobufDecodeError> {
+        self.depth = self.depth.checked_sub(1).ok_or(ProtobufDecodeError::Depth)?;
         self.object()
     }
 
@@ -305,13 +317,13 @@ impl Limits {
         self.depth += 1;
     }
 
-    pub(super) fn object(&mut self) -> Result<(), BadMessage> {
-        self.objects = self.objects.checked_sub(1).ok_or(BadMessage::TooMany)?;
+    pub(super) fn object(&mut self) -> Result<(), ProtobufDecodeError> {
+        self.objects = self.objects.checked_sub(1).ok_or(ProtobufDecodeError::TooMany)?;
         Ok(())
     }
 
     /// Counts the objects of a tree that came as text.
-    pub(super) fn count(&mut self, value: &Value) -> Result<(), BadMessage> {
+    pub(super) fn count(&mut self, value: &Value) -> Result<(), ProtobufDecodeError> {
         match value {
             Value::Array(list) => list.iter().try_for_each(|item| self.count(item)),
             Value::Object(object) => {

@@ -239,31 +239,31 @@ fn a_message_in_pieces_is_merged() {
 fn broken_messages_are_refused() {
     let env = of("core", "EnvVar");
     let error = |hex: &str| decode_message(&bytes(hex), env).unwrap_err();
-    assert_eq!(error("0a05 41"), BadMessage::Truncated);
-    assert_eq!(error("0affffffffffffffffff01"), BadMessage::Truncated);
-    assert_eq!(error("0affffffffffffffffffff01"), BadMessage::Overflow);
+    assert_eq!(error("0a05 41"), ProtobufDecodeError::Truncated);
+    assert_eq!(error("0affffffffffffffffff01"), ProtobufDecodeError::Truncated);
+    assert_eq!(error("0affffffffffffffffffff01"), ProtobufDecodeError::Overflow);
     assert_eq!(
         error("08 01"),
-        BadMessage::WireType {
+        ProtobufDecodeError::WireType {
             wire: 0,
             field: "name"
         }
     );
     assert_eq!(
         error("0b"),
-        BadMessage::WireType {
+        ProtobufDecodeError::WireType {
             wire: 3,
             field: "name"
         }
     );
-    assert!(matches!(error("00"), BadMessage::Tag { .. }));
+    assert!(matches!(error("00"), ProtobufDecodeError::Tag { .. }));
 }
 
 fn nest(writer: &mut wire::Writer, depth: usize) {
     if depth > 0 {
         let inner = |writer: &mut wire::Writer| {
             nest(writer, depth - 1);
-            Ok::<(), BadValue>(())
+            Ok::<(), ProtobufEncodeError>(())
         };
         writer.message(28, inner).unwrap();
     }
@@ -276,7 +276,7 @@ fn nesting_has_an_end() {
     let mut writer = wire::Writer::default();
     nest(&mut writer, 500);
     let message = writer.finish();
-    assert_eq!(decode_message(&message, ty), Err(BadMessage::Depth));
+    assert_eq!(decode_message(&message, ty), Err(ProtobufDecodeError::Depth));
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn two_bytes_for_an_object_do_not_fill_the_memory() {
     let message = [0x12, 0x00].repeat(1_000_000);
     assert_eq!(
         decode_message(&message, of("core", "PodSpec")),
-        Err(BadMessage::TooMany)
+        Err(ProtobufDecodeError::TooMany)
     );
 }
 

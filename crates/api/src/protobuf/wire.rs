@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Bytes that are not a message of the type they should be.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum BadMessage {
+pub enum ProtobufDecodeError {
     /// The bytes do not begin as an object in this form does.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     Prefix,
@@ -89,7 +89,7 @@ impl<'b> Reader<'b> {
     }
 
     /// The next tag; `None` at the end. `message` is named in errors.
-    pub(super) fn tag(&mut self, message: &'static str) -> Result<Option<Tag>, BadMessage> {
+    pub(super) fn tag(&mut self, message: &'static str) -> Result<Option<Tag>, ProtobufDecodeError> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -97,16 +97,16 @@ impl<'b> Reader<'b> {
         let (number, wire) = (key >> 3, (key & 7) as u8);
         match u32::try_from(number) {
             Ok(known) if known != 0 && known < 1 << 29 => Ok(Some(Tag { number: known, wire })),
-            _ => Err(BadMessage::Tag { message, number }),
+            _ => Err(ProtobufDecodeError::Tag { message, number }),
         }
     }
 
-    pub(super) fn varint(&mut self) -> Result<u64, BadMessage> {
+    pub(super) fn varint(&mut self) -> Result<u64, ProtobufDecodeError> {
         let mut value = 0u64;
         for (place, &byte) in self.rest.iter().enumerate().take(10) {
             // The tenth byte holds the last bit of 64; more would not fit.
             if place == 9 && byte > 1 {
-                return Err(BadMessage::Overflow);
+                return Err(ProtobufDecodeError::Overflow);
             }
             value |= u64::from(byte & 0x7f) << (7 * place);
             if byte < 0x80 {
@@ -115,22 +115,28 @@ impl<'b> Reader<'b> {
             }
         }
         Err(if self.rest.len() < 10 {
-            BadMessage::Truncated
+            ProtobufDecodeError::Truncated
         } else {
-            BadMessage::Overflow
+            ProtobufDecodeError::Overflow
         })
     }
 
-    pub(super) fn fixed64(&mut self) -> Result<u64, BadMessage> {
-        let (head, rest) = self.rest.split_first_chunk::<8>().ok_or(BadMessage::Truncated)?;
+    pub(super) fn fixed64(&mut self) -> Result<u64, ProtobufDecodeError> {
+        let (head, rest) = self
+            .rest
+            .split_first_chunk::<8>()
+            .ok_or(ProtobufDecodeError::Truncated)?;
         self.rest = rest;
         Ok(u64::from_le_bytes(*head))
     }
 
     /// A length and that many bytes. The length is checked against what is there before anything is done.
-    pub(super) fn bytes(&mut self) -> Result<&'b [u8], BadMessage> {
-        let length = usize::try_from(self.varint()?).map_err(|_| BadMessage::Truncated)?;
-        let (head, rest) = self.rest.split_at_checked(length).ok_or(BadMessage::Truncated)?;
+    pub(super) fn bytes(&mut self) -> Result<&'b [u8], ProtobufDecodeError> {
+        let length = usize::try_from(self.varint()?).map_err(|_| ProtobufDecodeError::Truncated)?;
+        let (head, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or(ProtobufDecodeError::Truncated)?;
         self.rest = rest;
         Ok(head)
     }
@@ -140,18 +146,21 @@ impl<'b> Reader<'b> {
     }
 
     /// Skips the value of a field that is not known.
-    pub(super) fn skip(&mut self, wire: u8) -> Result<(), BadMessage> {
+    pub(super) fn skip(&mut self, wire: u8) -> Result<(), ProtobufDecodeError> {
         match wire {
             VARINT => self.varint().map(drop),
             FIXED64 => self.fixed64().map(drop),
             BYTES => self.bytes().map(drop),
             FIXED32 => {
-                let (_, rest) = self.rest.split_first_chunk::<4>().ok_or(BadMessage::Truncated)?;
+                let (_, rest) = self
+                    .rest
+                    .split_first_chunk::<4>()
+                    .ok_or(ProtobufDecodeError::Truncated)?;
                 self.rest = rest;
                 Ok(())
             }
             // Groups (3, 4) are of an age before these messages; nobody writes them.
-            _ => Err(BadMessage::UnknownWireType(wire)),
+            _ => Err(ProtobufDecodeError::UnknownWireType(wire)),
         }
     }
 }
@@ -160,11 +169,11 @@ impl<'b> Reader<'b> {
 
 impl Tag {
     /// Checks the wire type of a known field.
-    pub(super) fn is(self, wire: u8, field: &'static str) -> Result<(), BadMessage> {
+    pub(super) fn is(self, wire: u8, field: &'static str) -> Result<(), ProtobufDecodeError> {
         if self.wire == wire {
             Ok(())
         } else {
-            Err(BadMessage::WireType {
+            Err(ProtobufDecodeError::WireType {
                 wire: self.wire,
                 field,
             })

@@ -11,29 +11,37 @@ use thiserror::Error;
 /// A value that does not fit its type, so that there is no message for it.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{path}: cannot write {found} as {wanted}")]
-pub struct BadValue {
+pub struct ProtobufEncodeError {
     path: String,
     wanted: &'static str,
     found: &'static str,
 }
 
 /// Writes an object as the message of its type, without an envelope.
-pub fn encode_message(value: &Value, ty: StructRef) -> Result<Vec<u8>, BadValue> {
+pub fn encode_message(value: &Value, ty: StructRef) -> Result<Vec<u8>, ProtobufEncodeError> {
     // Messages repeat no names: they are about half as long as their JSON, and that is rarely above this.
     let mut writer = Writer::with_capacity(1024);
     write_object(&mut writer, ty.get(), value)?;
     Ok(writer.finish())
 }
 
-pub(super) fn write_object(writer: &mut Writer, of: &Struct, value: &Value) -> Result<(), BadValue> {
+pub(super) fn write_object(
+    writer: &mut Writer,
+    of: &Struct,
+    value: &Value,
+) -> Result<(), ProtobufEncodeError> {
     match value {
         Value::Null => write_fields(writer, of, &Map::new()),
         Value::Object(object) => write_fields(writer, of, object),
-        _ => Err(BadValue::of("an object", value)),
+        _ => Err(ProtobufEncodeError::of("an object", value)),
     }
 }
 
-fn write_fields(writer: &mut Writer, of: &Struct, object: &Map<String, Value>) -> Result<(), BadValue> {
+fn write_fields(
+    writer: &mut Writer,
+    of: &Struct,
+    object: &Map<String, Value>,
+) -> Result<(), ProtobufEncodeError> {
     for field in &of.fields {
         if field.number == 0 {
             continue;
@@ -48,7 +56,7 @@ fn write_fields(writer: &mut Writer, of: &Struct, object: &Map<String, Value>) -
     Ok(())
 }
 
-fn write_field(writer: &mut Writer, field: &Field, value: &Value) -> Result<(), BadValue> {
+fn write_field(writer: &mut Writer, field: &Field, value: &Value) -> Result<(), ProtobufEncodeError> {
     if field.pointer && value.is_null() {
         return Ok(());
     }
@@ -66,29 +74,29 @@ fn write_field(writer: &mut Writer, field: &Field, value: &Value) -> Result<(), 
                 write(writer, 2, values, value).map_err(|error| error.within(key))
             })
         }),
-        (Type::List(_), _) => Err(BadValue::of("a list", value)),
-        (Type::Map(..), _) => Err(BadValue::of("a map", value)),
+        (Type::List(_), _) => Err(ProtobufEncodeError::of("a list", value)),
+        (Type::Map(..), _) => Err(ProtobufEncodeError::of("a map", value)),
         (ty, _) => write(writer, field.number, ty, value),
     }
 }
 
 /// Writes one value, be it zero.
-fn write(writer: &mut Writer, number: u32, ty: &Type, value: &Value) -> Result<(), BadValue> {
+fn write(writer: &mut Writer, number: u32, ty: &Type, value: &Value) -> Result<(), ProtobufEncodeError> {
     match ty {
         Type::String(_) => match value {
             Value::Null => writer.bytes(number, b""),
             Value::String(text) => writer.bytes(number, text.as_bytes()),
-            _ => return Err(BadValue::of("text", value)),
+            _ => return Err(ProtobufEncodeError::of("text", value)),
         },
         Type::Int32(_) | Type::Int64(_) => {
             let known = if value.is_null() { Some(0) } else { value.as_i64() };
-            let known = known.ok_or_else(|| BadValue::of("a whole number", value))?;
+            let known = known.ok_or_else(|| ProtobufEncodeError::of("a whole number", value))?;
             writer.varint(number, known.cast_unsigned());
         }
         Type::Bool(_) => match value {
             Value::Null => writer.varint(number, 0),
             Value::Bool(known) => writer.varint(number, u64::from(*known)),
-            _ => return Err(BadValue::of("a boolean", value)),
+            _ => return Err(ProtobufEncodeError::of("a boolean", value)),
         },
         Type::Double => {
             let known = if value.is_null() {
@@ -96,25 +104,28 @@ fn write(writer: &mut Writer, number: u32, ty: &Type, value: &Value) -> Result<(
             } else {
                 value.as_f64()
             };
-            writer.double(number, known.ok_or_else(|| BadValue::of("a number", value))?);
+            writer.double(
+                number,
+                known.ok_or_else(|| ProtobufEncodeError::of("a number", value))?,
+            );
         }
         Type::Bytes => match value {
             Value::Null => writer.bytes(number, b""),
             Value::String(text) => {
-                let bytes = base64::decode(text).map_err(|_| BadValue::of("bytes", value))?;
+                let bytes = base64::decode(text).map_err(|_| ProtobufEncodeError::of("bytes", value))?;
                 writer.bytes(number, &bytes);
             }
-            _ => return Err(BadValue::of("bytes", value)),
+            _ => return Err(ProtobufEncodeError::of("bytes", value)),
         },
         // Lists and maps within lists and maps do not occur: messages have no way to say them.
-        Type::List(_) | Type::Map(..) => return Err(BadValue::of("a plain value", value)),
+        Type::List(_) | Type::Map(..) => return Err(ProtobufEncodeError::of("a plain value", value)),
         _ => return writer.message(number, |writer| write_known(writer, ty, value)),
     }
     Ok(())
 }
 
 /// Writes the fields of a type that is a message.
-fn write_known(writer: &mut Writer, ty: &Type, value: &Value) -> Result<(), BadValue> {
+fn write_known(writer: &mut Writer, ty: &Type, value: &Value) -> Result<(), ProtobufEncodeError> {
     match ty {
         Type::Struct(of) => write_object(writer, of.get(), value),
         Type::Time => leaf::write_time(writer, value, Precision::Second),
@@ -142,7 +153,7 @@ fn write_known(writer: &mut Writer, ty: &Type, value: &Value) -> Result<(), BadV
     }
 }
 
-fn write_schema(writer: &mut Writer, number: u32, value: &Value) -> Result<(), BadValue> {
+fn write_schema(writer: &mut Writer, number: u32, value: &Value) -> Result<(), ProtobufEncodeError> {
     if value.is_object() {
         write_schema_always(writer, number, value)
     } else {
@@ -150,30 +161,32 @@ fn write_schema(writer: &mut Writer, number: u32, value: &Value) -> Result<(), B
     }
 }
 
-fn write_schema_always(writer: &mut Writer, number: u32, value: &Value) -> Result<(), BadValue> {
+fn write_schema_always(writer: &mut Writer, number: u32, value: &Value) -> Result<(), ProtobufEncodeError> {
     writer.message(number, |writer| {
         write_object(writer, schema().json_schema().get(), value)
     })
 }
 
-fn write_strings(writer: &mut Writer, number: u32, value: &Value) -> Result<(), BadValue> {
+fn write_strings(writer: &mut Writer, number: u32, value: &Value) -> Result<(), ProtobufEncodeError> {
     let Value::Array(list) = value else {
         return if value.is_null() {
             Ok(())
         } else {
-            Err(BadValue::of("a list of text", value))
+            Err(ProtobufEncodeError::of("a list of text", value))
         };
     };
     for item in list {
-        let text = item.as_str().ok_or_else(|| BadValue::of("text", item))?;
+        let text = item
+            .as_str()
+            .ok_or_else(|| ProtobufEncodeError::of("text", item))?;
         writer.bytes(number, text.as_bytes());
     }
     Ok(())
 }
 
-// --- BadValue ---
+// --- ProtobufEncodeError ---
 
-impl BadValue {
+impl ProtobufEncodeError {
     pub(super) fn of(wanted: &'static str, found: &Value) -> Self {
         let found = match found {
             Value::Null => "null",

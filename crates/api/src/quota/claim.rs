@@ -6,7 +6,7 @@ use super::pieces;
 use crate::{
     kinds::{pod_amounts::Totals, storage_class_of},
     quantity::Quantity,
-    rules::Tree,
+    strategy::Tree,
 };
 
 const COUNT: &str = "count/persistentvolumeclaims";
@@ -52,7 +52,7 @@ fn size(claim: &Value) -> Option<Quantity> {
         amount.round_up(0);
         Some(amount)
     };
-    let asked = read(claim.way("spec.resources.requests"))?;
-    let given = read(claim.way("status.allocatedResources"));
+    let asked = read(claim.at_path("spec.resources.requests"))?;
+    let given = read(claim.at_path("status.allocatedResources"));
     Some(given.filter(|given| *given > asked).unwrap_or(asked))
 }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::Value;
 
 use super::{
-    REQUESTS, Surroundings, pieces,
+    REQUESTS, UsageLookup, pieces,
     pod::{self, is_extended},
 };
-use crate::{kinds::pod_amounts::Totals, rules::Tree, time::Time};
+use crate::{kinds::pod_amounts::Totals, strategy::Tree, time::Time};
 
 const COUNT: &str = "count/resourceclaims.resource.k8s.io";
 /// What follows the name of a class.
@@ -22,19 +22,19 @@ const MOST: usize = 32;
 
 /// The classes of devices, and the extended resources they are known as.
 #[derive(Debug, Default)]
-pub struct Classes {
+pub struct DeviceClassIndex {
     /// By class.
     resources: HashMap<String, String>,
     /// All names by which classes are asked for.
     names: HashSet<String>,
 }
 
-// --- Classes ---
+// --- DeviceClassIndex ---
 
-impl Classes {
+impl DeviceClassIndex {
     /// Reads the classes of a cluster.
     pub fn read<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
-        let mut classes = Classes::default();
+        let mut classes = DeviceClassIndex::default();
         for object in objects {
             let name = object.at("metadata").text("name");
             let resource = object.at("spec").text("extendedResourceName");
@@ -60,7 +60,7 @@ impl Classes {
                 .is_some_and(|of| is_extended(of) && self.names.contains(of))
     }
 
-    pub(super) fn usage(&self, claim: &Value, now: Time, around: &impl Surroundings) -> Totals {
+    pub(super) fn usage(&self, claim: &Value, now: Time, around: &impl UsageLookup) -> Totals {
         let mut usage = Totals::from([(COUNT.to_owned(), pieces(1))]);
         let mut extended = Totals::new();
         for (class, count) in devices(claim) {
@@ -96,7 +96,7 @@ fn devices(claim: &Value) -> BTreeMap<&str, usize> {
         _ => 0,
     };
     let mut total = BTreeMap::new();
-    for request in claim.way("spec.devices").items("requests") {
+    for request in claim.at_path("spec.devices").items("requests") {
         let choices = request.items("firstAvailable");
         let mut most: BTreeMap<&str, usize> = BTreeMap::new();
         let exactly = request.has("exactly").then(|| request.at("exactly"));
@@ -112,11 +112,11 @@ fn devices(claim: &Value) -> BTreeMap<&str, usize> {
 }
 
 /// What the pod uses whose extended resources a claim is for; nothing if it is for none.
-fn pod_usage(claim: &Value, now: Time, around: &impl Surroundings) -> Totals {
+fn pod_usage(claim: &Value, now: Time, around: &impl UsageLookup) -> Totals {
     owner(claim, around).map_or_else(Totals::new, |pod| pod::usage(&pod, now))
 }
 
-fn owner(claim: &Value, around: &impl Surroundings) -> Option<Value> {
+fn owner(claim: &Value, around: &impl UsageLookup) -> Option<Value> {
     let metadata = claim.at("metadata");
     let uid = owner_uid(claim)?;
     let mut owners = metadata.items("ownerReferences").iter();

@@ -16,9 +16,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::Value;
 
 pub use self::{
-    device::Classes,
-    pod::Missing,
-    scope::{Selector, Traits, is_terminating},
+    device::DeviceClassIndex,
+    pod::MissingConstraints,
+    scope::{ScopeAttributes, ScopeSelector, is_terminating},
 };
 use crate::{
     kinds::pod_amounts::Totals,
@@ -28,7 +28,7 @@ use crate::{
 
 /// What counts the objects of a resource.
 #[derive(Clone, Debug)]
-pub enum Meter {
+pub enum QuotaEvaluator {
     /// Pods: what they ask for.
     Pods,
     /// Services: their ports and balancers.
@@ -36,13 +36,13 @@ pub enum Meter {
     /// Claims of storage: their sizes.
     Claims,
     /// Claims of devices, of these classes.
-    Devices(Arc<Classes>),
+    Devices(Arc<DeviceClassIndex>),
     /// Others are counted, under these names.
     Count(Vec<String>),
 }
 
 /// What else there is: what a claim of devices uses depends on the pod that it was made for.
-pub trait Surroundings {
+pub trait UsageLookup {
     /// A pod.
     fn pod(&self, namespace: &str, name: &str) -> Option<Value>;
 
@@ -60,22 +60,22 @@ const SHORT: [&str; 4] = [
 
 const REQUESTS: &str = "requests.";
 
-// --- Meter ---
+// --- QuotaEvaluator ---
 
-impl Meter {
+impl QuotaEvaluator {
     /// What counts the objects of a resource.
-    pub fn of(group: &str, plural: &str, classes: impl FnOnce() -> Arc<Classes>) -> Self {
+    pub fn of(group: &str, plural: &str, classes: impl FnOnce() -> Arc<DeviceClassIndex>) -> Self {
         match (group, plural) {
-            ("", "pods") => Meter::Pods,
-            ("", "services") => Meter::Services,
-            ("", "persistentvolumeclaims") => Meter::Claims,
-            ("resource.k8s.io", "resourceclaims") => Meter::Devices(classes()),
+            ("", "pods") => QuotaEvaluator::Pods,
+            ("", "services") => QuotaEvaluator::Services,
+            ("", "persistentvolumeclaims") => QuotaEvaluator::Claims,
+            ("resource.k8s.io", "resourceclaims") => QuotaEvaluator::Devices(classes()),
             (group, plural) => {
                 let mut names = vec![counted(group, plural)];
                 if group.is_empty() && SHORT.contains(&plural) {
                     names.push(plural.to_owned());
                 }
-                Meter::Count(names)
+                QuotaEvaluator::Count(names)
             }
         }
     }
@@ -83,38 +83,38 @@ impl Meter {
     /// Whether what quotas call by a name is counted by it.
     pub fn tracks(&self, name: &str) -> bool {
         match self {
-            Meter::Pods => pod::tracks(name),
-            Meter::Services => service::tracks(name),
-            Meter::Claims => claim::tracks(name),
-            Meter::Devices(classes) => classes.track(name),
-            Meter::Count(names) => names.iter().any(|own| own == name),
+            QuotaEvaluator::Pods => pod::tracks(name),
+            QuotaEvaluator::Services => service::tracks(name),
+            QuotaEvaluator::Claims => claim::tracks(name),
+            QuotaEvaluator::Devices(classes) => classes.track(name),
+            QuotaEvaluator::Count(names) => names.iter().any(|own| own == name),
         }
     }
 
     /// What an object uses.
-    pub fn measure(&self, object: &Value, now: Time, around: &impl Surroundings) -> Totals {
+    pub fn measure(&self, object: &Value, now: Time, around: &impl UsageLookup) -> Totals {
         match self {
-            Meter::Pods => pod::usage(object, now),
-            Meter::Services => service::usage(object),
-            Meter::Claims => claim::usage(object),
-            Meter::Devices(classes) => classes.usage(object, now, around),
-            Meter::Count(names) => names.iter().map(|name| (name.clone(), pieces(1))).collect(),
+            QuotaEvaluator::Pods => pod::usage(object, now),
+            QuotaEvaluator::Services => service::usage(object),
+            QuotaEvaluator::Claims => claim::usage(object),
+            QuotaEvaluator::Devices(classes) => classes.usage(object, now, around),
+            QuotaEvaluator::Count(names) => names.iter().map(|name| (name.clone(), pieces(1))).collect(),
         }
     }
 
     /// What the conditions of quotas ask about an object.
-    pub fn traits(&self, object: &Value) -> Traits {
+    pub fn traits(&self, object: &Value) -> ScopeAttributes {
         match self {
-            Meter::Pods => Traits::of_pod(object),
-            Meter::Claims => Traits::of_claim(object),
-            _ => Traits::None,
+            QuotaEvaluator::Pods => ScopeAttributes::of_pod(object),
+            QuotaEvaluator::Claims => ScopeAttributes::of_claim(object),
+            _ => ScopeAttributes::None,
         }
     }
 
     /// What the containers of an object do not say and quotas want to know.
-    pub fn missing(&self, object: &Value) -> Missing {
+    pub fn missing(&self, object: &Value) -> MissingConstraints {
         match self {
-            Meter::Pods => pod::missing(object),
+            QuotaEvaluator::Pods => pod::missing(object),
             _ => BTreeMap::new(),
         }
     }
@@ -134,7 +134,7 @@ fn pieces(count: usize) -> Quantity {
 }
 
 /// Whether quotas never count the objects of a resource.
-pub fn is_free(group: &str, plural: &str) -> bool {
+pub fn is_ignored_resource(group: &str, plural: &str) -> bool {
     matches!((group, plural), ("" | "events.k8s.io", "events"))
 }
 
@@ -147,7 +147,7 @@ mod tests {
     /// A cluster with nothing else in it.
     struct Nothing;
 
-    impl Surroundings for Nothing {
+    impl UsageLookup for Nothing {
         fn pod(&self, _: &str, _: &str) -> Option<Value> {
             None
         }
@@ -157,8 +157,8 @@ mod tests {
         }
     }
 
-    fn meter(group: &str, plural: &str) -> Meter {
-        Meter::of(group, plural, Arc::default)
+    fn meter(group: &str, plural: &str) -> QuotaEvaluator {
+        QuotaEvaluator::of(group, plural, Arc::default)
     }
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
             ("count/deployments.apps", false),
             ("requests.cpu", false),
         ] {
-            assert_eq!(Classes::may_track(name), expected, "{name}");
+            assert_eq!(DeviceClassIndex::may_track(name), expected, "{name}");
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{
         is_extended_resource,
         pod_amounts::{self, Totals},
     },
-    rules::Tree,
+    strategy::Tree,
     time::{Duration, Time},
 };
 
@@ -34,7 +34,7 @@ const DEMANDED: [&str; 6] = [
 ];
 
 /// Names that quotas demand, and the containers that do not say them.
-pub type Missing = BTreeMap<&'static str, BTreeSet<String>>;
+pub type MissingConstraints = BTreeMap<&'static str, BTreeSet<String>>;
 
 pub(super) fn tracks(name: &str) -> bool {
     let of_compute = |name: &str| COMPUTE.contains(&name);
@@ -96,13 +96,13 @@ fn compute(requests: &Totals, limits: &Totals) -> Totals {
 }
 
 /// What the containers of a pod do not say and quotas demand. A pod that says something itself speaks for them.
-pub(super) fn missing(pod: &Value) -> Missing {
+pub(super) fn missing(pod: &Value) -> MissingConstraints {
     let spec = pod.at("spec");
     let own = |of: &str| spec.at("resources").entries(of).keys();
     if own("requests").chain(own("limits")).any(|name| suits_pod(name)) {
-        return Missing::new();
+        return MissingConstraints::new();
     }
-    let mut missing = Missing::new();
+    let mut missing = MissingConstraints::new();
     for container in ["containers", "initContainers"]
         .into_iter()
         .flat_map(|list| spec.items(list))
@@ -129,7 +129,10 @@ fn requests(pod: &Value) -> Totals {
         &[
             |status| Some(status.at("allocatedResources")).filter(|amounts| amounts.is_object()),
             |status| {
-                let given = [status.way("resources.requests"), status.at("allocatedResources")];
+                let given = [
+                    status.at_path("resources.requests"),
+                    status.at("allocatedResources"),
+                ];
                 given.into_iter().find(|amounts| amounts.is_object())
             },
         ],
@@ -144,7 +147,7 @@ fn limits(pod: &Value) -> Totals {
     let mut total = effective(
         pod,
         "limits",
-        &[|status| Some(status.way("resources.limits")).filter(|amounts| amounts.is_object())],
+        &[|status| Some(status.at_path("resources.limits")).filter(|amounts| amounts.is_object())],
     );
     speak_for(&mut total, spec, "limits");
     // What has no limit does not get one by what running it costs.

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 /// A condition of a quota.
 #[derive(Debug)]
-pub struct Selector {
+pub struct ScopeSelector {
     scope: String,
     operator: String,
     values: Vec<String>,
@@ -16,7 +16,7 @@ pub struct Selector {
 
 /// What conditions ask about an object. What is of a kind that no condition knows meets none.
 #[derive(Debug, Default)]
-pub enum Traits {
+pub enum ScopeAttributes {
     /// Nothing that a condition knows.
     #[default]
     None,
@@ -38,18 +38,18 @@ pub enum Traits {
     },
 }
 
-// --- Selector ---
+// --- ScopeSelector ---
 
-impl Selector {
+impl ScopeSelector {
     /// The conditions of a quota.
     pub fn of(spec: &Value) -> Vec<Self> {
-        let plain = spec.texts("scopes").map(|scope| Selector {
+        let plain = spec.texts("scopes").map(|scope| ScopeSelector {
             scope: scope.to_owned(),
             operator: "Exists".to_owned(),
             values: Vec::new(),
         });
         let expressions = spec.at("scopeSelector").items("matchExpressions").iter();
-        let selected = expressions.map(|expression| Selector {
+        let selected = expressions.map(|expression| ScopeSelector {
             scope: expression.text("scopeName").to_owned(),
             operator: expression.text("operator").to_owned(),
             values: expression.texts("values").map(str::to_owned).collect(),
@@ -58,10 +58,10 @@ impl Selector {
     }
 
     /// Whether an object meets it.
-    pub fn meets(&self, traits: &Traits) -> bool {
+    pub fn meets(&self, traits: &ScopeAttributes) -> bool {
         match traits {
-            Traits::None => false,
-            Traits::Pod {
+            ScopeAttributes::None => false,
+            ScopeAttributes::Pod {
                 is_terminating,
                 is_best_effort,
                 crosses_namespaces,
@@ -77,7 +77,7 @@ impl Selector {
                 }
                 _ => false,
             },
-            Traits::Claim { attribute_classes } => {
+            ScopeAttributes::Claim { attribute_classes } => {
                 self.scope == "VolumeAttributesClass"
                     && if attribute_classes.is_empty() {
                         self.selects(None)
@@ -100,12 +100,12 @@ impl Selector {
     }
 }
 
-// --- Traits ---
+// --- ScopeAttributes ---
 
-impl Traits {
+impl ScopeAttributes {
     pub(super) fn of_pod(pod: &Value) -> Self {
         let spec = pod.at("spec");
-        Traits::Pod {
+        ScopeAttributes::Pod {
             is_terminating: is_terminating(pod),
             is_best_effort: pod.at("status").text("qosClass") == "BestEffort",
             crosses_namespaces: crosses_namespaces(spec.at("affinity")),
@@ -122,7 +122,7 @@ impl Traits {
                 .at("modifyVolumeStatus")
                 .text("targetVolumeAttributesClassName"),
         ];
-        Traits::Claim {
+        ScopeAttributes::Claim {
             attribute_classes: named
                 .into_iter()
                 .filter(|name| !name.is_empty())

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::pieces;
-use crate::{kinds::pod_amounts::Totals, rules::Tree};
+use crate::{kinds::pod_amounts::Totals, strategy::Tree};
 
 const NAMES: [&str; 4] = [
     "count/services",

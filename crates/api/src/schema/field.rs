@@ -1,7 +1,7 @@
 //! What the table says of a type and of a field.
 
 use super::table::schema;
-use crate::shape::Patch;
+use crate::type_schema::Patch;
 use serde_json::Value;
 
 /// A type: a scalar, a well-known type with a JSON form of its own, or one made of others.

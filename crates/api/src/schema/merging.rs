@@ -1,7 +1,7 @@
 //! The table seen through [`shape`]: what patches and apply ask of it.
 
 use super::field::{Field, Listing, StructRef, Type};
-use crate::shape::{self, ListKind, Patch, ScalarKind, Shape, Typed};
+use crate::type_schema::{self, ListKind, Patch, ScalarKind, Shape, TypeSchema};
 use serde_json::Value;
 
 /// The items of lists that are messages of their own.
@@ -12,7 +12,7 @@ static ANY: Type = Type::Json;
 
 // --- Type ---
 
-impl Typed for Type {
+impl TypeSchema for Type {
     fn shape(&self) -> Shape<'_> {
         shape_of(self, &Listing::Atomic, false)
     }
@@ -31,7 +31,7 @@ impl Typed for Type {
 
 // --- Field ---
 
-impl Typed for Field {
+impl TypeSchema for Field {
     fn shape(&self) -> Shape<'_> {
         shape_of(&self.ty, &self.listing, self.atomic)
     }
@@ -87,19 +87,19 @@ fn list_kind(listing: &Listing) -> ListKind<'_> {
 
 // --- StructRef ---
 
-impl Typed for StructRef {
+impl TypeSchema for StructRef {
     fn shape(&self) -> Shape<'_> {
         Shape::Struct(self)
     }
 }
 
-impl shape::Struct for StructRef {
+impl type_schema::Struct for StructRef {
     fn name(&self) -> &str {
         self.get().name
     }
 
-    fn field(&self, name: &str) -> Option<&dyn Typed> {
-        self.get().named(name).map(|field| field as &dyn Typed)
+    fn field(&self, name: &str) -> Option<&dyn TypeSchema> {
+        self.get().named(name).map(|field| field as &dyn TypeSchema)
     }
 
     fn default_of(&self, name: &str) -> Option<&Value> {

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::StructRef;
 use crate::{
-    decode::{self, DecodeError, Decoded, Fault},
-    shape::{Shape, Typed},
+    decode::{self, DecodeError, Decoded, StrictError},
+    type_schema::{Shape, TypeSchema},
 };
 
 /// The type of the objects of a kind.
@@ -22,7 +22,7 @@ pub enum ObjectType {
 /// A type that a definition tells.
 pub trait CustomType: Send + Sync {
     /// What patches and apply see of it.
-    fn typed(&self) -> &dyn Typed;
+    fn typed(&self) -> &dyn TypeSchema;
 
     /// Brings a tree of a request into form: metadata as all objects have them, nothing that the type does not know. Gives the
     /// paths of what was left out, or why the tree cannot be read.
@@ -63,7 +63,7 @@ impl ObjectType {
             ObjectType::Custom(of) => {
                 let decoded = Decoded {
                     value: value.clone(),
-                    faults: decode::Faults::default(),
+                    strict_errors: decode::StrictErrors::default(),
                 };
                 settled(decoded, &**of)
             }
@@ -89,12 +89,12 @@ impl ObjectType {
 fn settled(mut decoded: Decoded, of: &dyn CustomType) -> Result<Decoded, DecodeError> {
     let unknown = of.settle(&mut decoded.value).map_err(DecodeError::Type)?;
     for path in unknown {
-        decoded.faults.add(Fault::Unknown(path));
+        decoded.strict_errors.add(StrictError::Unknown(path));
     }
     Ok(decoded)
 }
 
-impl Typed for ObjectType {
+impl TypeSchema for ObjectType {
     fn shape(&self) -> Shape<'_> {
         match self {
             ObjectType::Builtin(of) => of.shape(),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::shape::{ListKind, Shape, Struct as _, Typed};
+use crate::type_schema::{ListKind, Shape, Struct as _, TypeSchema};
 use serde_json::{Value, json};
 
 fn of(package: &str, name: &str) -> StructRef {

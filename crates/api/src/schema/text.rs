@@ -4,7 +4,7 @@
 //! table, so reading panics with the line rather than returning an error nobody could act upon.
 
 use super::field::{Field, Listing, Type};
-use crate::shape::Patch;
+use crate::type_schema::Patch;
 use serde_json::Value;
 
 /// One file.

@@ -122,7 +122,7 @@ impl Selector {
 
     /// Reads a selector. Errors name no place; see [`Selector::parse_at`].
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        Self::parse_at(text, &Path::NOWHERE)
+        Self::parse_at(text, &Path::NIL)
     }
 
     /// Reads a selector that stands in a field.
@@ -182,7 +182,7 @@ impl Requirement {
     ) -> Result<Self, Vec<Error>> {
         let key = key.into();
         let mut errors = Vec::new();
-        let faults = name::label_key(&key);
+        let faults = name::validate_label_key(&key);
         if !faults.is_empty() {
             errors.push(Error::invalid(&at.child("key"), &key, faults.join("; ")));
         }
@@ -202,7 +202,7 @@ impl Requirement {
             }
         }
         for (i, value) in values.iter().enumerate() {
-            let faults = name::label_value(value);
+            let faults = name::validate_label_value(value);
             if !faults.is_empty() {
                 errors.push(Error::invalid(
                     &values_at.index(i).key(&key),

@@ -8,10 +8,10 @@ mod wire;
 
 use std::fmt;
 
-pub use self::reason::Reason;
+pub use self::reason::StatusReason;
 use crate::{
-    bound::{self, MOST_CAUSES, MOST_NAME},
     field, go,
+    limits::{self, MAX_CAUSES_BYTES, MAX_NAME_BYTES},
 };
 
 /// A status of the API.
@@ -20,13 +20,13 @@ pub struct Status {
     /// The HTTP code; 0 is left out, as in the answer to a delete.
     pub code: u16,
     /// The word programs look for; `Unknown` is left out.
-    pub reason: Reason,
+    pub reason: StatusReason,
     /// The word of somebody else's making that stands for the reason; empty if there is none.
     pub word: Box<str>,
     /// What people read.
     pub message: String,
     /// What it is about. Some answers carry details without content: `Some` of the default.
-    pub details: Option<Box<Details>>,
+    pub details: Option<Box<StatusDetails>>,
     /// Whether it reports a success.
     pub success: bool,
     /// Where a list went on: the token that a `410` offers to continue with.
@@ -37,7 +37,7 @@ pub struct Status {
 
 /// What a status is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Details {
+pub struct StatusDetails {
     /// The name of the object.
     pub name: String,
     /// The API group.
@@ -47,14 +47,14 @@ pub struct Details {
     /// The UID of the object.
     pub uid: String,
     /// What it comes from, one by one.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<StatusCause>,
     /// After how many seconds to try again; 0 is left out.
     pub retry_after_seconds: u32,
 }
 
 /// One of the things a status comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cause {
+pub struct StatusCause {
     /// The word programs look for.
     pub reason: String,
     /// What people read.
@@ -65,36 +65,36 @@ pub struct Cause {
 
 /// A group with one of its resources or kinds: `deployments.apps`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Grouped<'n> {
+pub struct GroupResource<'n> {
     /// The API group; empty for the core.
     pub group: &'n str,
     /// The resource, or the kind.
     pub name: &'n str,
 }
 
-// --- Grouped ---
+// --- GroupResource ---
 
-impl<'n> Grouped<'n> {
+impl<'n> GroupResource<'n> {
     /// A resource or kind of a group.
     pub fn new(group: &'n str, name: &'n str) -> Self {
-        Grouped { group, name }
+        GroupResource { group, name }
     }
 
     fn is_empty(&self) -> bool {
         self.group.is_empty() && self.name.is_empty()
     }
 
-    fn details(self, name: &str) -> Details {
-        Details {
+    fn details(self, name: &str) -> StatusDetails {
+        StatusDetails {
             name: name.to_owned(),
             group: self.group.to_owned(),
             kind: self.name.to_owned(),
-            ..Details::default()
+            ..StatusDetails::default()
         }
     }
 }
 
-impl fmt::Display for Grouped<'_> {
+impl fmt::Display for GroupResource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)?;
         if self.group.is_empty() {
@@ -105,9 +105,9 @@ impl fmt::Display for Grouped<'_> {
     }
 }
 
-// --- Cause ---
+// --- StatusCause ---
 
-impl Cause {
+impl StatusCause {
     /// How many bytes it takes as JSON.
     fn encoded_length(&self) -> usize {
         // The names of the fields, and what stands between them.
@@ -115,15 +115,15 @@ impl Cause {
         let texts = [&self.reason, &self.message, &self.field];
         FRAME
             + texts
-                .map(|text| bound::encoded_length(text))
+                .map(|text| limits::encoded_length(text))
                 .iter()
                 .sum::<usize>()
     }
 }
 
-impl From<&field::Error> for Cause {
+impl From<&field::Error> for StatusCause {
     fn from(error: &field::Error) -> Self {
-        Cause {
+        StatusCause {
             reason: error.kind.reason().to_owned(),
             message: error.body(),
             field: error.field.clone(),
@@ -135,28 +135,28 @@ impl From<&field::Error> for Cause {
 
 impl Status {
     /// The object does not exist.
-    pub fn not_found(resource: Grouped<'_>, name: &str) -> Self {
+    pub fn not_found(resource: GroupResource<'_>, name: &str) -> Self {
         let message = format!("{resource} {} not found", go::quote(name));
-        Self::about(404, Reason::NotFound, message, resource.details(name))
+        Self::about(404, StatusReason::NotFound, message, resource.details(name))
     }
 
     /// An object of this name exists.
-    pub fn already_exists(resource: Grouped<'_>, name: &str) -> Self {
+    pub fn already_exists(resource: GroupResource<'_>, name: &str) -> Self {
         let message = format!("{resource} {} already exists", go::quote(name));
-        Self::about(409, Reason::AlreadyExists, message, resource.details(name))
+        Self::about(409, StatusReason::AlreadyExists, message, resource.details(name))
     }
 
     /// Names were made up, and each of them exists.
-    pub fn generate_name_conflict(resource: Grouped<'_>, name: &str, retry_after_seconds: u32) -> Self {
+    pub fn generate_name_conflict(resource: GroupResource<'_>, name: &str, retry_after_seconds: u32) -> Self {
         let message = format!(
             "{resource} {} already exists, the server was not able to generate a unique name for the object",
             go::quote(name)
         );
-        let details = Details {
+        let details = StatusDetails {
             retry_after_seconds,
             ..resource.details(name)
         };
-        Self::about(409, Reason::AlreadyExists, message, details)
+        Self::about(409, StatusReason::AlreadyExists, message, details)
     }
 
     /// Nobody knows who asks.
@@ -166,11 +166,11 @@ impl Status {
         } else {
             message
         };
-        Self::bare(401, Reason::Unauthorized, message)
+        Self::bare(401, StatusReason::Unauthorized, message)
     }
 
     /// The one who asks may not.
-    pub fn forbidden(resource: Grouped<'_>, name: &str, why: impl fmt::Display) -> Self {
+    pub fn forbidden(resource: GroupResource<'_>, name: &str, why: impl fmt::Display) -> Self {
         let message = if resource.is_empty() {
             format!("forbidden: {why}")
         } else if name.is_empty() {
@@ -178,54 +178,54 @@ impl Status {
         } else {
             format!("{resource} {} is forbidden: {why}", go::quote(name))
         };
-        Self::about(403, Reason::Forbidden, message, resource.details(name))
+        Self::about(403, StatusReason::Forbidden, message, resource.details(name))
     }
 
     /// The object is not what the one who asks took it for.
-    pub fn conflict(resource: Grouped<'_>, name: &str, why: impl fmt::Display) -> Self {
+    pub fn conflict(resource: GroupResource<'_>, name: &str, why: impl fmt::Display) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {resource} {}: {why}",
             go::quote(name)
         );
-        Self::about(409, Reason::Conflict, message, resource.details(name))
+        Self::about(409, StatusReason::Conflict, message, resource.details(name))
     }
 
     /// Others own fields that an apply sets.
-    pub fn apply_conflict(causes: Vec<Cause>, message: impl Into<String>) -> Self {
+    pub fn apply_conflict(causes: Vec<StatusCause>, message: impl Into<String>) -> Self {
         Self::about(
             409,
-            Reason::Conflict,
+            StatusReason::Conflict,
             message,
-            Details {
+            StatusDetails {
                 causes,
-                ..Details::default()
+                ..StatusDetails::default()
             },
         )
     }
 
     /// The object was here, and is no more.
     pub fn gone(message: impl Into<String>) -> Self {
-        Self::bare(410, Reason::Gone, message)
+        Self::bare(410, StatusReason::Gone, message)
     }
 
     /// The revision asked for is forgotten.
     pub fn expired(message: impl Into<String>) -> Self {
-        Self::bare(410, Reason::Expired, message)
+        Self::bare(410, StatusReason::Expired, message)
     }
 
     /// The object breaks rules of its kind.
-    pub fn invalid(kind: Grouped<'_>, name: &str, errors: &[field::Error]) -> Self {
+    pub fn invalid(kind: GroupResource<'_>, name: &str, errors: &[field::Error]) -> Self {
         Self::invalid_with_omitted(kind, name, errors, 0)
     }
 
     /// The same where so many errors were not kept. The message and the causes are bounded.
     pub fn invalid_with_omitted(
-        kind: Grouped<'_>,
+        kind: GroupResource<'_>,
         name: &str,
         errors: &[field::Error],
         omitted: usize,
     ) -> Self {
-        let name = &*bound::cut(name, MOST_NAME);
+        let name = &*limits::cut(name, MAX_NAME_BYTES);
         let mut message = format!("{kind} {} is invalid", go::quote(name));
         if let Some(text) = field::aggregate_with_omitted(errors, omitted) {
             message.push_str(": ");
@@ -234,108 +234,108 @@ impl Status {
         let mut causes = Vec::new();
         let mut bytes = 0;
         for error in errors {
-            let cause = Cause::from(error);
+            let cause = StatusCause::from(error);
             bytes += cause.encoded_length();
-            if bytes > MOST_CAUSES && !causes.is_empty() {
+            if bytes > MAX_CAUSES_BYTES && !causes.is_empty() {
                 break;
             }
             causes.push(cause);
         }
-        let details = Details {
+        let details = StatusDetails {
             causes,
             ..kind.details(name)
         };
-        Self::about(422, Reason::Invalid, message, details)
+        Self::about(422, StatusReason::Invalid, message, details)
     }
 
     /// The request cannot be understood.
     pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::bare(400, Reason::BadRequest, message)
+        Self::bare(400, StatusReason::BadRequest, message)
     }
 
     /// The one who asks should slow down, by the message as it is.
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
-        let details = Details {
+        let details = StatusDetails {
             retry_after_seconds,
-            ..Details::default()
+            ..StatusDetails::default()
         };
-        Self::about(429, Reason::TooManyRequests, message, details)
+        Self::about(429, StatusReason::TooManyRequests, message, details)
     }
 
     /// The one who asks should slow down; nobody knows for how long.
     pub fn too_many(message: impl fmt::Display) -> Self {
         Self::bare(
             429,
-            Reason::TooManyRequests,
+            StatusReason::TooManyRequests,
             format!("Too many requests: {message}"),
         )
     }
 
     /// The server, or one behind it, cannot serve now.
     pub fn service_unavailable(message: impl Into<String>) -> Self {
-        Self::bare(503, Reason::ServiceUnavailable, message)
+        Self::bare(503, StatusReason::ServiceUnavailable, message)
     }
 
     /// The resource has no such verb.
-    pub fn method_not_supported(resource: Grouped<'_>, action: &str) -> Self {
+    pub fn method_not_supported(resource: GroupResource<'_>, action: &str) -> Self {
         let kind = go::quote(&resource.to_string());
         let message = format!("{action} is not supported on resources of kind {kind}");
-        Self::about(405, Reason::MethodNotAllowed, message, resource.details(""))
+        Self::about(405, StatusReason::MethodNotAllowed, message, resource.details(""))
     }
 
     /// None of the forms the client accepts can be served.
     pub fn not_acceptable(message: impl Into<String>) -> Self {
-        Self::bare(406, Reason::NotAcceptable, message)
+        Self::bare(406, StatusReason::NotAcceptable, message)
     }
 
     /// The body is of a form that is not read here.
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
-        Self::bare(415, Reason::UnsupportedMediaType, message)
+        Self::bare(415, StatusReason::UnsupportedMediaType, message)
     }
 
     /// The body is too large.
     pub fn request_entity_too_large(message: impl fmt::Display) -> Self {
         Self::bare(
             413,
-            Reason::RequestEntityTooLarge,
+            StatusReason::RequestEntityTooLarge,
             format!("Request entity too large: {message}"),
         )
     }
 
     /// The server knows that it will not be done in time.
-    pub fn server_timeout(resource: Grouped<'_>, operation: &str, retry_after_seconds: u32) -> Self {
+    pub fn server_timeout(resource: GroupResource<'_>, operation: &str, retry_after_seconds: u32) -> Self {
         let message = format!(
             "The {operation} operation against {resource} could not be completed at this time, please try again."
         );
-        let details = Details {
+        let details = StatusDetails {
             retry_after_seconds,
             ..resource.details(operation)
         };
-        Self::about(500, Reason::ServerTimeout, message, details)
+        Self::about(500, StatusReason::ServerTimeout, message, details)
     }
 
     /// It took too long, and may still be done.
     pub fn timeout(message: impl fmt::Display, retry_after_seconds: u32) -> Self {
-        let details = Details {
+        let details = StatusDetails {
             retry_after_seconds,
-            ..Details::default()
+            ..StatusDetails::default()
         };
-        Self::about(504, Reason::Timeout, format!("Timeout: {message}"), details)
+        Self::about(504, StatusReason::Timeout, format!("Timeout: {message}"), details)
     }
 
     /// The server is at fault.
     pub fn internal_error(why: impl fmt::Display) -> Self {
-        let cause = Cause {
+        let cause = StatusCause {
             message: why.to_string(),
-            ..Cause::default()
+            ..StatusCause::default()
         };
-        let details = Details {
+        let details = StatusDetails {
             causes: vec![cause],
-            ..Details::default()
+            ..StatusDetails::default()
         };
         Self::about(
             500,
-            Reason::InternalError,
+            StatusReason::InternalError,
             format!("Internal error occurred: {why}"),
             details,
         )
@@ -343,32 +343,32 @@ impl Status {
 
     /// The server failed with no more to say than a message.
     pub fn unknown(message: impl Into<String>) -> Self {
-        Self::bare(500, Reason::Unknown, message)
+        Self::bare(500, StatusReason::Unknown, message)
     }
 
     /// What an HTTP code says by itself, with details that are there and empty.
     pub fn generic(code: u16, server_message: &str) -> Self {
         let (reason, message) = reason::of_code(code, server_message);
-        Self::about(code, reason, message, Details::default())
+        Self::about(code, reason, message, StatusDetails::default())
     }
 
     /// Something was done, and this is what it was done to.
-    pub fn success(details: Details) -> Self {
+    pub fn success(details: StatusDetails) -> Self {
         Status {
             details: Some(Box::new(details)),
             success: true,
-            ..Self::bare(0, Reason::Unknown, "")
+            ..Self::bare(0, StatusReason::Unknown, "")
         }
     }
 
-    fn about(code: u16, reason: Reason, message: impl Into<String>, details: Details) -> Self {
+    fn about(code: u16, reason: StatusReason, message: impl Into<String>, details: StatusDetails) -> Self {
         Status {
             details: Some(Box::new(details)),
             ..Self::bare(code, reason, message)
         }
     }
 
-    fn bare(code: u16, reason: Reason, message: impl Into<String>) -> Self {
+    fn bare(code: u16, reason: StatusReason, message: impl Into<String>) -> Self {
         Status {
             code,
             reason,

@@ -4,7 +4,7 @@ use crate::go;
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum StatusReason {
     /// Nobody can tell; left out of the answer.
     Unknown,
     /// Nobody knows who asks.
@@ -49,75 +49,75 @@ pub enum Reason {
 
 // --- Reason ---
 
-impl Reason {
+impl StatusReason {
     /// The word; empty if unknown.
     pub fn word(self) -> &'static str {
         match self {
-            Reason::Unknown => "",
-            Reason::Unauthorized => "Unauthorized",
-            Reason::Forbidden => "Forbidden",
-            Reason::NotFound => "NotFound",
-            Reason::AlreadyExists => "AlreadyExists",
-            Reason::Conflict => "Conflict",
-            Reason::Gone => "Gone",
-            Reason::Invalid => "Invalid",
-            Reason::ServerTimeout => "ServerTimeout",
-            Reason::StoreReadError => "StorageReadError",
-            Reason::Timeout => "Timeout",
-            Reason::TooManyRequests => "TooManyRequests",
-            Reason::BadRequest => "BadRequest",
-            Reason::MethodNotAllowed => "MethodNotAllowed",
-            Reason::NotAcceptable => "NotAcceptable",
-            Reason::RequestEntityTooLarge => "RequestEntityTooLarge",
-            Reason::UnsupportedMediaType => "UnsupportedMediaType",
-            Reason::InternalError => "InternalError",
-            Reason::Expired => "Expired",
-            Reason::ServiceUnavailable => "ServiceUnavailable",
+            StatusReason::Unknown => "",
+            StatusReason::Unauthorized => "Unauthorized",
+            StatusReason::Forbidden => "Forbidden",
+            StatusReason::NotFound => "NotFound",
+            StatusReason::AlreadyExists => "AlreadyExists",
+            StatusReason::Conflict => "Conflict",
+            StatusReason::Gone => "Gone",
+            StatusReason::Invalid => "Invalid",
+            StatusReason::ServerTimeout => "ServerTimeout",
+            StatusReason::StoreReadError => "StorageReadError",
+            StatusReason::Timeout => "Timeout",
+            StatusReason::TooManyRequests => "TooManyRequests",
+            StatusReason::BadRequest => "BadRequest",
+            StatusReason::MethodNotAllowed => "MethodNotAllowed",
+            StatusReason::NotAcceptable => "NotAcceptable",
+            StatusReason::RequestEntityTooLarge => "RequestEntityTooLarge",
+            StatusReason::UnsupportedMediaType => "UnsupportedMediaType",
+            StatusReason::InternalError => "InternalError",
+            StatusReason::Expired => "Expired",
+            StatusReason::ServiceUnavailable => "ServiceUnavailable",
         }
     }
 }
 
 /// What an HTTP code means, and what to say when nothing better is known.
-pub(super) fn of_code(code: u16, server_message: &str) -> (Reason, String) {
+pub(super) fn of_code(code: u16, server_message: &str) -> (StatusReason, String) {
     let (reason, message) = match code {
         400 => (
-            Reason::BadRequest,
+            StatusReason::BadRequest,
             "the server rejected our request for an unknown reason",
         ),
         401 => (
-            Reason::Unauthorized,
+            StatusReason::Unauthorized,
             "the server has asked for the client to provide credentials",
         ),
-        403 => (Reason::Forbidden, server_message),
+        403 => (StatusReason::Forbidden, server_message),
         404 => (
-            Reason::NotFound,
+            StatusReason::NotFound,
             "the server could not find the requested resource",
         ),
         405 => (
-            Reason::MethodNotAllowed,
+            StatusReason::MethodNotAllowed,
             "the server does not allow this method on the requested resource",
         ),
         406 if matches!(server_message, "" | "unknown") => (
-            Reason::NotAcceptable,
+            StatusReason::NotAcceptable,
             "the server was unable to respond with a content type that the client supports",
         ),
-        406 => (Reason::NotAcceptable, server_message),
-        409 => (Reason::Conflict, "the server reported a conflict"),
-        415 => (Reason::UnsupportedMediaType, server_message),
+        406 => (StatusReason::NotAcceptable, server_message),
+        409 => (StatusReason::Conflict, "the server reported a conflict"),
+        415 => (StatusReason::UnsupportedMediaType, server_message),
         422 => (
-            Reason::Invalid,
+            StatusReason::Invalid,
             "the server rejected our request due to an error in our request",
         ),
         429 => (
-            Reason::TooManyRequests,
+            StatusReason::TooManyRequests,
             "the server has received too many requests and has asked us to try again later",
         ),
         503 => (
-            Reason::ServiceUnavailable,
+            StatusReason::ServiceUnavailable,
             "the server is currently unable to handle the request",
         ),
         504 => (
-            Reason::Timeout,
+            StatusReason::Timeout,
             "the server was unable to return a response in the time allotted, but may still be processing the \
              request",
         ),
@@ -125,13 +125,13 @@ pub(super) fn of_code(code: u16, server_message: &str) -> (Reason, String) {
             let said = go::quote(server_message);
             let message =
                 format!("an error on the server ({said}) has prevented the request from succeeding");
-            return (Reason::InternalError, message);
+            return (StatusReason::InternalError, message);
         }
         _ => {
             let message = format!(
                 "the server responded with the status code {code} but did not return more information"
             );
-            return (Reason::Unknown, message);
+            return (StatusReason::Unknown, message);
         }
     };
     (reason, message.to_owned())

@@ -3,11 +3,11 @@ use serde_json::json;
 use super::*;
 use crate::field::{Error, Path};
 
-const PODS: Grouped<'static> = Grouped {
+const PODS: GroupResource<'static> = GroupResource {
     group: "",
     name: "pods",
 };
-const DEPLOYMENTS: Grouped<'static> = Grouped {
+const DEPLOYMENTS: GroupResource<'static> = GroupResource {
     group: "apps",
     name: "deployments",
 };
@@ -31,7 +31,7 @@ fn an_invalid_object_lists_a_cause_per_error() {
         Error::required(&spec.child("a"), ""),
         Error::invalid(&spec.child("b"), 0, "no"),
     ];
-    let status = Status::invalid(Grouped::new("apps", "Deployment"), "web", &errors);
+    let status = Status::invalid(GroupResource::new("apps", "Deployment"), "web", &errors);
     assert_eq!(
         status.to_value(),
         json!({
@@ -45,7 +45,7 @@ fn an_invalid_object_lists_a_cause_per_error() {
             "code": 422,
         })
     );
-    let none = Status::invalid(Grouped::default(), "", &[]);
+    let none = Status::invalid(GroupResource::default(), "", &[]);
     assert_eq!(none.message, " \"\" is invalid");
 }
 
@@ -57,11 +57,14 @@ fn what_is_forbidden_is_named_as_far_as_it_is_known() {
             Status::forbidden(DEPLOYMENTS, "", "no"),
             "deployments.apps is forbidden: no",
         ),
-        (Status::forbidden(Grouped::default(), "p", "no"), "forbidden: no"),
+        (
+            Status::forbidden(GroupResource::default(), "p", "no"),
+            "forbidden: no",
+        ),
     ] {
         assert_eq!(
             (status.code, status.reason, status.message.as_str()),
-            (403, Reason::Forbidden, message)
+            (403, StatusReason::Forbidden, message)
         );
     }
 }
@@ -125,10 +128,10 @@ fn each_constructor_has_its_code_reason_and_message() {
 
 #[test]
 fn faults_of_the_server_and_of_the_form_have_their_words() {
-    let retried = |name: &str| Details {
+    let retried = |name: &str| StatusDetails {
         name: name.to_owned(),
         retry_after_seconds: 2,
-        ..Details::default()
+        ..StatusDetails::default()
     };
     for (status, code, reason, message) in [
         (
@@ -196,7 +199,7 @@ fn faults_of_the_server_and_of_the_form_have_their_words() {
     }
     assert_eq!(Status::timeout("x", 2).details, Some(Box::new(retried(""))));
     assert_eq!(
-        Status::server_timeout(Grouped::default(), "list", 2).details,
+        Status::server_timeout(GroupResource::default(), "list", 2).details,
         Some(Box::new(retried("list")))
     );
 }
@@ -210,10 +213,10 @@ fn empty_details_are_written_and_missing_ones_are_not() {
     );
     assert!(!Status::bad_request("b").to_json().contains("details"));
     assert_eq!(
-        Status::success(Details {
+        Status::success(StatusDetails {
             name: "a".into(),
             uid: "u".into(),
-            ..Details::default()
+            ..StatusDetails::default()
         })
         .to_json(),
         r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"a","uid":"u"}}"#

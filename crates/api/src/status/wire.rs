@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Cause, Details, Status};
+use super::{Status, StatusCause, StatusDetails};
 use crate::{
-    bound::{self, MOST_CAUSES, MOST_MESSAGE, MOST_NAME},
     go,
+    limits::{self, MAX_CAUSES_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES},
 };
 
 // --- Status ---
@@ -27,7 +27,7 @@ impl Status {
         push_text(
             &mut out,
             "message",
-            &bound::cut_encoded(&self.message, MOST_MESSAGE + MOST_NAME * 8),
+            &limits::cut_encoded(&self.message, MAX_MESSAGE_BYTES + MAX_NAME_BYTES * 8),
         );
         let reason = if self.word.is_empty() {
             self.reason.word()
@@ -50,7 +50,7 @@ impl Status {
     }
 }
 
-fn push_details(out: &mut String, details: &Details) {
+fn push_details(out: &mut String, details: &StatusDetails) {
     out.push('{');
     for (name, text) in [
         ("name", &details.name),
@@ -58,7 +58,7 @@ fn push_details(out: &mut String, details: &Details) {
         ("kind", &details.kind),
         ("uid", &details.uid),
     ] {
-        push_text(out, name, &bound::cut_encoded(text, MOST_NAME * 2));
+        push_text(out, name, &limits::cut_encoded(text, MAX_NAME_BYTES * 2));
     }
     if !details.causes.is_empty() {
         push_name(out, "causes");
@@ -66,7 +66,7 @@ fn push_details(out: &mut String, details: &Details) {
         let mut bytes = 0;
         for (i, cause) in details.causes.iter().enumerate() {
             bytes += cause.encoded_length();
-            if bytes > MOST_CAUSES && i > 0 {
+            if bytes > MAX_CAUSES_BYTES && i > 0 {
                 break;
             }
             if i > 0 {
@@ -80,15 +80,19 @@ fn push_details(out: &mut String, details: &Details) {
     out.push('}');
 }
 
-fn push_cause(out: &mut String, cause: &Cause) {
+fn push_cause(out: &mut String, cause: &StatusCause) {
     out.push('{');
     push_text(out, "reason", &cause.reason);
     push_text(
         out,
         "message",
-        &bound::cut_encoded(&cause.message, MOST_CAUSES / 2),
+        &limits::cut_encoded(&cause.message, MAX_CAUSES_BYTES / 2),
     );
-    push_text(out, "field", &bound::cut_encoded(&cause.field, MOST_CAUSES / 8));
+    push_text(
+        out,
+        "field",
+        &limits::cut_encoded(&cause.field, MAX_CAUSES_BYTES / 8),
+    );
     out.push('}');
 }
 

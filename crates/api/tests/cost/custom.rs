@@ -5,9 +5,9 @@ use std::sync::Arc;
 use k3_api::{
     custom::Definition,
     kinds::{Kind, Persistence, Scope, builtin},
-    rules::{self, Circumstances, Part, User},
     schema::ObjectType,
     status::Status,
+    strategy::{self, Part, StrategyContext, User},
     time::Time,
 };
 use serde_json::{Map, Value, json};
@@ -38,7 +38,7 @@ fn definition(items: &Value, more: &Value) -> Value {
 
 fn kind(definition: &Value) -> Kind {
     let definition = Definition::read(definition).expect("the definition is valid");
-    let rules = Arc::clone(&definition.version("v1").expect("there is one version").rules);
+    let rules = Arc::clone(&definition.version("v1").expect("there is one version").strategy);
     Kind {
         group: "example.com".to_owned().into(),
         version: "v1".to_owned().into(),
@@ -52,7 +52,7 @@ fn kind(definition: &Value) -> Kind {
         verbs: Vec::new(),
         subresources: Vec::new(),
         ty: ObjectType::Custom(Arc::clone(&rules) as _),
-        rules: Some(rules),
+        strategy: Some(rules),
     }
 }
 
@@ -78,7 +78,7 @@ fn check(name: &str, schema: impl Fn(usize) -> (Value, Value), item: impl Fn(usi
     };
     let run = |(kind, object): (Kind, Value), changed: bool| {
         let user = User::default();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: &kind,
             now: now(),
             user: &user,
@@ -88,13 +88,13 @@ fn check(name: &str, schema: impl Fn(usize) -> (Value, Value), item: impl Fn(usi
             .normalize(&object)
             .expect("objects are of their kind")
             .value;
-        rules::of(&kind).default(&mut new);
+        strategy::for_kind(&kind).set_defaults(&mut new);
         if changed {
             let old = new.clone();
             new["items"][0] = json!({"changed": true});
-            bounded(rules::update(&mut new, &old, Part::Object, &at));
+            bounded(strategy::update(&mut new, &old, Part::Object, &at));
         } else {
-            bounded(rules::create(&mut new, &at));
+            bounded(strategy::create(&mut new, &at));
         }
     };
     assert_grows_slowly(&format!("create {name}"), prepare, |input| run(input, false));
@@ -177,13 +177,13 @@ fn what_costs_the_product_of_schema_and_object_is_refused() {
         ("enum", json!({"type": "string", "enum": names}), json!("none")),
     ] {
         let kind = kind(&definition(&items, &json!({})));
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: &kind,
             now: now(),
             user: &user,
         };
         let mut object = object(&vec![item; count]);
-        let status = rules::create(&mut object, &at).unwrap_err();
+        let status = strategy::create(&mut object, &at).unwrap_err();
         assert!(
             status.message.contains("too large to be validated"),
             "{name}: {}",
@@ -198,7 +198,7 @@ fn large_defaults_do_not_fill_the_memory() {
     let items = json!({"type": "object", "properties": {"d": {"type": "string", "default": default}}});
     let kind = kind(&definition(&items, &json!({})));
     let mut object = object(&vec![json!({}); 100_000]);
-    rules::of(&kind).default(&mut object);
+    strategy::for_kind(&kind).set_defaults(&mut object);
     let filled = object["items"]
         .as_array()
         .unwrap()
@@ -213,7 +213,7 @@ fn definitions_grow_as_their_text_does() {
         .kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
         .unwrap();
     let user = User::default();
-    let at = Circumstances {
+    let at = StrategyContext {
         kind: crd,
         now: now(),
         user: &user,
@@ -250,8 +250,8 @@ fn definitions_grow_as_their_text_does() {
                     .value
             },
             |mut object| {
-                rules::of(crd).default(&mut object);
-                bounded(rules::create(&mut object, &at));
+                strategy::for_kind(crd).set_defaults(&mut object);
+                bounded(strategy::create(&mut object, &at));
             },
         );
     }
@@ -263,7 +263,7 @@ fn patterns_that_do_not_compile_are_refused_unless_they_are_stored() {
         .kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
         .unwrap();
     let user = User::default();
-    let at = Circumstances {
+    let at = StrategyContext {
         kind: crd,
         now: now(),
         user: &user,
@@ -271,7 +271,7 @@ fn patterns_that_do_not_compile_are_refused_unless_they_are_stored() {
     let with = |pattern: &str| {
         let text = json!({"type": "string", "pattern": pattern});
         let mut object = crd.ty.normalize(&definition(&text, &json!({}))).unwrap().value;
-        rules::of(crd).default(&mut object);
+        strategy::for_kind(crd).set_defaults(&mut object);
         object["metadata"]["uid"] = json!("u");
         object["metadata"]["resourceVersion"] = json!("1");
         object
@@ -282,15 +282,15 @@ fn patterns_that_do_not_compile_are_refused_unless_they_are_stored() {
         ("(a{100}){100}", "invalid repeat count: `{100}`"),
         (&r"(\pL{500}){2}".repeat(8), "expression too large: `"),
     ] {
-        let refused = rules::create(&mut with(pattern), &at).unwrap_err();
+        let refused = strategy::create(&mut with(pattern), &at).unwrap_err();
         let cause = &refused.details.as_ref().unwrap().causes[0];
         assert_eq!(cause.field, field_path);
         let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {why}");
         assert!(cause.message.contains(&detail), "{}", cause.message);
         // What is stored stays.
         let stored = with(pattern);
-        rules::update(&mut stored.clone(), &stored, Part::Object, &at).unwrap();
-        rules::update(&mut with(&format!("{pattern}(")), &stored, Part::Object, &at).unwrap_err();
+        strategy::update(&mut stored.clone(), &stored, Part::Object, &at).unwrap();
+        strategy::update(&mut with(&format!("{pattern}(")), &stored, Part::Object, &at).unwrap_err();
     }
-    rules::create(&mut with("^[a-z]+$"), &at).unwrap();
+    strategy::create(&mut with("^[a-z]+$"), &at).unwrap();
 }

@@ -3,10 +3,10 @@
 use std::{cell::LazyCell, collections::HashSet};
 
 use k3_api::{
-    bound,
-    rules::{self, Circumstances, Part, User},
+    limits,
     schema::Type,
     status::Status,
+    strategy::{self, Part, StrategyContext, User},
     time::Time,
 };
 use serde_json::Value;
@@ -78,7 +78,7 @@ fn validation_grows_as_neighbouring_lists_do() {
 
 fn check(growth: &Growth, name: &str, field_path: &Place, object: impl Fn(usize) -> Value) {
     let user = User::default();
-    let at = Circumstances {
+    let at = StrategyContext {
         kind: field_path.kind,
         now: Time::from_unix(1_700_000_000, 0),
         user: &user,
@@ -94,13 +94,13 @@ fn check(growth: &Growth, name: &str, field_path: &Place, object: impl Fn(usize)
     };
     if !field_path.is_stored() {
         growth.check(&format!("review {name}"), pick, |object| {
-            bounded(name, rules::review(&object, &at));
+            bounded(name, strategy::review(&object, &at));
         });
         return;
     }
     growth.check(&format!("create {name}"), pick, |mut object| {
-        rules::of(field_path.kind).default(&mut object);
-        bounded(name, rules::create(&mut object, &at));
+        strategy::for_kind(field_path.kind).set_defaults(&mut object);
+        bounded(name, strategy::create(&mut object, &at));
     });
     let part = if field_path.is_status() && field_path.kind.subresource("status").is_some() {
         Part::Status
@@ -109,14 +109,14 @@ fn check(growth: &Growth, name: &str, field_path: &Place, object: impl Fn(usize)
     };
     growth.check(&format!("update {name}"), pick, |mut object| {
         let before = object.clone();
-        bounded(name, rules::update(&mut object, &before, part, &at));
+        bounded(name, strategy::update(&mut object, &before, part, &at));
     });
     let old = object(1);
     growth.check(&format!("change {name}"), pick, |mut object| {
-        bounded(name, rules::update(&mut object, &old, part, &at));
+        bounded(name, strategy::update(&mut object, &old, part, &at));
     });
     growth.check(&format!("table of {name}"), pick, |object| {
-        rules::of(field_path.kind).row(&object, at.now);
+        strategy::for_kind(field_path.kind).row(&object, at.now);
     });
 }
 
@@ -126,7 +126,7 @@ fn bounded<T>(name: &str, answer: Result<T, Status>) {
         let text = status.to_json();
         assert!(text.len() <= MOST_ANSWER, "{name}: {} bytes", text.len());
         assert!(
-            status.message.len() <= 2 * bound::MOST_MESSAGE,
+            status.message.len() <= 2 * limits::MAX_MESSAGE_BYTES,
             "{name}: {}",
             status.message.len()
         );

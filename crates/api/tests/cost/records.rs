@@ -3,7 +3,7 @@
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{ApplyError, Force, OneVersion, Reset, Subject},
+        managed::{ApplyError, FieldManager, Force, ResetFields, SingleVersion},
     },
     kinds::builtin,
     time::Time,
@@ -17,20 +17,20 @@ use super::{
 };
 
 /// Runs with what an apply to a kind needs.
-fn with_subject<T>(field_path: &Place, run: impl FnOnce(&Subject<'_>) -> T) -> T {
+fn with_subject<T>(field_path: &Place, run: impl FnOnce(&FieldManager<'_>) -> T) -> T {
     let api_version = field_path.kind.api_version();
     let mut blank = Value::Object(field_path.kind.ty.zero());
     blank["apiVersion"] = json!(api_version);
     blank["kind"] = json!(field_path.kind.kind.as_str());
-    let reset = Reset::Fields(FieldSet::of_fields(&[&["status"]]));
-    run(&Subject {
+    let reset = ResetFields::Fields(FieldSet::of_fields(&[&["status"]]));
+    run(&FieldManager {
         api_version: &api_version,
         kind: &field_path.kind.kind,
         subresource: "",
         typed: &field_path.kind.ty,
         blank: &blank,
         reset: &reset,
-        versions: &OneVersion,
+        versions: &SingleVersion,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use k3_api::rules::{Tree, TreeMut};
+use k3_api::strategy::{Tree, TreeMut};
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Server, tree};
@@ -134,8 +134,8 @@ fn compare(answer: &Answer, expected: &Value) -> Option<String> {
             let mut ours = bare(object);
             let mut theirs = bare(theirs);
             for name in ["creationTimestamp", "uid"] {
-                ours.make("metadata").remove(name);
-                theirs.make("metadata").remove(name);
+                ours.ensure_object("metadata").remove(name);
+                theirs.ensure_object("metadata").remove(name);
             }
             (ours != theirs).then(|| format!("\n  {ours}\n  {theirs}"))
         }
@@ -152,7 +152,7 @@ fn bare(object: &Value) -> Value {
         "name",
         "generateName",
     ] {
-        object.make("metadata").remove(name);
+        object.ensure_object("metadata").remove(name);
     }
     object
 }

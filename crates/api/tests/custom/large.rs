@@ -5,7 +5,7 @@
     reason = "claims read better without ampersands"
 )]
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::{Value, json};
 
 use crate::{
@@ -29,7 +29,7 @@ fn definitions_as_large_as_those_of_operators_install() {
         let server = installed(&crd);
         assert_eq!(server.definition().versions.len(), 2);
         assert_eq!(server.definition().storage().name, "v1");
-        assert_eq!(k3_api::custom::structural_problems(&crd), None);
+        assert_eq!(k3_api::custom::non_structural_schema_message(&crd), None);
     }
 }
 
@@ -42,13 +42,13 @@ fn their_schemas_are_published_in_both_forms() {
             let v2 = k3_api::custom::published::v2(server.crd(), version).unwrap();
             let metadata = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
             assert_eq!(
-                v3.object.1.way("properties.metadata.allOf")[0].text("$ref"),
+                v3.object.1.at_path("properties.metadata.allOf")[0].text("$ref"),
                 metadata
             );
             assert!(
                 v3.object
                     .1
-                    .way("properties.spec.properties")
+                    .at_path("properties.spec.properties")
                     .as_object()
                     .unwrap()
                     .len()

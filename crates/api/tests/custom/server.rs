@@ -7,9 +7,9 @@ use k3_api::{
     decode,
     kinds::{Kind, Persistence, Scope, builtin},
     patch,
-    rules::{self, Circumstances, Part, Tree, TreeMut, User},
     schema::ObjectType,
     status::Status,
+    strategy::{self, Part, StrategyContext, Tree, TreeMut, User},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -41,17 +41,17 @@ impl Server {
             .map_err(|error| Status::bad_request(error.to_string()))?
             .value;
         let user = User::default();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind,
             now: now(),
             user: &user,
         };
-        rules::of(kind).default(&mut object);
+        strategy::for_kind(kind).set_defaults(&mut object);
         identify(&mut object);
-        let warnings = rules::create(&mut object, &at)?;
-        object.make("metadata").set("resourceVersion", "1");
+        let warnings = strategy::create(&mut object, &at)?;
+        object.ensure_object("metadata").set("resourceVersion", "1");
         let established = json!([{"type": "Established", "status": "True"}]);
-        object.make("status").set("conditions", established);
+        object.ensure_object("status").set("conditions", established);
         self.definition = Some(Definition::read(&object).unwrap());
         self.crd = object;
         Ok(warnings)
@@ -64,13 +64,13 @@ impl Server {
             .unwrap();
         let mut object = patch::merge::apply(self.crd.clone(), change)?;
         let user = User::default();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind,
             now: now(),
             user: &user,
         };
-        rules::of(kind).default(&mut object);
-        rules::update(&mut object, &self.crd, Part::Object, &at)?;
+        strategy::for_kind(kind).set_defaults(&mut object);
+        strategy::update(&mut object, &self.crd, Part::Object, &at)?;
         self.definition = Some(Definition::read(&object).unwrap());
         self.crd = object;
         Ok(())
@@ -87,7 +87,7 @@ impl Server {
     /// The kind of a version.
     fn kind(&self, version: &str) -> Kind {
         let definition = self.definition();
-        let rules = Arc::clone(&definition.version(version).unwrap().rules);
+        let rules = Arc::clone(&definition.version(version).unwrap().strategy);
         Kind {
             group: definition.group.clone().into(),
             version: version.to_owned().into(),
@@ -101,7 +101,7 @@ impl Server {
             verbs: Vec::new(),
             subresources: Vec::new(),
             ty: ObjectType::Custom(Arc::clone(&rules) as _),
-            rules: Some(rules),
+            strategy: Some(rules),
         }
     }
 
@@ -116,9 +116,9 @@ impl Server {
                 return Err(Status::bad_request(text));
             }
         };
-        let warnings = decoded.faults.warnings().collect();
+        let warnings = decoded.strict_errors.warnings().collect();
         let mut object = decoded.value;
-        rules::of(kind).default(&mut object);
+        strategy::for_kind(kind).set_defaults(&mut object);
         Ok((object, warnings))
     }
 
@@ -126,18 +126,18 @@ impl Server {
         let kind = self.kind(version);
         let (mut object, mut warnings) = Self::read(&kind, object)?;
         let user = User::default();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: &kind,
             now: now(),
             user: &user,
         };
         if kind.scope == Scope::Namespaced {
-            object.make("metadata").fill("namespace", "ns");
+            object.ensure_object("metadata").set_default("namespace", "ns");
         }
         identify(&mut object);
-        warnings.extend(rules::create(&mut object, &at)?);
-        rules::of(&kind).default(&mut object);
-        object.make("metadata").set("resourceVersion", "1");
+        warnings.extend(strategy::create(&mut object, &at)?);
+        strategy::for_kind(&kind).set_defaults(&mut object);
+        object.ensure_object("metadata").set("resourceVersion", "1");
         let name = object.at("metadata").text("name").to_owned();
         self.objects.insert(name, object.clone());
         Ok((object, warnings))
@@ -156,7 +156,7 @@ impl Server {
             Self::read(&kind, &patch::merge::apply(old.clone(), change)?)?
         };
         let user = User::default();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: &kind,
             now: now(),
             user: &user,
@@ -166,8 +166,8 @@ impl Server {
         } else {
             Part::Object
         };
-        warnings.extend(rules::update(&mut new, &old, part, &at)?);
-        rules::of(&kind).default(&mut new);
+        warnings.extend(strategy::update(&mut new, &old, part, &at)?);
+        strategy::for_kind(&kind).set_defaults(&mut new);
         self.objects.insert(name.to_owned(), new.clone());
         Ok((new, warnings))
     }
@@ -180,23 +180,23 @@ impl Server {
 
     /// The cells of a table of all objects.
     pub(crate) fn rows(&self, version: &str) -> Vec<Vec<Value>> {
-        let rules = &self.definition().version(version).unwrap().rules;
+        let rules = &self.definition().version(version).unwrap().strategy;
         let mut names: Vec<_> = self.objects.keys().collect();
         names.sort();
         let rows = names
             .iter()
-            .map(|name| rules::Rules::row(&**rules, &self.objects[*name], now()).cells);
+            .map(|name| strategy::RestStrategy::row(&**rules, &self.objects[*name], now()).cells);
         rows.collect()
     }
 }
 
 fn identify(object: &mut Value) {
-    let metadata = object.make("metadata");
-    metadata.fill("uid", "u");
-    metadata.fill("creationTimestamp", "2024-01-01T00:00:00Z");
+    let metadata = object.ensure_object("metadata");
+    metadata.set_default("uid", "u");
+    metadata.set_default("creationTimestamp", "2024-01-01T00:00:00Z");
     let prefix = metadata.text("generateName").to_owned();
     if !prefix.is_empty() {
-        metadata.fill("name", format!("{prefix}abcde"));
+        metadata.set_default("name", format!("{prefix}abcde"));
     }
 }
 

@@ -84,7 +84,11 @@ fn recorded_answers_are_in_normal_form() {
     for (from, body, ty) in answers {
         let decoded = normalize(&body, ty).unwrap_or_else(|error| panic!("{from}: {error}\n{body:#}"));
         assert_eq!(decoded.value, body, "{from}");
-        assert!(decoded.faults.is_empty(), "{from}: {:?}", decoded.faults);
+        assert!(
+            decoded.strict_errors.is_empty(),
+            "{from}: {:?}",
+            decoded.strict_errors
+        );
         checked += 1;
     }
     assert!(checked > 1000, "only {checked} answers");
@@ -132,7 +136,7 @@ fn recorded_requests_are_decoded_as_they_were() {
             .as_str()
             .is_some_and(|path| path.contains("fieldValidation=Strict"));
         let complaint = match &decoded {
-            Ok(decoded) => decoded.faults.strict_error().filter(|_| strict),
+            Ok(decoded) => decoded.strict_errors.strict_error().filter(|_| strict),
             Err(error) => Some(error.to_string()),
         };
         let messages = message
@@ -153,7 +157,7 @@ fn recorded_requests_are_decoded_as_they_were() {
             .as_str()
             .is_some_and(|path| path.contains("fieldValidation=Ignore"));
         let messages = expect["headers"]["warning"].to_string().replace('\\', "");
-        for warning in decoded.faults.warnings().filter(|_| !strict && !quiet) {
+        for warning in decoded.strict_errors.warnings().filter(|_| !strict && !quiet) {
             assert!(
                 messages.contains(&warning.replace('\\', "")),
                 "{case}: {warning} is not in {messages}"

@@ -89,6 +89,6 @@ fn what_a_cluster_is_born_with_is_in_normal_form() {
             .unwrap();
         let read = kind.ty.json(&serde_json::to_vec(&object).unwrap()).unwrap();
         assert_eq!(read.value, object);
-        assert!(read.faults.is_empty());
+        assert!(read.strict_errors.is_empty());
     }
 }

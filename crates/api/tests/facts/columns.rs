@@ -3,8 +3,8 @@
 use super::facts;
 use k3_api::{
     kinds::{Kind, builtin},
-    rules::{self, Column, Description},
     schema::Type,
+    strategy::{self, Column, Description},
 };
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn the_columns_are_those_of_the_facts() {
     };
     for kind in kinds() {
         let key = format!("{}/{}", kind.api_version(), kind.kind);
-        let ours: Vec<_> = rules::of(kind).columns().iter().map(messages).collect();
+        let ours: Vec<_> = strategy::for_kind(kind).columns().iter().map(messages).collect();
         assert_eq!(tables[&key], Value::Array(ours), "{key}");
     }
 }
@@ -25,7 +25,7 @@ fn the_columns_are_those_of_the_facts() {
 fn a_column_speaks_of_a_field_that_is_there() {
     for kind in kinds() {
         let versions = || kinds().filter(|other| (&other.group, &other.kind) == (&kind.group, &kind.kind));
-        for column in rules::of(kind).columns() {
+        for column in strategy::for_kind(kind).columns() {
             if let Description::Field(field) = column.description {
                 assert!(versions().any(|kind| has(kind, field)), "{}: {field}", kind.kind);
             }

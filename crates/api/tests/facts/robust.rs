@@ -3,7 +3,7 @@
 use super::folder;
 use k3_api::{
     kinds::{Kind, builtin},
-    rules::{self, Circumstances, Part, User},
+    strategy::{self, Part, StrategyContext, User},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -18,14 +18,14 @@ fn rules_keep_objects_in_normal_form() {
     let mut count = 0;
     each_created(|kind, body| {
         let mut object = kind.ty.json(body.to_string().as_bytes()).unwrap().value;
-        let rules = rules::of(kind);
-        rules.default(&mut object);
+        let rules = strategy::for_kind(kind);
+        rules.set_defaults(&mut object);
         let metadata = &mut object["metadata"];
         metadata["uid"] = json!("u");
         if kind.is_namespaced() {
             metadata["namespace"] = json!("n");
         }
-        if rules::create(&mut object, &at(kind, &User::default())).is_ok() {
+        if strategy::create(&mut object, &at(kind, &User::default())).is_ok() {
             count += 1;
             let normal = kind.ty.normalize(&object).unwrap().value;
             assert_eq!(object, normal, "{}", kind.kind);
@@ -94,23 +94,23 @@ fn collect(value: &Value, field_path: String, places: &mut Vec<String>) {
 }
 
 fn ask(kind: &Kind, mut object: Value, old: &Value) {
-    let rules = rules::of(kind);
+    let rules = strategy::for_kind(kind);
     let user = User::default();
     let at = at(kind, &user);
-    rules.default(&mut object);
+    rules.set_defaults(&mut object);
     rules.row(&object, at.now);
-    for field in rules.selectable() {
+    for field in rules.selectable_fields() {
         field.get(&object);
     }
     for part in [Part::Object, Part::Status] {
-        drop(rules::update(&mut object.clone(), old, part, &at));
-        drop(rules::update(&mut old.clone(), &object, part, &at));
+        drop(strategy::update(&mut object.clone(), old, part, &at));
+        drop(strategy::update(&mut old.clone(), &object, part, &at));
     }
-    drop(rules::create(&mut object, &at));
+    drop(strategy::create(&mut object, &at));
 }
 
-fn at<'r>(kind: &'r Kind, user: &'r User) -> Circumstances<'r> {
-    Circumstances {
+fn at<'r>(kind: &'r Kind, user: &'r User) -> StrategyContext<'r> {
+    StrategyContext {
         kind,
         now: Time::from_unix(0, 0),
         user,

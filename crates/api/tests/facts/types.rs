@@ -2,7 +2,7 @@
 
 use super::{facts, names};
 use k3_api::schema::{Field, Listing, Struct, StructRef, Type, schema};
-use k3_api::shape::Struct as _;
+use k3_api::type_schema::Struct as _;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,7 @@
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{self, Force, OneVersion, Reset, Subject},
+        managed::{self, FieldManager, Force, ResetFields, SingleVersion},
     },
     time::Time,
 };
@@ -25,15 +25,15 @@ fn any_configuration_is_applied_or_refused_and_leaves_a_record_that_can_be_read(
             let mut blank = Value::Object(ty.get().zero());
             blank["apiVersion"] = live["apiVersion"].clone();
             blank["kind"] = live["kind"].clone();
-            let reset = Reset::Fields(FieldSet::of_fields(&[&["status"]]));
-            let subject = Subject {
+            let reset = ResetFields::Fields(FieldSet::of_fields(&[&["status"]]));
+            let subject = FieldManager {
                 api_version: text("apiVersion"),
                 kind: text("kind"),
                 subresource: "",
                 typed: &ty,
                 blank: &blank,
                 reset: &reset,
-                versions: &OneVersion,
+                versions: &SingleVersion,
             };
             let now = Time::from_unix(1_700_000_000, 0);
             let mut configuration = configuration.clone();

@@ -25,7 +25,7 @@ fn any_body_is_decoded_or_refused_and_what_is_decoded_is_stable() {
             .into_iter()
             .flatten()
         {
-            decoded.faults.strict_error();
+            decoded.strict_errors.strict_error();
             again(&decoded.value, |text| decode::json(text, ty));
             let normal = decode::normalize(&decoded.value, ty).expect("what was decoded is of its type");
             assert_eq!(normal.value, decoded.value);

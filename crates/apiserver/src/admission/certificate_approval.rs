@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k3_api::{go::quote, rules::Tree, status::Status};
+use k3_api::{go::quote, status::Status, strategy::Tree};
 
 use super::{Attributes, Operation, Plugin};
 use crate::{authz::Authorizer, cache::Caches};

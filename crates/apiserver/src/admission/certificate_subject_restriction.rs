@@ -1,6 +1,6 @@
 //! No request for a client certificate of this server makes its owner a master.
 
-use k3_api::{kinds::parse_certificate_request, rules::Tree, status::Status};
+use k3_api::{kinds::parse_certificate_request, status::Status, strategy::Tree};
 
 use super::{Attributes, Plugin};
 use crate::cache::Caches;

@@ -1,6 +1,6 @@
 //! A claim grows when it has a volume, and when its class lets it.
 
-use k3_api::{kinds::storage_class_of, quantity::Quantity, rules::Tree, status::Status};
+use k3_api::{kinds::storage_class_of, quantity::Quantity, status::Status, strategy::Tree};
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin, object};
@@ -38,7 +38,7 @@ impl Plugin for ClaimResize {
 }
 
 fn size(claim: &Value) -> Quantity {
-    let size = claim.way("spec.resources.requests.storage");
+    let size = claim.at_path("spec.resources.requests.storage");
     Quantity::from_value(size).unwrap_or_else(|_| Quantity::zero())
 }
 

@@ -7,8 +7,8 @@ use std::{
 
 use k3_api::{
     field::{Error, Path},
-    rules::{Tree, User},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{Tree, User},
 };
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ impl Plugin for ClaimStatus {
         let kind = &attributes.resource.kind;
         let name = old.at("metadata").text("name");
         Err(Status::invalid(
-            Grouped::new(&kind.group, &kind.kind),
+            GroupResource::new(&kind.group, &kind.kind),
             name,
             &errors,
         ))

@@ -1,8 +1,8 @@
 //! An ingress that names no class gets the default one.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 
 use super::{Attributes, Plugin, marked_class::MarkedClass};
@@ -27,7 +27,7 @@ impl Plugin for DefaultIngressClass {
         let is_named = ingress.at("spec").has("ingressClassName")
             || ingress.at("metadata").entries("annotations").contains_key(CLASS);
         if !is_named && let Some(class) = self.0.name(GROUP, "ingressclasses", &[MARK], caches) {
-            ingress.make("spec").set("ingressClassName", class);
+            ingress.ensure_object("spec").set("ingressClassName", class);
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! A claim that names no storage class gets the default one.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 
 use super::{Attributes, Plugin, marked_class::MarkedClass};
@@ -30,7 +30,7 @@ impl Plugin for DefaultStorageClass {
         let is_named = claim.at("spec").has("storageClassName")
             || claim.at("metadata").entries("annotations").contains_key(CLASS);
         if !is_named && let Some(class) = self.0.name("storage.k8s.io", "storageclasses", &MARKS, caches) {
-            claim.make("spec").set("storageClassName", class);
+            claim.ensure_object("spec").set("storageClassName", class);
         }
         Ok(())
     }

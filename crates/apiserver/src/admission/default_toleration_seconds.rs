@@ -1,8 +1,8 @@
 //! Pods stay five minutes on a node that is not ready or cannot be reached, unless they say how long.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -38,8 +38,8 @@ fn tolerate(pod: &mut Value) {
     if missing.is_empty() {
         return;
     }
-    let spec = pod.make("spec");
-    spec.fill("tolerations", json!([]));
+    let spec = pod.ensure_object("spec");
+    spec.set_default("tolerations", json!([]));
     if let Some(Value::Array(tolerations)) = spec.at_mut("tolerations") {
         tolerations.extend(missing);
     }

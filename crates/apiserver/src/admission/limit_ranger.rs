@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use k3_api::{
     kinds::pod_amounts::{self, Totals},
     quantity::Quantity,
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Map, Value};
 
@@ -149,7 +149,7 @@ impl Range {
     /// Gives the containers of a pod what they do not say themselves.
     fn fill(&self, pod: &mut Value) {
         let mut done = Vec::new();
-        let spec = pod.make("spec");
+        let spec = pod.ensure_object("spec");
         for (list, word) in [("containers", "container"), ("initContainers", "init container")] {
             for container in spec.items_mut(list) {
                 let name = container.text("name").to_owned();
@@ -164,7 +164,9 @@ impl Range {
         }
         if !done.is_empty() {
             let text = format!("LimitRanger plugin set: {}", done.join("; "));
-            pod.make("metadata").make("annotations").set(ANNOTATION, text);
+            pod.ensure_object("metadata")
+                .ensure_object("annotations")
+                .set(ANNOTATION, text);
         }
     }
 
@@ -220,7 +222,7 @@ fn fill(container: &mut Value, field: &str, defaults: &Map<String, Value>) -> Ve
         return missing;
     }
     missing.sort();
-    let list = container.make("resources").make(field);
+    let list = container.ensure_object("resources").ensure_object(field);
     for name in &missing {
         list.set(name, defaults[name].clone());
     }
@@ -424,7 +426,7 @@ mod tests {
             })
         );
         assert_eq!(
-            made.way("metadata.annotations").at(ANNOTATION),
+            made.at_path("metadata.annotations").at(ANNOTATION),
             "LimitRanger plugin set: cpu request for container a; memory limit for container a; cpu request for init container \
              i; cpu, memory limit for init container i"
         );

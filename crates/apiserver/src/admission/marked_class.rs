@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::Value;
 
 use super::{remembered::Remembered, resource};

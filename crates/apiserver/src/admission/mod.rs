@@ -57,7 +57,7 @@ mod webhook;
 
 use std::sync::Arc;
 
-use k3_api::{kinds::builtin, rules::Tree, status::Status};
+use k3_api::{kinds::builtin, status::Status, strategy::Tree};
 use serde_json::Value;
 
 use self::{policy::Policies, reinvocation::Round, webhook::Webhooks};

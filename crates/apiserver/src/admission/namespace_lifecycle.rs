@@ -1,8 +1,8 @@
 //! Nothing is created in a namespace that is not there, or that is going; and some namespaces stay.
 
 use k3_api::{
-    rules::Tree,
-    status::{Cause, Status},
+    status::{Status, StatusCause},
+    strategy::Tree,
 };
 
 use super::{Attributes, Operation, Plugin, resource};
@@ -56,7 +56,7 @@ fn check(attributes: &Attributes<'_>, caches: &Caches) -> Result<(), Status> {
     let mut status = attributes.forbidden(format!(
         "unable to create new content in namespace {name} because it is being terminated"
     ));
-    status.details.get_or_insert_default().causes.push(Cause {
+    status.details.get_or_insert_default().causes.push(StatusCause {
         reason: "NamespaceTerminating".into(),
         message: format!("namespace {name} is being terminated"),
         field: "metadata.namespace".into(),

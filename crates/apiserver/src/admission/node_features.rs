@@ -1,6 +1,6 @@
 //! A pod is not changed in a way that its node does not know of. Nodes declare what they know.
 
-use k3_api::{go, rules::Tree, status::Status};
+use k3_api::{go, status::Status, strategy::Tree};
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin, object};

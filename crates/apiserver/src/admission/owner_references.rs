@@ -4,7 +4,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use k3_api::{kinds::builtin, rules::Tree, status::Status};
+use k3_api::{kinds::builtin, status::Status, strategy::Tree};
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k3_api::{
     field::{Error, Path},
     go::quote,
-    rules::Tree,
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::Tree,
 };
 
 use super::{Attributes, Operation, Plugin};
@@ -36,7 +36,7 @@ impl Plugin for PodCertificateSigning {
         let error = Error::forbidden(&Path::new("spec").child("signerName"), why);
         let name = old.at("metadata").text("name");
         Err(Status::invalid(
-            Grouped::new(&kind.group, &kind.kind),
+            GroupResource::new(&kind.group, &kind.kind),
             name,
             &[error],
         ))

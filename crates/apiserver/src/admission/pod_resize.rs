@@ -4,8 +4,8 @@ use k3_api::{
     go,
     kinds::pod_requests,
     quantity::Quantity,
-    rules::Tree,
-    status::{Cause, Status},
+    status::{Status, StatusCause},
+    strategy::Tree,
 };
 use serde_json::Value;
 
@@ -38,9 +38,9 @@ impl Plugin for PodResize {
             (None, None) => return Ok(()),
         };
         let mut status = attributes.forbidden(why);
-        status.details.get_or_insert_default().causes.push(Cause {
+        status.details.get_or_insert_default().causes.push(StatusCause {
             reason: reason.to_owned(),
-            ..Cause::default()
+            ..StatusCause::default()
         });
         Err(status)
     }
@@ -63,7 +63,7 @@ fn shortage(pod: &Value, node: &Value) -> Option<String> {
         ("cpu", Quantity::milli_value as fn(&Quantity) -> i64),
         ("memory", Quantity::value),
     ] {
-        let there = node.way("status.allocatable").at(name);
+        let there = node.at_path("status.allocatable").at(name);
         let there = Quantity::from_value(there).unwrap_or_else(|_| Quantity::zero());
         if let Some(wanted) = wanted.get(name).filter(|wanted| **wanted > there) {
             let (wanted, there) = (shown(wanted), shown(&there));

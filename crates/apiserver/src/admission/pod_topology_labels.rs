@@ -1,9 +1,9 @@
 //! A pod that gets a node gets the labels that tell where the node is.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
     selector::label::Labels,
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 
 use super::{Attributes, Operation, Plugin, resource};
@@ -35,7 +35,11 @@ impl Plugin for PodTopologyLabels {
         };
         for name in TOPOLOGY {
             if let Some(value) = node.labels().get(name) {
-                attributes.object.make("metadata").make("labels").set(name, value);
+                attributes
+                    .object
+                    .ensure_object("metadata")
+                    .ensure_object("labels")
+                    .set(name, value);
             }
         }
         Ok(())

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k3_api::{
     field::{Error, Path},
     kinds::builtin,
-    rules::{Tree, User},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{Tree, User},
 };
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ impl Plugin for PolicyParameters {
         let error = Error::forbidden(&Path::new("spec").child(field), why);
         let name = attributes.object.at("metadata").text("name");
         Err(Status::invalid(
-            Grouped::new(&kind.group, &kind.kind),
+            GroupResource::new(&kind.group, &kind.kind),
             name,
             &[error],
         ))
@@ -66,10 +66,10 @@ impl Plugin for PolicyParameters {
 impl PolicyParameters {
     /// What is wrong with the parameters of a policy, and with which field.
     fn check_policy(&self, attributes: &Attributes<'_>) -> Option<(&'static str, String)> {
-        let kind = attributes.object.way("spec.paramKind");
+        let kind = attributes.object.at_path("spec.paramKind");
         let is_same = attributes
             .old
-            .is_some_and(|old| old.way("spec.paramKind") == kind);
+            .is_some_and(|old| old.at_path("spec.paramKind") == kind);
         if kind.is_null() || is_same {
             return None;
         }
@@ -104,7 +104,7 @@ impl PolicyParameters {
             return None;
         }
         let policy = object(GROUP, policies, "", name, caches);
-        let kind = policy.as_ref().map(|policy| policy.way("spec.paramKind"));
+        let kind = policy.as_ref().map(|policy| policy.at_path("spec.paramKind"));
         let (parameters, is_found) = match kind.map(Parameters::of) {
             Some(Ok(found)) => (found, true),
             Some(Err(known)) => (known, kind.is_some_and(Value::is_null)),

@@ -1,8 +1,8 @@
 //! The priority of a pod is that of its class. One class at most is the default, and those of the system stay.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ impl Priority {
                 class.preemption
             )));
         }
-        let spec = attributes.object.make("spec");
+        let spec = attributes.object.ensure_object("spec");
         spec.set("priority", class.priority);
         for (name, value) in [
             ("priorityClassName", class.name),
@@ -136,7 +136,7 @@ fn keep(pod: &mut Value, old: &Value) {
     for name in ["priority", "preemptionPolicy"] {
         let before = old.at("spec").at(name);
         if !before.is_null() {
-            pod.make("spec").fill(name, before.clone());
+            pod.ensure_object("spec").set_default(name, before.clone());
         }
     }
 }

@@ -3,8 +3,8 @@
 use k3_api::{
     go,
     quantity::Quantity,
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Map, Value};
 
@@ -22,18 +22,21 @@ impl Plugin for RuntimeClass {
             return Ok(());
         };
         if class.has("overhead") {
-            let fixed = class.way("overhead.podFixed");
+            let fixed = class.at_path("overhead.podFixed");
             let said = attributes.object.at("spec").entries("overhead");
             if !said.is_empty() && !is_same(said, class.at("overhead").entries("podFixed")) {
                 return Err(attributes.forbidden(OTHER_OVERHEAD));
             }
             if !fixed.is_null() {
-                attributes.object.make("spec").set("overhead", fixed.clone());
+                attributes
+                    .object
+                    .ensure_object("spec")
+                    .set("overhead", fixed.clone());
             }
         }
         if class.has("scheduling") {
             select_nodes(attributes, class.at("scheduling"))?;
-            let spec = attributes.object.make("spec");
+            let spec = attributes.object.ensure_object("spec");
             let merged = merge(
                 spec.items("tolerations"),
                 class.at("scheduling").items("tolerations"),
@@ -103,7 +106,10 @@ fn select_nodes(attributes: &mut Attributes<'_>, scheduling: &Value) -> Result<(
                 "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {said}"
             )));
         }
-        let selector = attributes.object.make("spec").make("nodeSelector");
+        let selector = attributes
+            .object
+            .ensure_object("spec")
+            .ensure_object("nodeSelector");
         selector.set(key, wanted.clone());
     }
     Ok(())

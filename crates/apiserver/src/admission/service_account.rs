@@ -6,8 +6,8 @@ mod secrets;
 mod token_volume;
 
 use k3_api::{
-    rules::{Tree, TreeMut},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -36,13 +36,13 @@ impl Plugin for ServiceAccount {
         if is_mirror(attributes.object) {
             return check_mirror(attributes);
         }
-        let spec = attributes.object.make("spec");
+        let spec = attributes.object.ensure_object("spec");
         if spec.text("serviceAccountName").is_empty() {
             spec.set("serviceAccountName", DEFAULT);
             spec.set("serviceAccount", DEFAULT);
         }
         let account = account(attributes, caches)?;
-        let spec = attributes.object.make("spec");
+        let spec = attributes.object.ensure_object("spec");
         let says = |value: &Value| value.at("automountServiceAccountToken").as_bool();
         if says(spec).or_else(|| says(&account)).unwrap_or(true) {
             token_volume::mount(spec);
@@ -95,7 +95,7 @@ fn account(attributes: &Attributes<'_>, caches: &Caches) -> Result<Value, Status
         return Err(attributes.forbidden(why));
     }
     object("", "serviceaccounts", namespace, name, caches).ok_or_else(|| {
-        let missing = Status::not_found(Grouped::new("", "serviceaccount"), name);
+        let missing = Status::not_found(GroupResource::new("", "serviceaccount"), name);
         attributes.forbidden(format!(
             "error looking up service account {namespace}/{name}: {missing}"
         ))
@@ -142,20 +142,23 @@ mod tests {
         for (field, value) in with.as_object().unwrap() {
             account.set(field, value.clone());
         }
-        account.make("metadata").set("name", name);
-        account.make("metadata").set("namespace", "n");
+        account.ensure_object("metadata").set("name", name);
+        account.ensure_object("metadata").set("namespace", "n");
         account
     }
 
     fn pod(spec: &Value) -> Value {
         let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": spec});
-        pod.make("spec").fill("containers", json!([{"name": "c"}]));
+        pod.ensure_object("spec")
+            .set_default("containers", json!([{"name": "c"}]));
         pod
     }
 
     fn mirror(spec: &Value) -> Value {
         let mut pod = pod(spec);
-        pod.make("metadata").make("annotations").set(MIRROR, "x");
+        pod.ensure_object("metadata")
+            .ensure_object("annotations")
+            .set(MIRROR, "x");
         pod
     }
 

@@ -1,8 +1,8 @@
 //! Claims, volumes and classes of volume attributes are not gone while somebody uses them: a finalizer holds them.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -30,9 +30,9 @@ impl Plugin for StorageProtection {
         else {
             return Ok(());
         };
-        let metadata = attributes.object.make("metadata");
+        let metadata = attributes.object.ensure_object("metadata");
         if !metadata.texts("finalizers").any(|there| there == finalizer) {
-            metadata.fill("finalizers", json!([]));
+            metadata.set_default("finalizers", json!([]));
             if let Some(Value::Array(finalizers)) = metadata.at_mut("finalizers") {
                 finalizers.push(finalizer.into());
             }

@@ -6,9 +6,9 @@ use k3_api::{
     apply::managed,
     custom::Scale,
     kinds::{KindRef, Subresource, autoscaling::scale, rules_of_subresource},
-    rules::{self, Tree, TreeMut, User},
     schema::ObjectType,
     status::Status,
+    strategy::{self, Tree, TreeMut, User},
 };
 use serde_json::{Value, json};
 
@@ -277,7 +277,7 @@ pub(super) fn keep_record(before: &Value, mut after: Value, warnings: &mut Vec<S
     }
     if let Err(error) = managed::check(&after) {
         after
-            .make("metadata")
+            .ensure_object("metadata")
             .copy_from("managedFields", before.at("metadata"));
         warnings.push(format!(
             ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating \
@@ -298,7 +298,7 @@ fn user(user: &User) -> Value {
         info.set("groups", user.groups.clone());
     }
     for (key, values) in &user.extra {
-        info.make("extra").set(key, values.clone());
+        info.ensure_object("extra").set(key, values.clone());
     }
     info
 }
@@ -372,10 +372,10 @@ impl Form {
         match self.part() {
             Some(part) if !self.is_whole() => {
                 if let Some(rules) = rules_of_subresource(part) {
-                    rules.default(&mut full);
+                    rules.set_defaults(&mut full);
                 }
             }
-            _ => rules::of(&self.whole).default(&mut full),
+            _ => strategy::for_kind(&self.whole).set_defaults(&mut full),
         }
         Ok((normal, full))
     }

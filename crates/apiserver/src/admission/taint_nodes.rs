@@ -1,8 +1,8 @@
 //! A new node takes no pods before somebody has seen that it is ready.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -20,12 +20,12 @@ impl Plugin for TaintNodes {
         if !attributes.creates("", "nodes") {
             return Ok(());
         }
-        let spec = attributes.object.make("spec");
+        let spec = attributes.object.ensure_object("spec");
         let mut taints = spec.items("taints").iter();
         if taints.any(|taint| taint.text("key") == NOT_READY && taint.text("effect") == EFFECT) {
             return Ok(());
         }
-        spec.fill("taints", json!([]));
+        spec.set_default("taints", json!([]));
         if let Some(Value::Array(taints)) = spec.at_mut("taints") {
             taints.push(json!({"key": NOT_READY, "effect": EFFECT}));
         }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use k3_api::{
     encode,
     kinds::{KindRef, builtin},
-    rules::{Tree, User},
     status::Status,
+    strategy::{Tree, User},
     time::Time,
 };
 use k3_storage::{StorageConfig, Store, Write};

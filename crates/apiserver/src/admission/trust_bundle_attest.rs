@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k3_api::{
     go::quote,
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ impl Plugin for TrustBundleAttest {
 fn is_same(new: &Value, old: &Value) -> bool {
     let mut new = new.clone();
     for field in ["ownerReferences", "finalizers", "managedFields"] {
-        new.make("metadata").copy_from(field, old.at("metadata"));
+        new.ensure_object("metadata").copy_from(field, old.at("metadata"));
     }
     new == *old
 }

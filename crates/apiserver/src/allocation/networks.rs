@@ -3,7 +3,7 @@
 use k3_api::{
     kinds::{builtin, service::Family},
     name::{Subnet, parse_cidr_sloppy},
-    rules::Tree,
+    strategy::Tree,
 };
 use serde_json::Value;
 

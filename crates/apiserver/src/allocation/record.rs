@@ -13,7 +13,7 @@ use k3_api::{
         service::{self, Family},
     },
     name::parse_ip_sloppy,
-    rules::Tree,
+    strategy::Tree,
     time::Time,
 };
 use k3_storage::Key;

@@ -4,8 +4,8 @@ use futures_util::future::join_all;
 use http_body_util::BodyExt as _;
 use k3_api::{
     kinds::builtin,
-    rules::{Tree, User},
     status::Status,
+    strategy::{Tree, User},
 };
 use k3_storage::{Revision, Store, SystemClock, Write, memory::MemoryStore};
 use serde_json::{Value, json};

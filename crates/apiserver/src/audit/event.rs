@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use bytes::Bytes;
 use k3_api::{
     encode,
-    rules::{Tree, TreeMut, User},
+    strategy::{Tree, TreeMut, User},
     time::Time,
 };
 use serde_json::{Map, Value, json};

@@ -9,7 +9,7 @@ use k3_api::{
     decode,
     field::{Error, Path, aggregate},
     name,
-    rules::Tree,
+    strategy::Tree,
 };
 use serde_json::Value;
 
@@ -291,7 +291,7 @@ impl Rule {
             return false;
         }
         let in_group =
-            |user: &k3_api::rules::User| user.groups.iter().any(|group| self.groups.contains(group));
+            |user: &k3_api::strategy::User| user.groups.iter().any(|group| self.groups.contains(group));
         if !self.groups.is_empty() && !asked.user.is_some_and(in_group) {
             return false;
         }
@@ -329,7 +329,7 @@ impl GroupResources {
             names: texts("resourceNames"),
         };
         if !matches!(found.group.as_str(), "" | "*") {
-            let wrong = name::dns1123_subdomain(&found.group);
+            let wrong = name::validate_dns1123_subdomain(&found.group);
             if !wrong.is_empty() {
                 errors.push(Error::invalid(
                     &at.child("group"),
@@ -405,7 +405,7 @@ impl Stages {
 
 #[cfg(test)]
 mod tests {
-    use k3_api::rules::User;
+    use k3_api::strategy::User;
 
     use super::{super::ObjectRef, *};
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use k3_api::{rules::User, time::Time};
+use k3_api::{strategy::User, time::Time};
 
 use super::{
     event::{Event, Facts, Outcome, Sent},

@@ -6,7 +6,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use http::{HeaderMap, header};
-use k3_api::{rules::User, status::Status, time::Time};
+use k3_api::{status::Status, strategy::User, time::Time};
 use rustls::server::danger::ClientCertVerifier;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@
 
 use k3_api::{
     base64,
-    rules::{Tree, User},
+    strategy::{Tree, User},
     time::Time,
 };
 use serde_json::Value;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k3_api::{
     base64,
-    rules::{Tree, User},
+    strategy::{Tree, User},
     time::Time,
 };
 use ring::{

@@ -1,6 +1,6 @@
 //! The names that the server itself gives: who is nobody, and the groups that everybody is in.
 
-use k3_api::rules::User;
+use k3_api::strategy::User;
 
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";

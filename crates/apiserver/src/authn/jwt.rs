@@ -3,7 +3,7 @@
 //! Promises: nothing that a token says is believed before a key of ours has verified it; which algorithm verifies is the
 //! key's choice, never the token's.
 
-use k3_api::{base64, rules::Tree};
+use k3_api::{base64, strategy::Tree};
 use serde_json::Value;
 
 use super::keys::PublicKey;

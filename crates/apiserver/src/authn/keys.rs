@@ -87,7 +87,7 @@ impl PublicKey {
             }
         };
         for (name, value) in parts {
-            k3_api::rules::TreeMut::set(&mut key, name, value);
+            k3_api::strategy::TreeMut::set(&mut key, name, value);
         }
         key
     }

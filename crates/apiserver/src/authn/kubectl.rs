@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use k3_api::{
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
     time::Time,
 };
 
@@ -39,7 +39,7 @@ impl KubectlRule {
     /// Refuses a program that may do nothing.
     pub(super) fn check_agent(self, agent: &str) -> Result<(), Status> {
         if self == Self::Nothing && is_kubectl(agent) {
-            let mut status = Status::forbidden(Grouped::new("", ""), "", "");
+            let mut status = Status::forbidden(GroupResource::new("", ""), "", "");
             DISABLED.clone_into(&mut status.message);
             status.details = None;
             return Err(status);
@@ -73,7 +73,7 @@ fn is_kubectl(agent: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use k3_api::rules::User;
+    use k3_api::strategy::User;
 
     use super::*;
 

@@ -4,7 +4,7 @@
 
 use k3_api::{
     base64, name,
-    rules::{Tree, User},
+    strategy::{Tree, User},
 };
 use serde_json::Value;
 use subtle::ConstantTimeEq;
@@ -46,7 +46,8 @@ pub(super) fn user(
             return Err(format!("{word} claim is missing"));
         }
     }
-    let is_named = name::dns1123_label(&namespace).is_empty() && name::dns1123_subdomain(&account).is_empty();
+    let is_named = name::validate_dns1123_label(&namespace).is_empty()
+        && name::validate_dns1123_subdomain(&account).is_empty();
     if !is_named || subject != format!("system:serviceaccount:{namespace}:{account}") {
         return Err("sub claim is invalid".to_owned());
     }
@@ -72,7 +73,7 @@ pub(super) fn user(
             "ServiceAccount UID ({there}) does not match claim ({uid})"
         ));
     }
-    let is_invalid = !stored.way("metadata.labels").text(INVALID_SINCE).is_empty();
+    let is_invalid = !stored.at_path("metadata.labels").text(INVALID_SINCE).is_empty();
     if is_invalid {
         return Err(format!(
             "the token in secret {namespace}/{secret} for service account {namespace}/{account} has been marked \

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::{HeaderMap, header};
-use k3_api::rules::User;
+use k3_api::strategy::User;
 
 /// Headers by which proxies tell of themselves, beside all that begin with `x-forwarded`.
 const PROXIES: [&str; 11] = [

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use k3_api::{
     kinds::builtin,
-    rules::Tree,
     status::Status,
+    strategy::Tree,
     time::{self, Time},
 };
 use serde_json::Value;

@@ -6,7 +6,7 @@
 
 use k3_api::{
     go::quote,
-    rules::{Tree, User},
+    strategy::{Tree, User},
     time::Time,
 };
 use serde_json::Value;

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, header};
 use k3_api::{
     base64, encode,
     kinds::builtin,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
     time::Time,
 };
 use k3_storage::{StorageConfig, Write};

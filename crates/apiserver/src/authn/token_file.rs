@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use k3_api::rules::User;
+use k3_api::strategy::User;
 
 use super::{
     authenticated,

@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use k3_api::{rules::User, time::Time};
+use k3_api::{strategy::User, time::Time};
 use k3_pki::{Certificate, ParseError};
 use ring::digest::{SHA256, digest};
 use rustls::{

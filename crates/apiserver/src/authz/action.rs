@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use k3_api::{
     go::quote,
-    rules::User,
     selector::field::Term,
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::User,
 };
 
 /// What somebody wants to do.
@@ -64,11 +64,13 @@ impl Action<'_> {
     pub(crate) fn refused(&self, reason: &str) -> Status {
         let why = self.refusal(reason);
         match &self.what {
-            What::Object(object) => {
-                Status::forbidden(Grouped::new(object.group, object.resource), object.name, why)
-            }
+            What::Object(object) => Status::forbidden(
+                GroupResource::new(object.group, object.resource),
+                object.name,
+                why,
+            ),
             What::Path(_) => {
-                let mut status = Status::forbidden(Grouped::new("", ""), "", &why);
+                let mut status = Status::forbidden(GroupResource::new("", ""), "", &why);
                 status.message = format!("forbidden: {why}");
                 status.details = Some(Box::default());
                 status

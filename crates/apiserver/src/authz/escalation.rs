@@ -7,8 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use k3_api::{
     go::quote,
-    rules::{Tree, TreeMut, User},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{Tree, TreeMut, User},
 };
 use serde_json::Value;
 
@@ -144,8 +144,8 @@ impl<'a> Grant<'a> {
         }
     }
 
-    fn grouped(&self) -> Grouped<'a> {
-        Grouped::new(self.group, self.resource)
+    fn grouped(&self) -> GroupResource<'a> {
+        GroupResource::new(self.group, self.resource)
     }
 
     fn refused(&self, why: &str) -> Status {
@@ -167,7 +167,7 @@ impl<'a> Grant<'a> {
         };
         let mut new = self.object.clone();
         for field in ["ownerReferences", "finalizers", "managedFields"] {
-            new.make("metadata").copy_from(field, old.at("metadata"));
+            new.ensure_object("metadata").copy_from(field, old.at("metadata"));
         }
         new == *old
     }

@@ -14,9 +14,9 @@ use http::HeaderMap;
 use k3_api::{
     field::Path,
     go::quote,
-    name::{self, Rule},
-    rules::User,
+    name::{self, NameFormat},
     status::Status,
+    strategy::User,
 };
 
 use super::{Action, Authorizer, MASTERS, Object, What};
@@ -346,7 +346,7 @@ fn odd_extra(key: &str, values: &[String]) -> Option<String> {
         return Some("impersonating the empty string key in extra is not allowed".to_owned());
     }
     let at = Path::new("extra");
-    let faults = name::domain_prefixed_path(&at.child("key"), key);
+    let faults = name::validate_domain_prefixed_path(&at.child("key"), key);
     if !faults.is_empty() {
         let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
         let faults = super::rbac::aggregate(faults).unwrap_or_default();
@@ -423,13 +423,14 @@ fn printed(user: &User) -> String {
 /// The node that a user is.
 fn node(user: &str) -> Option<&str> {
     let name = user.strip_prefix(NODE_PREFIX)?;
-    name::dns1123_subdomain(name).is_empty().then_some(name)
+    name::validate_dns1123_subdomain(name).is_empty().then_some(name)
 }
 
 /// The namespace and name of the service account that a user is.
 fn service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-    let is_valid = name::dns1123_label(namespace).is_empty() && Rule::Subdomain.name(name).is_empty();
+    let is_valid =
+        name::validate_dns1123_label(namespace).is_empty() && NameFormat::Subdomain.name(name).is_empty();
     is_valid.then_some((namespace, name))
 }
 

@@ -28,7 +28,7 @@ pub(crate) mod testing;
 
 use std::sync::Arc;
 
-use k3_api::{rules::User, status::Status};
+use k3_api::{status::Status, strategy::User};
 use serde_json::Value;
 
 pub(crate) use self::{

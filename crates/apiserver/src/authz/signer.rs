@@ -1,6 +1,6 @@
 //! Who may approve, sign and attest for a signer of certificates.
 
-use k3_api::rules::User;
+use k3_api::strategy::User;
 
 use super::{Action, Authorizer, Object, What};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k3_api::{
     kinds::builtin,
-    rules::{Tree, User},
+    strategy::{Tree, User},
 };
 use k3_storage::{Write, memory::MemoryStore};
 use serde_json::Value;

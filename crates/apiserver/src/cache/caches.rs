@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-use k3_api::rules::Selectable;
-use k3_storage::{Batch, Change, ReadError, Store, StoreError};
+use k3_api::strategy::SelectableField;
+use k3_storage::{Change, EventBatch, ReadError, Store, StoreError};
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
@@ -64,7 +64,7 @@ pub(crate) struct Caches {
     /// The kinds that users define.
     definitions: Definitions,
     /// Which fields objects can be selected by, by the prefix of their keys.
-    selectable: fn(&str) -> Arc<[Selectable]>,
+    selectable: fn(&str) -> Arc<[SelectableField]>,
     /// The server stops: watches end as soon as they begin. Changes under the lock of `resources`.
     closed: AtomicBool,
 }
@@ -84,7 +84,7 @@ impl Caches {
     /// Fills the caches with what is stored, and keeps them up to date.
     pub(crate) async fn fill(
         store: Arc<dyn Store>,
-        selectable: fn(&str) -> Arc<[Selectable]>,
+        selectable: fn(&str) -> Arc<[SelectableField]>,
     ) -> Result<(Arc<Self>, Feed), ReadError> {
         let caches = Arc::new(Caches {
             store,
@@ -137,7 +137,7 @@ impl Caches {
             stored_definitions.into_iter().flat_map(|all| all.values()),
             is_known,
         );
-        let mut selectable: HashMap<String, Arc<[Selectable]>> = definitions.selectable().collect();
+        let mut selectable: HashMap<String, Arc<[SelectableField]>> = definitions.selectable().collect();
         // Those of a definition that is deleted have none.
         let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
         for (prefix, _) in self.definitions.table().selectable() {
@@ -183,7 +183,7 @@ impl Caches {
     }
 
     /// Takes in what the store's watch delivers.
-    pub(super) fn apply(&self, batch: &Batch) {
+    pub(super) fn apply(&self, batch: &EventBatch) {
         let now = Instant::now();
         for event in batch.events.iter() {
             let revision = event.revision.get();

@@ -3,7 +3,7 @@
 use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
-use k3_api::{encode::Stored, kinds::Kind, selector::label::Labels};
+use k3_api::{encode::StoredObject, kinds::Kind, selector::label::Labels};
 use k3_storage::Key;
 use serde::{
     Deserialize,
@@ -42,7 +42,7 @@ pub(crate) struct ObjectLabels<'o>(&'o [(Box<str>, Box<str>)]);
 impl Object {
     /// An object as it was stored by a commit.
     pub(crate) fn new(key: Key, bytes: Bytes, revision: u64) -> Self {
-        let place = Stored::find(&bytes).map_or(0, |stored| stored.place());
+        let place = StoredObject::find(&bytes).map_or(0, |stored| stored.place());
         Object {
             key,
             revision,
@@ -82,7 +82,7 @@ impl Object {
 
     /// Appends the object as if another commit had written it: the last state of one that is gone.
     pub(crate) fn write_at(&self, out: &mut Vec<u8>, revision: u64) {
-        match Stored::at(&self.bytes, self.place as usize) {
+        match StoredObject::at(&self.bytes, self.place as usize) {
             Some(stored) => stored.write(out, revision),
             None => out.extend_from_slice(&self.bytes),
         }
@@ -90,7 +90,7 @@ impl Object {
 
     /// Appends the object as an item of a list.
     pub(crate) fn write_item(&self, out: &mut Vec<u8>) {
-        match Stored::at(&self.bytes, self.place as usize) {
+        match StoredObject::at(&self.bytes, self.place as usize) {
             Some(stored) => stored.write_item(out, self.revision),
             None => out.extend_from_slice(&self.bytes),
         }
@@ -98,7 +98,7 @@ impl Object {
 
     /// Appends the metadata alone, as if this commit had written the object; `None` if they are not of our writing.
     pub(crate) fn write_metadata(&self, out: &mut Vec<u8>, revision: u64) -> Option<()> {
-        let stored = Stored::at(&self.bytes, self.place as usize)?;
+        let stored = StoredObject::at(&self.bytes, self.place as usize)?;
         stored.write_metadata(out, revision);
         Some(())
     }

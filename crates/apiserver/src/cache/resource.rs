@@ -7,7 +7,7 @@ use std::{
 };
 
 use imbl::OrdMap;
-use k3_api::rules::Selectable;
+use k3_api::strategy::SelectableField;
 use k3_storage::{Change, Key};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -33,7 +33,7 @@ const MOST_SNAPSHOTS: usize = 32;
 pub(crate) struct ResourceCache {
     state: Mutex<State>,
     /// The fields objects can be selected by.
-    selectable: RwLock<Arc<[Selectable]>>,
+    selectable: RwLock<Arc<[SelectableField]>>,
 }
 
 struct State {
@@ -81,7 +81,7 @@ pub(crate) enum Since {
 
 impl ResourceCache {
     /// A cache that begins with these objects, complete up to a revision.
-    pub(super) fn new(selectable: Arc<[Selectable]>, revision: u64) -> Self {
+    pub(super) fn new(selectable: Arc<[SelectableField]>, revision: u64) -> Self {
         let state = State {
             objects: OrdMap::new(),
             revision,
@@ -295,7 +295,7 @@ impl ResourceCache {
 
     /// Begins anew with the objects there are, because they are to be seen otherwise from now on. All watches end, and none can
     /// begin before `revision`.
-    pub(super) fn renew(&self, selectable: Arc<[Selectable]>, revision: u64) {
+    pub(super) fn renew(&self, selectable: Arc<[SelectableField]>, revision: u64) {
         let mut state = self.lock();
         state.watchers.clear();
         state.by_field = 0;
@@ -336,7 +336,7 @@ impl ResourceCache {
         self.selectable().iter().position(|field| field.field == name)
     }
 
-    fn selectable(&self) -> Arc<[Selectable]> {
+    fn selectable(&self) -> Arc<[SelectableField]> {
         Arc::clone(&self.selectable.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -355,7 +355,7 @@ impl CacheReplacement<'_> {
     pub(super) fn put(
         &mut self,
         objects: OrdMap<Key, Arc<Object>>,
-        selectable: Arc<[Selectable]>,
+        selectable: Arc<[SelectableField]>,
         revision: u64,
     ) {
         let state = &mut *self.state;

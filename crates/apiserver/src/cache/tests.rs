@@ -16,13 +16,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use k3_api::{
-    rules::{Selectable, Tree},
     selector::label::Labels,
+    strategy::{SelectableField, Tree},
 };
 use k3_encryption::{EncryptedStore, EncryptionConfiguration, Transformers};
 use k3_storage::{
-    Change, CommitError, Entry, Events, Health, Import, ImportError, Key, Page, Prefix, Range, ReadError,
-    Revision, Store, StoreError, WatchError, Write, memory::MemoryStore,
+    Change, CommitError, Entry, Import, ImportError, Key, Page, Prefix, Range, ReadError, Revision, Store,
+    StoreError, StoreHealth, WatchError, WatchStream, Write, memory::MemoryStore,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -32,7 +32,7 @@ use super::{Caches, Interest, NotProven, Object, ResourceCache, Since, TooOld, W
 
 const PODS: &str = "/registry/core/pods/";
 
-static BY_NODE: [Selectable; 1] = [Selectable::rule("spec.nodeName", |pod| {
+static BY_NODE: [SelectableField; 1] = [SelectableField::rule("spec.nodeName", |pod| {
     Cow::Borrowed(pod.at("spec").text("nodeName"))
 })];
 
@@ -320,7 +320,7 @@ impl Store for SilentStore {
         self.inner.commit(write).await
     }
 
-    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
         self.inner.watch(prefix, after).await
     }
 
@@ -333,7 +333,7 @@ impl Store for SilentStore {
         std::future::pending().await
     }
 
-    async fn health(&self) -> Result<Health, StoreError> {
+    async fn health(&self) -> Result<StoreHealth, StoreError> {
         self.inner.health().await
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k3_api::{kinds::builtin, rules::Tree, selector::label::Labels, status::Status};
+use k3_api::{kinds::builtin, selector::label::Labels, status::Status, strategy::Tree};
 use serde_json::{Value, json};
 
 use crate::registry::{Ask, Registry, Resource, own_user};

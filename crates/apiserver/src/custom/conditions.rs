@@ -1,7 +1,7 @@
 //! The conditions of a definition.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ impl Condition {
             "reason": self.reason,
             "message": self.message,
         });
-        let status = crd.make("status");
+        let status = crd.ensure_object("status");
         let mut conditions = status.items("conditions").to_vec();
         match conditions
             .iter_mut()

@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use k3_api::{
-    custom::{self, Conversion, CustomRules, Source},
+    custom::{self, Conversion, CustomResourceStrategy, Source},
     decode,
     field::Path,
     go, name,
-    rules::{Rules, Tree, TreeMut},
+    strategy::{RestStrategy, Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub(crate) struct Converter {
 /// Why objects cannot be had in a version.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct NotConverted(String);
+pub(crate) struct ConversionError(String);
 
 // --- Converter ---
 
@@ -47,23 +47,23 @@ impl Converter {
         served: &Served,
         mut objects: Vec<Value>,
         version: &str,
-    ) -> Result<Vec<Value>, NotConverted> {
+    ) -> Result<Vec<Value>, ConversionError> {
         for object in &mut objects {
             let stored = object.text("apiVersion").rsplit('/').next().unwrap_or_default();
             // A version that is no more has no rules.
             if let Some(stored) = served.definition.version(stored) {
-                settle(&stored.rules, object, Source::Storage)?;
+                settle(&stored.strategy, object, Source::Storage)?;
             }
         }
         self.convert(served, objects, version).await
     }
 
     /// An object that was judged, in the version it is to be stored in.
-    pub(crate) async fn store(&self, served: &Served, object: Value) -> Result<Value, NotConverted> {
+    pub(crate) async fn store(&self, served: &Served, object: Value) -> Result<Value, ConversionError> {
         let storage = served.definition.storage();
         let mut objects = self.convert(served, vec![object], &storage.name).await?;
         let mut object = objects.pop().unwrap_or_default();
-        storage.rules.default(&mut object);
+        storage.strategy.set_defaults(&mut object);
         Ok(object)
     }
 
@@ -73,12 +73,12 @@ impl Converter {
         served: &Served,
         mut objects: Vec<Value>,
         version: &str,
-    ) -> Result<Vec<Value>, NotConverted> {
+    ) -> Result<Vec<Value>, ConversionError> {
         let told = served
             .definition
             .version(version)
-            .ok_or_else(|| NotConverted(format!("there is no version {}", go::quote(version))))?;
-        let api_version = told.rules.api_version();
+            .ok_or_else(|| ConversionError(format!("there is no version {}", go::quote(version))))?;
+        let api_version = told.strategy.api_version();
         let is_other = |object: &Value| object.text("apiVersion") != api_version;
         let others: Vec<Value> = objects
             .iter()
@@ -101,9 +101,9 @@ impl Converter {
         let mut converted = converted.into_iter();
         for object in objects.iter_mut().filter(|object| is_other(object)) {
             *object = converted.next().unwrap_or_default();
-            told.rules
+            told.strategy
                 .coerce(object, Source::Conversion)
-                .map_err(NotConverted)?;
+                .map_err(ConversionError)?;
         }
         Ok(objects)
     }
@@ -115,7 +115,7 @@ impl Converter {
         served: &Served,
         mut object: Value,
         api_version: &str,
-    ) -> Result<Value, NotConverted> {
+    ) -> Result<Value, ConversionError> {
         let Conversion::Webhook(webhook) = &served.definition.conversion else {
             custom::convert(&mut object, api_version);
             return Ok(object);
@@ -131,30 +131,30 @@ impl Converter {
         webhook: &Value,
         objects: Vec<Value>,
         api_version: &str,
-    ) -> Result<Vec<Value>, NotConverted> {
+    ) -> Result<Vec<Value>, ConversionError> {
         let first = objects.first().map(of_kind).unwrap_or_default();
         let failed = |why: &dyn std::fmt::Display| {
-            NotConverted(format!("conversion webhook for {first} failed: {why}"))
+            ConversionError(format!("conversion webhook for {first} failed: {why}"))
         };
         let uid = random_uid();
         let version = webhook
             .texts("conversionReviewVersions")
             .find(|version| matches!(*version, "v1" | "v1beta1"))
-            .ok_or_else(|| NotConverted("no supported conversion review versions".to_owned()))?;
+            .ok_or_else(|| ConversionError("no supported conversion review versions".to_owned()))?;
         let request = json!({
             "kind": "ConversionReview",
             "apiVersion": format!("{GROUP}/{version}"),
             "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
         });
-        let to =
-            Destination::read(webhook.at("clientConfig")).map_err(|error| NotConverted(error.to_string()))?;
+        let to = Destination::read(webhook.at("clientConfig"))
+            .map_err(|error| ConversionError(error.to_string()))?;
         let document = serde_json::to_vec(&request).map_err(|error| failed(&error))?;
         let reply = self.outgoing.post(&to, document.into(), Some(PATIENCE)).await;
         let reply = reply.map_err(|error| failed(&error))?;
         let review = decode::untyped(&reply).map_err(|error| failed(&error))?.value;
         let converted = answered(&review, version, &uid).map_err(|why| failed(&why))?;
         if converted.len() != objects.len() {
-            return Err(NotConverted(format!(
+            return Err(ConversionError(format!(
                 "conversion webhook for {first} returned {} objects, expected {}",
                 converted.len(),
                 objects.len()
@@ -163,7 +163,7 @@ impl Converter {
         let mut all = Vec::with_capacity(objects.len());
         for (index, (object, converted)) in objects.iter().zip(converted).enumerate() {
             let converted = judge(object, converted.clone(), api_version).map_err(|why| {
-                NotConverted(
+                ConversionError(
                     format!("conversion webhook for {first} returned invalid {why}")
                         .replace("<index>", &index.to_string()),
                 )
@@ -175,9 +175,9 @@ impl Converter {
 }
 
 /// Brings an object into the form of its version, with what it leaves out.
-fn settle(rules: &CustomRules, object: &mut Value, source: Source) -> Result<(), NotConverted> {
-    rules.coerce(object, source).map_err(NotConverted)?;
-    rules.default(object);
+fn settle(rules: &CustomResourceStrategy, object: &mut Value, source: Source) -> Result<(), ConversionError> {
+    rules.coerce(object, source).map_err(ConversionError)?;
+    rules.set_defaults(object);
     Ok(())
 }
 
@@ -268,8 +268,8 @@ fn restored(before: &Value, after: &Value) -> Result<Value, String> {
         if given != before.at(field) {
             let root = Path::new("metadata");
             let errors = match field {
-                "labels" => name::labels(&root.child("labels"), entries),
-                _ => name::annotations(&root.child("annotation"), entries),
+                "labels" => name::validate_labels(&root.child("labels"), entries),
+                _ => name::validate_annotations(&root.child("annotation"), entries),
             };
             match errors.as_slice() {
                 [] => {}

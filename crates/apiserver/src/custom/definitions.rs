@@ -10,7 +10,7 @@ use std::{
 
 use k3_api::{
     kinds::{KindRef, builtin},
-    rules::{Selectable, Tree},
+    strategy::{SelectableField, Tree},
 };
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ pub(crate) struct Change {
     /// The beginning of their keys.
     pub prefix: String,
     /// The fields they can be selected by.
-    pub selectable: Arc<[Selectable]>,
+    pub selectable: Arc<[SelectableField]>,
     /// Whether they are served no more.
     pub gone: bool,
 }
@@ -150,7 +150,7 @@ impl Definitions {
 
 impl DefinitionTable {
     /// The fields that the objects of each can be selected by, with the prefix of their keys.
-    pub(crate) fn selectable(&self) -> impl Iterator<Item = (String, Arc<[Selectable]>)> {
+    pub(crate) fn selectable(&self) -> impl Iterator<Item = (String, Arc<[SelectableField]>)> {
         self.0
             .values()
             .map(|served| (prefix(served), served.selectable()))

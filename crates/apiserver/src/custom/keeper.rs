@@ -8,9 +8,9 @@ use std::{
 };
 
 use k3_api::{
-    kinds::{approval_of_definition, builtin},
-    rules::{Tree, TreeMut},
+    kinds::{builtin, get_api_approval_state},
     status::Status,
+    strategy::{Tree, TreeMut},
     time::Time,
 };
 use serde_json::Value;
@@ -95,7 +95,7 @@ impl Drop for Keeper {
 
 /// Marks a definition that is to be deleted: its objects go first.
 pub(crate) fn mark_deleted(crd: &mut Value, now: Time) {
-    let metadata = crd.make("metadata");
+    let metadata = crd.ensure_object("metadata");
     metadata.set("deletionTimestamp", now.truncated().to_string());
     let mut finalizers = metadata.items("finalizers").to_vec();
     if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
@@ -278,7 +278,7 @@ fn settled(crd: &Value, taken: &Taken, now: Time) -> Value {
     let mut kept = crd.clone();
     if !has_its_names(crd) {
         let (accepted, condition) = names::accept(crd, taken);
-        kept.make("status").set("acceptedNames", accepted);
+        kept.ensure_object("status").set("acceptedNames", accepted);
         condition.set(&mut kept, now);
         if conditions::find(&kept, "Established").is_none() {
             let refusal = Condition::new("Established", false, "NotAccepted", "not all names are accepted");
@@ -288,7 +288,7 @@ fn settled(crd: &Value, taken: &Taken, now: Time) -> Value {
     if conditions::is_true(&kept, "NamesAccepted") && !conditions::is_true(&kept, "Established") {
         established(crd).set(&mut kept, now);
     }
-    if let Some((approved, reason, message)) = approval_of_definition(crd) {
+    if let Some((approved, reason, message)) = get_api_approval_state(crd) {
         let condition = Condition::new("KubernetesAPIApprovalPolicyConformant", approved, reason, message);
         condition.set(&mut kept, now);
     }
@@ -296,8 +296,8 @@ fn settled(crd: &Value, taken: &Taken, now: Time) -> Value {
 }
 
 fn established(crd: &Value) -> Condition {
-    let config = crd.at("spec").at("conversion").way("webhook.clientConfig");
-    if k3_api::kinds::is_bad_bundle(config.at("caBundle")) {
+    let config = crd.at("spec").at("conversion").at_path("webhook.clientConfig");
+    if k3_api::kinds::is_invalid_ca_bundle(config.at("caBundle")) {
         let message = "The conversion webhook CABundle is invalid";
         return Condition::new("Established", false, "InvalidCABundle", message);
     }
@@ -365,7 +365,7 @@ async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: boo
         )
     };
     condition.set(&mut crd, now);
-    let metadata = crd.make("metadata");
+    let metadata = crd.ensure_object("metadata");
     let finalizers: Vec<Value> = metadata
         .texts("finalizers")
         .filter(|finalizer| *finalizer != FINALIZER)

@@ -25,7 +25,7 @@ mod served;
 mod tests;
 
 pub(crate) use self::{
-    conversion::{Converter, NotConverted},
+    conversion::{ConversionError, Converter},
     definitions::{Definitions, PREFIX},
     keeper::{Keeper, mark_deleted},
     served::Served,

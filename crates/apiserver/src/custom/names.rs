@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use k3_api::{
     go,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -112,7 +112,7 @@ mod tests {
 
     fn given(mut crd: Value) -> Value {
         let names = crd.at("spec").at("names").clone();
-        crd.make("status").set("acceptedNames", names);
+        crd.ensure_object("status").set("acceptedNames", names);
         crd
     }
 

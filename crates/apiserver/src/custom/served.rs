@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k3_api::{
     custom::{Conversion, Definition, Version},
     kinds::{Kind, KindRef, Persistence, Subresource},
-    rules::{Selectable, Tree},
     schema::{CustomType, ObjectType, schema},
+    strategy::{SelectableField, Tree},
     text::Text,
 };
 use ring::digest::{SHA256, digest};
@@ -118,12 +118,12 @@ impl Served {
     }
 
     /// The fields that objects can be selected by, in any version.
-    pub(super) fn selectable(&self) -> Arc<[Selectable]> {
-        let mut all: Vec<Selectable> = Vec::new();
+    pub(super) fn selectable(&self) -> Arc<[SelectableField]> {
+        let mut all: Vec<SelectableField> = Vec::new();
         for field in self
             .kinds
             .iter()
-            .flat_map(|kind| k3_api::rules::of(kind).selectable())
+            .flat_map(|kind| k3_api::strategy::for_kind(kind).selectable_fields())
         {
             if all.iter().all(|known| known.field != field.field) {
                 all.push(field.clone());
@@ -154,7 +154,7 @@ fn kind(definition: &Definition, version: &Version, accepted: &Value) -> Kind {
     let names = &definition.names;
     let group = Text::from(definition.group.clone());
     let kind = name("kind", &names.kind);
-    let rules: Arc<dyn CustomType> = Arc::clone(&version.rules) as _;
+    let rules: Arc<dyn CustomType> = Arc::clone(&version.strategy) as _;
     let ty = ObjectType::Custom(rules);
     let own = Text::from(version.name.clone());
     let mut subresources = Vec::new();
@@ -192,6 +192,6 @@ fn kind(definition: &Definition, version: &Version, accepted: &Value) -> Kind {
         verbs: VERBS.to_vec(),
         subresources,
         ty,
-        rules: Some(Arc::clone(&version.rules) as _),
+        strategy: Some(Arc::clone(&version.strategy) as _),
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use k3_api::{
     kinds::{KindRef, builtin},
-    rules::Tree,
+    strategy::Tree,
 };
 use k3_storage::{Store, SystemClock, memory::MemoryStore};
 use serde_json::{Value, json};

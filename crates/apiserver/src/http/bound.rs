@@ -3,7 +3,7 @@
 //! Promise: a `Status` takes 256 KiB at most in every format. One that fits is written as it is; of one that does not, texts and
 //! causes are cut, and the answer says so.
 
-use k3_api::status::{Cause, Details, Status};
+use k3_api::status::{Status, StatusCause, StatusDetails};
 
 /// The most that a status takes for its texts and causes. What else it has fits into what is left of 256 KiB.
 const MOST: usize = 240 * 1024;
@@ -41,7 +41,7 @@ pub(super) fn bound(status: &Status) -> Option<Status> {
 
 fn shorten(status: &Status) -> Status {
     let details = status.details.as_ref().map(|details| {
-        Box::new(Details {
+        Box::new(StatusDetails {
             name: cut(&details.name, TEXT),
             group: cut(&details.group, TEXT),
             kind: cut(&details.kind, TEXT),
@@ -62,11 +62,11 @@ fn shorten(status: &Status) -> Status {
     }
 }
 
-fn shorten_causes(causes: &[Cause]) -> Vec<Cause> {
+fn shorten_causes(causes: &[StatusCause]) -> Vec<StatusCause> {
     let mut left = CAUSES;
-    let mut shortened: Vec<Cause> = Vec::new();
+    let mut shortened: Vec<StatusCause> = Vec::new();
     for cause in causes {
-        let cut = Cause {
+        let cut = StatusCause {
             reason: cut(&cause.reason, TEXT),
             message: cut(&cause.message, TEXT),
             field: cut(&cause.field, TEXT),
@@ -76,9 +76,9 @@ fn shorten_causes(causes: &[Cause]) -> Vec<Cause> {
             .map(|text| escaped_len(text, usize::MAX).unwrap_or_default())
             .sum();
         let Some(rest) = left.checked_sub(length + CAUSE) else {
-            shortened.push(Cause {
+            shortened.push(StatusCause {
                 message: format!("{} more causes are left out", causes.len() - shortened.len()),
-                ..Cause::default()
+                ..StatusCause::default()
             });
             break;
         };
@@ -139,7 +139,7 @@ fn escaped_char_len(letter: char) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use k3_api::status::Grouped;
+    use k3_api::status::GroupResource;
 
     use super::*;
     use crate::http::{Body, Format};
@@ -155,11 +155,11 @@ mod tests {
     }
 
     fn invalid(causes: usize, message: &str) -> Status {
-        let mut status = Status::not_found(Grouped::new("", "pods"), "a");
+        let mut status = Status::not_found(GroupResource::new("", "pods"), "a");
         message.clone_into(&mut status.message);
         let details = status.details.get_or_insert_default();
         details.causes = (0..causes)
-            .map(|number| Cause {
+            .map(|number| StatusCause {
                 reason: "FieldValueInvalid".to_owned(),
                 message: message.to_owned(),
                 field: format!("spec.containers[{number}]"),

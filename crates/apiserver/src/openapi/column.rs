@@ -55,7 +55,7 @@ fn within(ty: &Type) -> Option<StructRef> {
 mod tests {
     use k3_api::{
         kinds::builtin,
-        rules::{self, Description},
+        strategy::{self, Description},
     };
     use serde_json::Value;
 
@@ -92,7 +92,7 @@ mod tests {
     fn every_field_that_a_column_tells_has_words() {
         let mut seen = 0;
         for kind in builtin().all() {
-            for column in rules::of(kind).columns() {
+            for column in strategy::for_kind(kind).columns() {
                 if let Description::Field(path) = column.description {
                     assert_ne!(column_description(kind, path), "", "{} {path}", kind.kind);
                     seen += 1;
@@ -117,7 +117,7 @@ mod tests {
                 };
                 let path = step["path"].as_str().unwrap();
                 let kind = kind_at(path).unwrap_or_else(|| panic!("{path}"));
-                for (ours, theirs) in rules::of(kind).columns().iter().zip(theirs) {
+                for (ours, theirs) in strategy::for_kind(kind).columns().iter().zip(theirs) {
                     let text = match &ours.description {
                         Description::Text(text) => text.as_ref(),
                         Description::Field(field) => column_description(kind, field),

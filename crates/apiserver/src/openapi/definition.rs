@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use k3_api::{
     custom::published::Models,
     schema::{Field, Listing, Struct, StructRef, Type, schema},
-    shape::Struct as _,
     text::Text,
+    type_schema::Struct as _,
 };
 use serde_json::{Map, Value, json};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Uri;
-use k3_api::{base64, rules::Tree};
+use k3_api::{base64, strategy::Tree};
 use serde_json::Value;
 
 use super::CallError;

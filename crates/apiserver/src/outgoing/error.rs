@@ -2,7 +2,7 @@
 
 use std::io;
 
-use k3_api::{go, rules::Tree, status::Status, time::Time};
+use k3_api::{go, status::Status, strategy::Tree, time::Time};
 use rustls::CertificateError;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use k3_api::{go, kinds::builtin, rules::Tree, status::Status};
+use k3_api::{go, kinds::builtin, status::Status, strategy::Tree};
 use rustls::ClientConfig;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 //! A ready endpoint is called directly, for nothing on this machine need know the way to cluster addresses; without one the
 //! cluster address is.
 
-use k3_api::{go, kinds::builtin, rules::Tree};
+use k3_api::{go, kinds::builtin, strategy::Tree};
 use serde_json::Value;
 
 use crate::{

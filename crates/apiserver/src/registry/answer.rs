@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use k3_api::{
     encode,
-    encode::Stored,
+    encode::StoredObject,
     protobuf,
-    rules::{Tree, TreeMut},
     schema::ObjectType,
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -111,9 +111,9 @@ pub(super) fn metadata_of(tree: &Value, version: &str) -> Value {
         "metadata": tree.at("metadata"),
     });
     // What only the whole object is given when it is shown.
-    let metadata = part.make("metadata");
+    let metadata = part.ensure_object("metadata");
     if metadata.at("annotations").has(TEMPLATE_GENERATION) {
-        metadata.make("annotations").remove(TEMPLATE_GENERATION);
+        metadata.ensure_object("annotations").remove(TEMPLATE_GENERATION);
         if metadata.entries("annotations").is_empty() {
             metadata.remove("annotations");
         }
@@ -148,7 +148,7 @@ pub(super) fn meta_type(name: &str) -> ObjectType {
 
 /// What Go calls the type of a kind inside the server.
 pub(super) fn go_type(resource: &Resource, suffix: &str) -> String {
-    if resource.kind.rules.is_some() {
+    if resource.kind.strategy.is_some() {
         return format!("unstructured.Unstructured{suffix}");
     }
     let group = &*resource.kind.group;
@@ -167,7 +167,7 @@ impl Made {
     fn text(&self) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         match self {
-            Made::Stored { bytes, revision, .. } => Stored::find(bytes)?.write(&mut text, *revision),
+            Made::Stored { bytes, revision, .. } => StoredObject::find(bytes)?.write(&mut text, *revision),
             Made::Kept(object) => object.write(&mut text),
             Made::Dry(tree) => text = encode::encode(tree),
         }
@@ -180,7 +180,8 @@ impl Made {
             Made::Stored { revision, object, .. } => {
                 let judged = version::judged(&resource.kind);
                 let mut tree = version::convert(object.clone(), judged, &resource.kind);
-                tree.make("metadata").set("resourceVersion", revision.to_string());
+                tree.ensure_object("metadata")
+                    .set("resourceVersion", revision.to_string());
                 tree
             }
             // A custom object that is kept is in the version of the request.

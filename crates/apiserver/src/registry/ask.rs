@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use k3_api::{kinds::KindRef, rules::User, status::Status, time::Time};
+use k3_api::{kinds::KindRef, status::Status, strategy::User, time::Time};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{

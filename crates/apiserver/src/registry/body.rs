@@ -40,7 +40,7 @@ pub(super) fn read(
     let decoded = decode_as(&ask.body, format, expected)?;
     let mut object = decoded.value;
     if options.validation == FieldValidation::Strict
-        && let Some(error) = decoded.faults.strict_error()
+        && let Some(error) = decoded.strict_errors.strict_error()
     {
         return Err(not_handled(
             expected.kind,
@@ -50,7 +50,7 @@ pub(super) fn read(
         ));
     }
     if options.validation == FieldValidation::Warn {
-        warnings.0.extend(decoded.faults.warnings());
+        warnings.0.extend(decoded.strict_errors.warnings());
     }
     // A custom object says itself what it is, and is judged by it.
     if expected.ty.table().is_some()

@@ -7,8 +7,8 @@ use k3_api::{
     field::{Error, Path},
     go,
     kinds::Kind,
-    rules::{self, Circumstances, Part, Tree, TreeMut},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{self, Part, StrategyContext, Tree, TreeMut},
 };
 use k3_storage::{Entry, Key, ReadError, Write};
 use serde_json::Value;
@@ -72,7 +72,7 @@ impl Registry {
         match_name(&object, &ask.target.name)?;
         match_namespace(&mut object, &resource, &ask.target.namespace)?;
         ask.check_wanted()?;
-        resource.rules().default(&mut object);
+        resource.strategy().set_defaults(&mut object);
         self.answer_change(ask, &resource, &Source::Put(object), &options, warnings)
             .await
     }
@@ -145,7 +145,7 @@ impl Registry {
         let name = &ask.target.name;
         let is_whole = ask.target.part().is_empty();
         let mut object = match source {
-            Source::Put(object) if is_whole && resource.rules().creates_on_update() => {
+            Source::Put(object) if is_whole && resource.strategy().allow_create_on_update() => {
                 let uid = object.at("metadata").text("uid");
                 if !uid.is_empty() {
                     return Err(uid_conflict(resource, ask, uid, ""));
@@ -157,11 +157,11 @@ impl Registry {
             }
             _ => return Err(resource.not_found(name)),
         };
-        let metadata = object.make("metadata");
+        let metadata = object.ensure_object("metadata");
         metadata.set("name", name.as_str());
         metadata.remove("resourceVersion");
         match_namespace(&mut object, resource, &ask.target.namespace)?;
-        resource.rules().default(&mut object);
+        resource.strategy().set_defaults(&mut object);
         let recording = if source.is_recorded() {
             Recording::Done
         } else {
@@ -212,7 +212,7 @@ impl Registry {
             let custom = self.custom(resource);
             manage::with_subject(
                 &resource.kind,
-                resource.rules(),
+                resource.strategy(),
                 ask.target.part(),
                 custom,
                 |subject| {
@@ -358,12 +358,12 @@ impl Registry {
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
         let judged = version::judged(&resource.kind);
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: judged,
             now: ask.now,
             user: &ask.user,
         };
-        let told = rules::update(new, old, part, &at)?;
+        let told = strategy::update(new, old, part, &at)?;
         warnings.0.extend(told);
         ask.check_wanted()?;
         let mut attributes = Attributes {
@@ -379,7 +379,7 @@ impl Registry {
         };
         let validated = self.admission.validate(&mut attributes, &self.caches);
         self.step(VALIDATE_CHANGE, validated).await?;
-        rules::of(judged).default(new);
+        strategy::for_kind(judged).set_defaults(new);
         judged.ty.forget_empty(new);
         managed::settle(old, new);
         ask.check_wanted()
@@ -389,14 +389,14 @@ impl Registry {
 /// Sets the status as if it had come through its own path a moment later.
 fn set_status(ask: &Ask, resource: &Resource, new: &mut Value, status: Value) -> Result<(), Status> {
     let judged = version::judged(&resource.kind);
-    let at = Circumstances {
+    let at = StrategyContext {
         kind: judged,
         now: ask.now,
         user: &ask.user,
     };
     let settled = new.clone();
     new.set("status", status);
-    rules::update(new, &settled, Part::Status, &at)?;
+    strategy::update(new, &settled, Part::Status, &at)?;
     judged.ty.forget_empty(new);
     Ok(())
 }
@@ -433,7 +433,7 @@ fn is_gone(new: &Value, old: &Value, kind: &Kind) -> bool {
         && before.has("deletionTimestamp")
         && before.int("deletionGracePeriodSeconds").unwrap_or_default() == 0
         // Only a namespace is held by what its spec says.
-        && (kind.rules.is_some() || new.way("spec.finalizers").as_array().is_none_or(Vec::is_empty))
+        && (kind.strategy.is_some() || new.at_path("spec.finalizers").as_array().is_none_or(Vec::is_empty))
 }
 
 /// Refuses an object with another name than the URL says.
@@ -456,7 +456,7 @@ pub(super) fn check_version(
     resource: &Resource,
     name: &str,
 ) -> Result<(), Status> {
-    let metadata = new.make("metadata");
+    let metadata = new.ensure_object("metadata");
     let said = metadata.text("resourceVersion");
     let number: u64 = if said.is_empty() {
         0
@@ -469,7 +469,7 @@ pub(super) fn check_version(
         })?
     };
     if number == 0 {
-        if !resource.rules().updates_unconditionally() {
+        if !resource.strategy().allow_unconditional_update() {
             let place = Path::new("metadata");
             let error = Error::invalid(
                 &place.child("resourceVersion"),
@@ -477,7 +477,7 @@ pub(super) fn check_version(
                 "must be specified for an update",
             );
             return Err(Status::invalid(
-                Grouped::new(&resource.kind.group, &resource.kind.plural),
+                GroupResource::new(&resource.kind.group, &resource.kind.plural),
                 name,
                 &[error],
             ));

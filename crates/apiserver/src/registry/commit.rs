@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use k3_api::{
     kinds::Kind,
-    status::{Cause, Status},
+    status::{Status, StatusCause},
     time::Time,
 };
-use k3_storage::{CommitError, Entry, Expect, Operation, StoreError, Write};
+use k3_storage::{CommitError, Entry, Operation, Precondition, StoreError, Write};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -83,7 +83,7 @@ pub(super) fn too_large_version(revision: u64, current: u64) -> Status {
     let why = format!("Too large resource version: {revision}, current: {current}");
     let mut status = Status::timeout(why, 1);
     let details = status.details.get_or_insert_default();
-    details.causes.push(Cause {
+    details.causes.push(StatusCause {
         reason: "ResourceVersionTooLarge".into(),
         message: "Too large resource version".into(),
         field: String::new(),
@@ -93,10 +93,10 @@ pub(super) fn too_large_version(revision: u64, current: u64) -> Status {
 
 /// What figures call a write.
 fn operation(write: &Write) -> &'static str {
-    match (&write.operation, write.expect) {
+    match (&write.operation, write.precondition) {
         (Operation::Delete, _) => "delete",
-        (Operation::Put { .. }, Expect::Absent) => "create",
-        (Operation::Put { .. }, Expect::At(_)) => "update",
+        (Operation::Put { .. }, Precondition::Absent) => "create",
+        (Operation::Put { .. }, Precondition::At(_)) => "update",
     }
 }
 
@@ -133,7 +133,7 @@ fn too_large() -> Status {
 pub(super) fn time_to_live(kind: &Kind, object: &Value, now: Time) -> Option<Duration> {
     match &*kind.kind {
         // A custom kind may be called the same.
-        _ if kind.rules.is_some() => None,
+        _ if kind.strategy.is_some() => None,
         "Event" => Some(Duration::from_hours(1)),
         "Secret" => EphemeralToken::life(object, now),
         _ => None,

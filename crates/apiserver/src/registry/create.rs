@@ -6,8 +6,8 @@ use k3_api::{
     encode,
     kinds::KindRef,
     name,
-    rules::{self, Circumstances, Tree, TreeMut, User},
     status::Status,
+    strategy::{self, StrategyContext, Tree, TreeMut, User},
 };
 use k3_storage::{Key, Write};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -63,7 +63,7 @@ impl Registry {
         }
         dedup_owners(&mut object, &mut warnings);
         ask.check_wanted()?;
-        resource.rules().default(&mut object);
+        resource.strategy().set_defaults(&mut object);
         ask.check_wanted()?;
         let made = self
             .store_new(ask, &resource, object, Recording::Needed, &options, &mut warnings)
@@ -89,7 +89,7 @@ impl Registry {
             force: false,
         };
         object = answer::normal(&object, &kind.ty);
-        resource.rules().default(&mut object);
+        resource.strategy().set_defaults(&mut object);
         self.store_new(
             &ask,
             &resource,
@@ -144,7 +144,7 @@ impl Registry {
         warnings: &mut Warnings,
     ) -> Result<Made, Status> {
         let kind = &resource.kind;
-        let metadata = object.make("metadata");
+        let metadata = object.ensure_object("metadata");
         for system in [
             "uid",
             "creationTimestamp",
@@ -162,7 +162,7 @@ impl Registry {
         // Updates by those who do not apply are tracked before admission: what it adds belongs to nobody by itself.
         if recording == Recording::Needed {
             let custom = self.custom(resource);
-            manage::with_subject(kind, resource.rules(), ask.target.part(), custom, |subject| {
+            manage::with_subject(kind, resource.strategy(), ask.target.part(), custom, |subject| {
                 subject.track(None, &mut object, &options.manager, ask.now);
             });
             ask.check_wanted()?;
@@ -182,7 +182,7 @@ impl Registry {
         self.check_grant(&attributes)?;
         ask.check_wanted()?;
         // Admission sees a name that is to be made up as its beginning.
-        let metadata = object.make("metadata");
+        let metadata = object.ensure_object("metadata");
         if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {
             let name = name::generate(metadata.text("generateName"), random_number);
             metadata.set("name", name);
@@ -248,12 +248,12 @@ impl Registry {
         warnings: &mut Warnings,
     ) -> Result<Key, Status> {
         let judged = version::judged(&resource.kind);
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: judged,
             now: ask.now,
             user: &ask.user,
         };
-        warnings.0.extend(rules::create(object, &at)?);
+        warnings.0.extend(strategy::create(object, &at)?);
         ask.check_wanted()?;
         let mut attributes = Attributes {
             operation: Operation::Create,
@@ -269,7 +269,7 @@ impl Registry {
         let validated = self.admission.validate(&mut attributes, &self.caches);
         self.step(VALIDATE_NEW, validated).await?;
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
-        rules::of(judged).default(object);
+        strategy::for_kind(judged).set_defaults(object);
         judged.ty.forget_empty(object);
         ask.check_wanted()?;
         resource.key(&ask.target.namespace, object.at("metadata").text("name"))
@@ -291,7 +291,7 @@ pub(super) fn match_namespace(
     resource: &Resource,
     namespace: &str,
 ) -> Result<(), Status> {
-    let metadata = object.make("metadata");
+    let metadata = object.ensure_object("metadata");
     if !resource.kind.is_namespaced() {
         return Ok(());
     }
@@ -335,7 +335,7 @@ pub(super) fn dedup_owners(object: &mut Value, warnings: &mut Warnings) {
     if left_out > 0 {
         let _ = write!(repeated, " and {left_out} more");
     }
-    object.make("metadata").set("ownerReferences", kept);
+    object.ensure_object("metadata").set("ownerReferences", kept);
     warnings.0.push(format!(
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such \
          requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {repeated}"

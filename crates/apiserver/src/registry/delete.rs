@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 use k3_api::{
     decode,
     kinds::Kind,
-    rules::{Dependents, Grace, Tree, TreeMut},
-    status::{Details, Grouped, Status},
+    status::{GroupResource, Status, StatusDetails},
+    strategy::{GarbageCollectionPolicy, GracefulDeletion, Tree, TreeMut},
     time::{Duration, Time},
 };
 use k3_storage::{Revision, Write};
@@ -72,12 +72,12 @@ impl Registry {
         let mut answer = match deleted.await? {
             Deleted::Gone(object) if is_shown(&resource.kind) => answer::tree(200, object, ask, &resource)?,
             Deleted::Gone(object) => {
-                let status = Status::success(Details {
+                let status = Status::success(StatusDetails {
                     name: ask.target.name.clone(),
                     group: resource.kind.group.to_string(),
                     kind: resource.kind.plural.to_string(),
                     uid: object.at("metadata").text("uid").to_owned(),
-                    ..Details::default()
+                    ..StatusDetails::default()
                 });
                 crate::http::status(&status, ask.accepted.format, ask.accepted.pretty)
             }
@@ -234,7 +234,7 @@ impl Registry {
         let revision = self.commit(write).await?;
         self.allocation.release(&object, resource).await;
         object
-            .make("metadata")
+            .ensure_object("metadata")
             .set("resourceVersion", revision.to_string());
         Ok(Deleted::Gone(object))
     }
@@ -274,7 +274,7 @@ impl Registry {
 
 /// Whether the answer is the object. Of namespaces it is, though the documents say otherwise.
 fn is_shown(kind: &Kind) -> bool {
-    kind.rules.is_none() && kind.returns_deleted_object()
+    kind.strategy.is_none() && kind.returns_deleted_object()
         || (kind.group.is_empty() && kind.kind == "Namespace")
 }
 
@@ -347,7 +347,7 @@ pub(super) fn check_preconditions(
             "the {what} in the precondition ({wanted}) does not match the {what} in record ({there}). The object might have \
              been {happened}"
         );
-        let kind = Grouped::new(&resource.kind.group, &resource.kind.kind);
+        let kind = GroupResource::new(&resource.kind.group, &resource.kind.kind);
         return Err(Status::conflict(kind, name, why));
     }
     Ok(())
@@ -384,11 +384,11 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
             },
         }
     } else {
-        match resource.rules().grace(object, asked) {
-            Grace::None => false,
-            Grace::Seconds(seconds) => {
+        match resource.strategy().check_graceful_delete(object, asked) {
+            GracefulDeletion::None => false,
+            GracefulDeletion::Seconds(seconds) => {
                 let end = now.plus(Duration::from_seconds(seconds)).truncated();
-                let metadata = marked.make("metadata");
+                let metadata = marked.ensure_object("metadata");
                 metadata.set("deletionTimestamp", end.to_string());
                 metadata.set("deletionGracePeriodSeconds", seconds);
                 raise_generation(metadata);
@@ -410,7 +410,7 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
         return Plan::Remove;
     }
     let is_new = !metadata.has("deletionTimestamp");
-    let marked_metadata = marked.make("metadata");
+    let marked_metadata = marked.ensure_object("metadata");
     if is_new {
         raise_generation(marked_metadata);
         marked_metadata.set("deletionTimestamp", now.truncated().to_string());
@@ -438,8 +438,8 @@ fn own_plan(object: &Value, marked: &Value, kind: &Kind, now: Time) -> Option<Pl
         ("", "Namespace") if is_new => {
             let mut marked = marked.clone();
             let end = now.truncated().to_string();
-            marked.make("metadata").set("deletionTimestamp", end);
-            marked.make("status").set("phase", "Terminating");
+            marked.ensure_object("metadata").set("deletionTimestamp", end);
+            marked.ensure_object("status").set("phase", "Terminating");
             marked
         }
         ("", "Namespace") if !object.at("spec").items("finalizers").is_empty() => return Some(Plan::Leave),
@@ -459,7 +459,7 @@ fn raise_generation(metadata: &mut Value) {
 
 /// Gives an object that is going less time, counted from when it began to go.
 fn shorten(object: &mut Value, given: i64, seconds: i64, now: Time) {
-    let metadata = object.make("metadata");
+    let metadata = object.ensure_object("metadata");
     let end = Time::parse(metadata.text("deletionTimestamp")).unwrap_or(now);
     let mut new_end = end.plus(Duration::from_seconds(seconds - given));
     let mut period = seconds;
@@ -489,7 +489,11 @@ fn finalizers(object: &Value, resource: &Resource, options: &DeleteOptions) -> V
         Some(Propagation::Background) => (false, false),
         None if has(ORPHAN) => (true, false),
         None if has(FOREGROUND) => (false, true),
-        None => (resource.rules().dependents() == Dependents::Orphan, false),
+        None => (
+            resource.strategy().default_garbage_collection_policy()
+                == GarbageCollectionPolicy::OrphanDependents,
+            false,
+        ),
     };
     let kept = object.at("metadata").texts("finalizers");
     let mut finalizers: Vec<String> = kept
@@ -506,7 +510,7 @@ fn finalizers(object: &Value, resource: &Resource, options: &DeleteOptions) -> V
 }
 
 fn set_finalizers(object: &mut Value, finalizers: &[String]) {
-    let metadata = object.make("metadata");
+    let metadata = object.ensure_object("metadata");
     if finalizers.is_empty() {
         metadata.remove("finalizers");
     } else {

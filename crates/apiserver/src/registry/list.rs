@@ -9,9 +9,9 @@ use std::{
 use bytes::Bytes;
 use k3_api::{
     base64, decode, encode, go, protobuf,
-    rules::{Tree, TreeMut},
     selector::{field, label},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use k3_storage::{Key, Page, Prefix, ReadError, Revision};
 use serde_json::{Value, json};
@@ -314,7 +314,7 @@ fn head(resource: &Resource, metadata: &Value) -> Vec<u8> {
     let list_kind = match &resource.custom {
         Some(served) => {
             // Lists of custom objects say that there is no more.
-            metadata.fill("continue", json!(""));
+            metadata.set_default("continue", json!(""));
             served.definition.names.list_kind.clone()
         }
         None => resource.kind.list_kind(),
@@ -508,14 +508,18 @@ impl Selection {
         for term in options.fields.terms() {
             match term.field.as_str() {
                 "metadata.name" => selection.names.push(term.clone()),
-                "metadata.namespace" if resource.rules().selects_by_namespace() => {
+                "metadata.namespace" if resource.strategy().selects_by_namespace() => {
                     selection.namespaces.push(term.clone());
                 }
                 field => match resource.cache.field_position(field) {
                     Some(position) if resource.selects_by(field) => {
                         selection.fields.push((position, term.clone()));
                     }
-                    _ => return Err(Status::bad_request(resource.rules().not_selectable(field))),
+                    _ => {
+                        return Err(Status::bad_request(
+                            resource.strategy().unsupported_field_label(field),
+                        ));
+                    }
                 },
             }
         }

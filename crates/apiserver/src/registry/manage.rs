@@ -3,12 +3,12 @@
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{NotConverted, Reset, Subject, Versions},
+        managed::{ConversionError, FieldManager, ResetFields, VersionConverter},
         typed::{self, Duplicates},
     },
     kinds::{Kind, Subresource},
-    rules::Rules,
-    shape::Typed,
+    strategy::RestStrategy,
+    type_schema::TypeSchema,
 };
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use crate::custom::{Converter, Served};
 /// The versions of a kind beside the one of the request.
 struct OtherVersions<'k> {
     kind: &'k Kind,
-    reset: &'k Reset,
+    reset: &'k ResetFields,
     custom: Custom<'k>,
 }
 
@@ -26,29 +26,29 @@ struct OtherVersions<'k> {
 pub(super) type Custom<'c> = Option<(&'c Served, &'c Converter)>;
 
 /// The versions of a kind that has no others.
-struct OneVersion;
+struct SingleVersion;
 
 /// Calls `run` with what a write through a subresource is about.
 pub(super) fn with_subject<R>(
     kind: &Kind,
-    rules: &dyn Rules,
+    rules: &dyn RestStrategy,
     subresource: &str,
     custom: Custom<'_>,
-    run: impl FnOnce(Subject<'_>) -> R,
+    run: impl FnOnce(FieldManager<'_>) -> R,
 ) -> R {
     let api_version = kind.api_version();
     let mut blank = Value::Object(kind.ty.zero());
     blank["apiVersion"] = api_version.as_str().into();
     blank["kind"] = (&kind.kind).into();
-    let reset = rules.reset(subresource).unwrap_or_else(|| {
+    let reset = rules.reset_fields(subresource).unwrap_or_else(|| {
         let has_status = kind.subresource("status").is_some();
         match subresource {
-            "status" => Reset::Fields(FieldSet::of_fields(&[&["spec"]])),
-            _ if has_status => Reset::Fields(FieldSet::of_fields(&[&["status"]])),
-            _ => Reset::Nothing,
+            "status" => ResetFields::Fields(FieldSet::of_fields(&[&["spec"]])),
+            _ if has_status => ResetFields::Fields(FieldSet::of_fields(&[&["status"]])),
+            _ => ResetFields::Nothing,
         }
     });
-    run(Subject {
+    run(FieldManager {
         api_version: &api_version,
         kind: &kind.kind,
         subresource,
@@ -74,38 +74,38 @@ impl Registry {
 }
 
 /// Calls `run` with what a write of a kind is about that is only a part of others.
-pub(super) fn with_part<R>(part: &Subresource, run: impl FnOnce(Subject<'_>) -> R) -> R {
+pub(super) fn with_part<R>(part: &Subresource, run: impl FnOnce(FieldManager<'_>) -> R) -> R {
     let api_version = format!("{}/{}", part.group, part.version);
     let mut blank = Value::Object(part.ty.zero());
     blank["apiVersion"] = api_version.as_str().into();
     blank["kind"] = (&part.kind).into();
-    run(Subject {
+    run(FieldManager {
         api_version: &api_version,
         kind: &part.kind,
         subresource: part.name,
         typed: &part.ty,
         blank: &blank,
-        reset: &Reset::Nothing,
-        versions: &OneVersion,
+        reset: &ResetFields::Nothing,
+        versions: &SingleVersion,
     })
 }
 
-// --- OneVersion ---
+// --- SingleVersion ---
 
-impl Versions for OneVersion {
-    fn typed(&self, _: &str) -> Option<&dyn Typed> {
+impl VersionConverter for SingleVersion {
+    fn typed(&self, _: &str) -> Option<&dyn TypeSchema> {
         None
     }
 
-    fn convert(&self, _: &Value, api_version: &str) -> Result<Value, NotConverted> {
-        Err(NotConverted {
+    fn convert(&self, _: &Value, api_version: &str) -> Result<Value, ConversionError> {
+        Err(ConversionError {
             api_version: api_version.to_owned(),
             reason: "there is no such version".to_owned(),
         })
     }
 
-    fn reset(&self, _: &str) -> &Reset {
-        &Reset::Nothing
+    fn reset(&self, _: &str) -> &ResetFields {
+        &ResetFields::Nothing
     }
 }
 
@@ -121,14 +121,14 @@ impl OtherVersions<'_> {
     }
 }
 
-impl Versions for OtherVersions<'_> {
-    fn typed(&self, api_version: &str) -> Option<&dyn Typed> {
-        self.find(api_version).map(|kind| &kind.ty as &dyn Typed)
+impl VersionConverter for OtherVersions<'_> {
+    fn typed(&self, api_version: &str) -> Option<&dyn TypeSchema> {
+        self.find(api_version).map(|kind| &kind.ty as &dyn TypeSchema)
     }
 
-    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, NotConverted> {
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConversionError> {
         if let Some((served, converter)) = self.custom {
-            let failed = |reason: String| NotConverted {
+            let failed = |reason: String| ConversionError {
                 api_version: api_version.to_owned(),
                 reason,
             };
@@ -156,14 +156,14 @@ impl Versions for OtherVersions<'_> {
         };
         match (find(said), find(api_version)) {
             (Some(from), Some(to)) => Ok(version::convert(object.clone(), from, to)),
-            _ => Err(NotConverted {
+            _ => Err(ConversionError {
                 api_version: api_version.to_owned(),
                 reason: "there is no such version".to_owned(),
             }),
         }
     }
 
-    fn reset(&self, _: &str) -> &Reset {
+    fn reset(&self, _: &str) -> &ResetFields {
         self.reset
     }
 }

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use k3_api::{
     encode,
-    rules::{Tree, TreeMut, User},
     status::Status,
+    strategy::{Tree, TreeMut, User},
     time::Time,
 };
 use serde_json::Value;
@@ -18,11 +18,11 @@ use crate::request::{FieldValidation, WriteOptions};
 pub(crate) fn own_object(resource: &Resource, object: &Value, manager: &str, now: Time) -> Bytes {
     let kind = &resource.kind;
     let mut object = answer::normal(object, &kind.ty);
-    resource.rules().default(&mut object);
-    manage::with_subject(kind, resource.rules(), "", None, |subject| {
+    resource.strategy().set_defaults(&mut object);
+    manage::with_subject(kind, resource.strategy(), "", None, |subject| {
         subject.track(None, &mut object, manager, now);
     });
-    let metadata = object.make("metadata");
+    let metadata = object.ensure_object("metadata");
     metadata.set("uid", random_uid());
     metadata.set("creationTimestamp", now.truncated().to_string());
     let stored = version::convert(object, kind, &resource.stored);
@@ -40,7 +40,7 @@ pub(crate) fn own_change(
     manager: &str,
     now: Time,
 ) -> Bytes {
-    manage::with_subject(&resource.kind, resource.rules(), part, None, |subject| {
+    manage::with_subject(&resource.kind, resource.strategy(), part, None, |subject| {
         subject.track(Some(old), &mut new, manager, now);
     });
     version::stored_bytes(&new, &resource.kind, &resource.stored)

@@ -3,10 +3,10 @@
 use k3_api::{
     apply::managed::{ApplyError, Force},
     decode,
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::Kind,
     patch,
-    status::{Cause, Grouped, Status},
+    status::{GroupResource, Status, StatusCause},
 };
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 
 /// The answer to a patch of a sort that a kind does not take. Custom kinds tell which they do.
 fn not_a_patch(kind: &Kind) -> Status {
-    if kind.rules.is_some() {
+    if kind.strategy.is_some() {
         return Status::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {APPLY}"
         ));
@@ -55,7 +55,7 @@ impl Patch {
         match media_type(&ask.media) {
             JSON | MERGE => Ok(Writing::Patch),
             // A strategic merge needs to know more of a type than a definition tells.
-            STRATEGIC if kind.rules.is_none() => Ok(Writing::Patch),
+            STRATEGIC if kind.strategy.is_none() => Ok(Writing::Patch),
             APPLY => Ok(Writing::Apply),
             _ => Err(not_a_patch(kind)),
         }
@@ -73,11 +73,11 @@ impl Patch {
         let mut duplicates = Vec::new();
         if let Ok(decoded) = decode::untyped(&ask.body) {
             if options.validation == FieldValidation::Strict
-                && let Some(error) = decoded.faults.strict_error()
+                && let Some(error) = decoded.strict_errors.strict_error()
             {
                 return Err(Status::bad_request(error));
             }
-            duplicates.extend(decoded.faults.warnings());
+            duplicates.extend(decoded.strict_errors.warnings());
         }
         if options.validation == FieldValidation::Warn {
             warnings.0.extend(duplicates);
@@ -115,7 +115,7 @@ impl Patch {
                 let custom = registry.custom(resource);
                 manage::with_subject(
                     &resource.kind,
-                    resource.rules(),
+                    resource.strategy(),
                     ask.target.part(),
                     custom,
                     |subject| {
@@ -130,7 +130,7 @@ impl Patch {
         ask.check_wanted()?;
         let mut object = decode_as(&patched, &resource.kind, options, warnings)?;
         ask.check_wanted()?;
-        resource.rules().default(&mut object);
+        resource.strategy().set_defaults(&mut object);
         Ok(object)
     }
 
@@ -165,7 +165,7 @@ impl Patch {
                 let causes = conflicts
                     .causes()
                     .into_iter()
-                    .map(|cause| Cause {
+                    .map(|cause| StatusCause {
                         reason: "FieldManagerConflict".to_owned(),
                         message: cause.message,
                         field: cause.field,
@@ -195,18 +195,18 @@ fn decode_as(
         .json(&text)
         .map_err(|error| not_decoded(patched, &error.to_string()))?;
     if options.validation == FieldValidation::Strict
-        && let Some(error) = decoded.faults.strict_error()
+        && let Some(error) = decoded.strict_errors.strict_error()
     {
         return Err(not_decoded(patched, &error));
     }
     if options.validation == FieldValidation::Warn {
-        warnings.0.extend(decoded.faults.warnings());
+        warnings.0.extend(decoded.strict_errors.warnings());
     }
     Ok(decoded.value)
 }
 
 fn not_decoded(patched: &Value, why: &str) -> Status {
-    let shown = Shown::Text(patched.to_string());
+    let shown = BadValue::Text(patched.to_string());
     let error = Error::invalid(&Path::new("patch"), shown, why);
-    Status::invalid(Grouped::new("", ""), "", &[error])
+    Status::invalid(GroupResource::new("", ""), "", &[error])
 }

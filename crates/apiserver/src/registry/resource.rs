@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k3_api::{
     kinds::{Kind, KindRef, builtin},
-    rules::{self, Rules, Selectable},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{self, RestStrategy, SelectableField},
 };
 use k3_storage::Key;
 
@@ -40,11 +40,11 @@ fn prefix(stored: &Kind) -> String {
 }
 
 /// The fields that objects under a beginning of keys can be selected by.
-pub(crate) fn selectable(of: &str) -> Arc<[Selectable]> {
+pub(crate) fn selectable(of: &str) -> Arc<[SelectableField]> {
     let mut kinds = builtin().all().iter();
     kinds
         .find(|kind| !version::is_stored_otherwise(kind) && prefix(kind) == of)
-        .map_or(&[][..], |kind| rules::of(kind).selectable())
+        .map_or(&[][..], |kind| strategy::for_kind(kind).selectable_fields())
         .into()
 }
 
@@ -73,8 +73,8 @@ impl Resource {
     }
 
     /// The rules of the kind of the request.
-    pub(crate) fn rules(&self) -> &dyn Rules {
-        rules::of(&self.kind)
+    pub(crate) fn strategy(&self) -> &dyn RestStrategy {
+        strategy::for_kind(&self.kind)
     }
 
     /// The key of an object.
@@ -117,13 +117,13 @@ impl Resource {
 
     /// Whether the version of the request selects by a field. Other versions of a custom resource may know other fields.
     pub(super) fn selects_by(&self, field: &str) -> bool {
-        let mut fields = self.rules().selectable().iter();
+        let mut fields = self.strategy().selectable_fields().iter();
         self.custom.is_none() || fields.any(|known| known.field == field)
     }
 
     /// Its name with its group, as messages have it.
-    pub(crate) fn grouped(&self) -> Grouped<'_> {
-        Grouped::new(&self.kind.group, &self.kind.plural)
+    pub(crate) fn grouped(&self) -> GroupResource<'_> {
+        GroupResource::new(&self.kind.group, &self.kind.plural)
     }
 
     /// The answer about an object that is not there.

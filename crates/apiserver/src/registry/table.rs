@@ -3,8 +3,8 @@
 use k3_api::{
     encode,
     kinds::KindRef,
-    rules::{self, Description, Row, Tree},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{self, Description, Row, Tree},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub(super) fn of_list(
     ask: &Ask,
     resource: &Resource,
 ) -> Result<Value, Status> {
-    let rules = resource.rules();
+    let rules = resource.strategy();
     let is_whole = Include::of(ask)? == Include::Object;
     let with_row = |mut object: Value| {
         let row = rules.row(&object, ask.now);
@@ -53,7 +53,7 @@ pub(super) fn of_list(
 /// A table of one object.
 pub(super) fn of_one(object: Value, ask: &Ask, resource: &Resource) -> Result<Value, Status> {
     let metadata = json!({"resourceVersion": object.at("metadata").text("resourceVersion")});
-    let row = resource.rules().row(&object, ask.now);
+    let row = resource.strategy().row(&object, ask.now);
     of_rows(vec![(object, row)], &metadata, ask, resource)
 }
 
@@ -88,7 +88,7 @@ pub(super) fn event(
     resource: &Resource,
 ) -> Value {
     let metadata = json!({"resourceVersion": object.at("metadata").text("resourceVersion")});
-    let shown = resource.rules().row(&object, now);
+    let shown = resource.strategy().row(&object, now);
     let include = Include::read(include).unwrap_or(Include::Metadata);
     json!({
         "kind": "Table",
@@ -101,14 +101,14 @@ pub(super) fn event(
 
 fn columns(resource: &Resource) -> Vec<Value> {
     resource
-        .rules()
+        .strategy()
         .columns()
         .iter()
         .map(|column| definition(column, resource))
         .collect()
 }
 
-fn definition(column: &k3_api::rules::Column, resource: &Resource) -> Value {
+fn definition(column: &k3_api::strategy::Column, resource: &Resource) -> Value {
     let description = match &column.description {
         Description::Text(text) => text.as_ref(),
         Description::Field(field) => column_description(&resource.kind, field),
@@ -146,7 +146,7 @@ impl Include {
                 include,
                 "must be 'Metadata', 'Object', 'None', or empty",
             );
-            Status::invalid(Grouped::new("meta.k8s.io", "TableOptions"), "", &[error])
+            Status::invalid(GroupResource::new("meta.k8s.io", "TableOptions"), "", &[error])
         })
     }
 
@@ -165,7 +165,7 @@ impl Include {
 impl Rows {
     /// How rows are written; `None` if that takes all of them, or is not to be at all.
     pub(super) fn of(ask: &Ask, resource: &Resource) -> Option<Self> {
-        if resource.rules().is_arranged() {
+        if resource.strategy().is_arranged() {
             return None;
         }
         Some(Rows {
@@ -189,9 +189,9 @@ impl Rows {
 
     /// Appends the row of an object.
     pub(super) fn write(&self, out: &mut Vec<u8>, object: &Object) {
-        let rules = rules::of(&self.kind);
+        let rules = strategy::for_kind(&self.kind);
         // The columns of custom kinds may lead anywhere.
-        let tree = match self.kind.rules {
+        let tree = match self.kind.strategy {
             Some(_) => object.tree(),
             None => object.outline(rules.row_reads()),
         };
@@ -253,7 +253,7 @@ mod tests {
             let mut written = Vec::new();
             rows.write(&mut written, &pod);
             let tree = pod.tree();
-            let shown = rules::of(kind).row(&tree, rows.now);
+            let shown = strategy::for_kind(kind).row(&tree, rows.now);
             assert!(!shown.conditions.is_empty(), "a pod that is done says so");
             let written: Value = serde_json::from_slice(&written).unwrap();
             assert_eq!(written, row(tree, shown, include, "v1"));

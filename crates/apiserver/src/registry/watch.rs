@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use k3_api::{encode, protobuf, rules::TreeMut, schema::ObjectType, status::Status, time::Time};
+use k3_api::{encode, protobuf, schema::ObjectType, status::Status, strategy::TreeMut, time::Time};
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
 
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     cache::{Caches, Delivery, EventType, Interest, Object, Since, TooOld, Watcher, Wire, frame},
-    custom::{Converter, NotConverted},
+    custom::{ConversionError, Converter},
     http::{self as web, Answer, Body, Form, Format, Pieces},
     metrics::WatchSeries,
     request::ListOptions,
@@ -58,7 +58,7 @@ struct WatchBody {
 }
 
 /// The word of an event, and its object in the version of the watch.
-type Converting = Pin<Box<dyn Future<Output = (&'static str, Result<Value, NotConverted>)> + Send>>;
+type Converting = Pin<Box<dyn Future<Output = (&'static str, Result<Value, ConversionError>)> + Send>>;
 
 /// How events are written.
 struct WatchForm {
@@ -362,7 +362,7 @@ impl WatchBody {
     }
 
     /// Writes an event that was converted. One that cannot be ends the watch.
-    fn write_converted(&mut self, out: &mut BytesMut, word: &str, converted: Result<Value, NotConverted>) {
+    fn write_converted(&mut self, out: &mut BytesMut, word: &str, converted: Result<Value, ConversionError>) {
         match converted {
             Ok(tree) => self.write_shown(out, word, tree),
             Err(error) => {
@@ -402,7 +402,7 @@ impl WatchBody {
         let mut tree = Value::Object(kind.ty.zero());
         tree.set("kind", &kind.kind);
         tree.set("apiVersion", kind.api_version());
-        let metadata = tree.make("metadata");
+        let metadata = tree.ensure_object("metadata");
         metadata.set("resourceVersion", revision.to_string());
         if ends_initial {
             metadata.set("annotations", json!({"k8s.io/initial-events-end": "true"}));

@@ -3,8 +3,8 @@
 use http::Method;
 use k3_api::{
     name,
-    rules::User,
     selector::field::{Selector, Term},
+    strategy::User,
 };
 
 use super::{Query, Target, query::decode};
@@ -90,7 +90,7 @@ impl Info {
             let watches = query.flag("watch").unwrap_or_default();
             if watches { "watch" } else { "list" }.clone_into(&mut self.verb);
             if let Some(name) = selector.exact("metadata.name")
-                && name::path_segment_name(name).is_empty()
+                && name::validate_path_segment_name(name).is_empty()
             {
                 name.clone_into(&mut self.name);
             }

@@ -3,9 +3,9 @@
 use k3_api::{
     field::{Error, Path},
     go,
-    rules::Tree,
     selector::{field, label},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::Tree,
 };
 use serde_json::Value;
 
@@ -92,7 +92,7 @@ fn refuse(kind: &str, errors: &[Error]) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(Grouped::new(META, kind), "", errors))
+    Err(Status::invalid(GroupResource::new(META, kind), "", errors))
 }
 
 fn check_dry_run(values: &[&str], errors: &mut Vec<Error>) {

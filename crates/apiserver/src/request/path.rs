@@ -81,7 +81,7 @@ fn resource(group: &str, version: &str, parts: &[String], definitions: &Definiti
     };
     let subresource = match rest.first() {
         Some(part) => match kind.subresources.iter().position(|known| known.name == part) {
-            None if kind.rules.is_some() => return Some(Route::Missing(kind, name.to_owned())),
+            None if kind.strategy.is_some() => return Some(Route::Missing(kind, name.to_owned())),
             found => Some(found?),
         },
         None => None,

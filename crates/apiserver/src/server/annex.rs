@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
-use k3_api::rules::User;
+use k3_api::strategy::User;
 use serde_json::Value;
 
 type Figures = Arc<dyn Fn() -> String + Send + Sync>;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use http::{HeaderName, header};
-use k3_api::{rules::User, time::Time};
+use k3_api::{strategy::User, time::Time};
 
 use super::handler::Head;
 use crate::{

@@ -6,7 +6,7 @@ use crate::custom::Definitions;
 
 /// What is told about a kind, if anything.
 pub(super) fn of(kind: &Kind, definitions: &Definitions) -> Option<String> {
-    if kind.rules.is_some() {
+    if kind.strategy.is_some() {
         let served = definitions.find(&kind.group, &kind.plural)?;
         return served.definition.version(&kind.version)?.deprecation.clone();
     }

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, header};
-use k3_api::{rules::User, status::Status};
+use k3_api::{status::Status, strategy::User};
 use tokio::time::Instant;
 
 use super::{handler::Head, inflight::Permit, watchers::Seat};

@@ -13,8 +13,8 @@ use http::{HeaderMap, HeaderValue, Method, Request, Version, header};
 use hyper::upgrade::OnUpgrade;
 use k3_api::{
     kinds::builtin,
-    rules::User,
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::User,
 };
 use tokio::{sync::Notify, time};
 
@@ -283,7 +283,7 @@ impl Handler {
         match place {
             Route::Resource(target) => self.resource(head, target, identity, body, exchange).await,
             Route::Missing(kind, name) => {
-                let resource = Grouped::new(&kind.group, &kind.plural);
+                let resource = GroupResource::new(&kind.group, &kind.plural);
                 Err(Status::not_found(resource, &name))
             }
             Route::Nowhere => match (&self.usage, Asked::read(&head.path)) {
@@ -292,7 +292,7 @@ impl Handler {
             },
             Route::Other => match self.annex.setting(&head.path) {
                 Some(setting) if !setting.is_open_to(&identity.user) => Err(Status::forbidden(
-                    Grouped::new("", ""),
+                    GroupResource::new("", ""),
                     "",
                     "only members of system:masters may use this path",
                 )),
@@ -364,7 +364,7 @@ impl Handler {
         body: Sent,
         exchange: &mut Exchange,
     ) -> Result<Answer, Status> {
-        let is_custom = target.kind.rules.is_some();
+        let is_custom = target.kind.strategy.is_some();
         let everywhere = target.kind.is_namespaced() && target.namespace.is_empty();
         if is_custom && everywhere && !matches!(head.method, Method::GET | Method::HEAD) {
             return Ok(no_page());

@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use k3_api::rules::User;
+use k3_api::strategy::User;
 
 use crate::metrics::Metrics;
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
-use k3_api::rules::User;
+use k3_api::strategy::User;
 use serde_json::Value;
 use tokio::sync::Notify;
 

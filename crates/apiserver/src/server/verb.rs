@@ -1,7 +1,7 @@
 //! Which verb of the registry a method and a path mean.
 
 use http::Method;
-use k3_api::status::{Grouped, Reason, Status};
+use k3_api::status::{GroupResource, Status, StatusReason};
 
 use crate::request::Target;
 
@@ -33,7 +33,7 @@ impl Verb {
             ("PATCH", true) => Verb::Patch,
             ("DELETE", true) => Verb::Delete,
             ("DELETE", false) => Verb::DeleteCollection,
-            ("PUT" | "PATCH", false) if target.kind.rules.is_some() => {
+            ("PUT" | "PATCH", false) if target.kind.strategy.is_some() => {
                 return Err(Status::bad_request("name must be provided"));
             }
             _ => return Err(not_allowed()),
@@ -47,8 +47,8 @@ impl Verb {
         if let Some(subresource) = target.subresource() {
             return if subresource.verbs.contains(&self.word()) {
                 Ok(())
-            } else if kind.rules.is_some() {
-                let resource = Grouped::new(&kind.group, &kind.plural);
+            } else if kind.strategy.is_some() {
+                let resource = GroupResource::new(&kind.group, &kind.plural);
                 Err(Status::method_not_supported(resource, self.word()))
             } else {
                 Err(not_allowed())
@@ -62,7 +62,7 @@ impl Verb {
             return Err(not_found());
         }
         let everywhere = kind.is_namespaced() && target.namespace.is_empty();
-        let is_custom = kind.rules.is_some();
+        let is_custom = kind.strategy.is_some();
         // Nobody looks at the name in the path of a new custom object.
         let allowed = kind.allows(self.word())
             && (self != Verb::Create || !is_one || is_custom)
@@ -98,7 +98,7 @@ impl Verb {
 /// The answer to a method a path does not have.
 pub(super) fn not_allowed() -> Status {
     bare(
-        Reason::MethodNotAllowed,
+        StatusReason::MethodNotAllowed,
         405,
         "the server does not allow this method on the requested resource",
     )
@@ -107,13 +107,13 @@ pub(super) fn not_allowed() -> Status {
 /// The answer to a path within the API that leads to nothing.
 pub(super) fn not_found() -> Status {
     bare(
-        Reason::NotFound,
+        StatusReason::NotFound,
         404,
         "the server could not find the requested resource",
     )
 }
 
-fn bare(reason: Reason, code: u16, message: &str) -> Status {
+fn bare(reason: StatusReason, code: u16, message: &str) -> Status {
     let mut status = Status::unknown(message);
     status.reason = reason;
     status.code = code;

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use k3_api::{rules::User, status::Status};
+use k3_api::{status::Status, strategy::User};
 
 /// The watches of all users.
 pub(super) struct Watchers {

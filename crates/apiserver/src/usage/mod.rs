@@ -22,9 +22,9 @@ use std::{
 use futures_util::future::join_all;
 use k3_api::{
     kinds::builtin,
-    rules::Tree,
     selector::{field, label},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::Tree,
     time::Time,
 };
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ impl Usage {
                 Ok(list("NodeMetricsList", items))
             }
             Asked::Node(name) => {
-                let absent = || Status::not_found(Grouped::new(GROUP, "nodes"), name);
+                let absent = || Status::not_found(GroupResource::new(GROUP, "nodes"), name);
                 let node = self.get("Node", "", name).ok_or_else(absent)?;
                 let told = self.ask([(*name).to_owned()].into()).await;
                 told.get(*name)
@@ -95,7 +95,7 @@ impl Usage {
             }
             Asked::Pod(namespace, name) => {
                 let absent =
-                    || Status::not_found(Grouped::new(GROUP, "pods"), &format!("{namespace}/{name}"));
+                    || Status::not_found(GroupResource::new(GROUP, "pods"), &format!("{namespace}/{name}"));
                 let pod = self.get("Pod", namespace, name).ok_or_else(absent)?;
                 let told = self.ask(nodes_of(std::slice::from_ref(&pod))).await;
                 shown_pod(&pod, &told, now).ok_or_else(absent)

@@ -1,7 +1,7 @@
 //! The objects that are answered with.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
     time::Time,
 };
 use serde_json::{Value, json};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use k3_storage::{
-    Batch, CommitError, Entry, EventSource, Events, Health, HistoryMark, Import, ImportError, Key, Page,
-    Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    CommitError, Entry, EventBatch, HistoryMark, Import, ImportError, Key, Page, Prefix, Range, ReadError,
+    Revision, Store, StoreError, StoreHealth, WatchError, WatchSource, WatchStream, Write,
 };
 use tokio::sync::watch;
 
@@ -26,7 +26,7 @@ struct Gap {
 }
 
 struct GapEvents {
-    inner: Events,
+    inner: WatchStream,
     state: watch::Receiver<Gap>,
     /// Everything up to here was delivered.
     delivered: Revision,
@@ -89,12 +89,12 @@ impl Store for GapStore {
         self.inner.commit(write).await
     }
 
-    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
         let oldest = self.state.borrow().lost_before;
         if after < oldest {
             return Err(WatchError::Compacted { after, oldest });
         }
-        Ok(Events::new(GapEvents {
+        Ok(WatchStream::new(GapEvents {
             inner: self.inner.watch(prefix, after).await?,
             state: self.state.subscribe(),
             delivered: after,
@@ -109,7 +109,7 @@ impl Store for GapStore {
         self.inner.current_revision().await
     }
 
-    async fn health(&self) -> Result<Health, StoreError> {
+    async fn health(&self) -> Result<StoreHealth, StoreError> {
         self.inner.health().await
     }
 
@@ -141,8 +141,8 @@ impl Store for GapStore {
 // --- GapEvents ---
 
 #[async_trait]
-impl EventSource for GapEvents {
-    async fn next(&mut self) -> Result<Batch, WatchError> {
+impl WatchSource for GapEvents {
+    async fn next(&mut self) -> Result<EventBatch, WatchError> {
         loop {
             let gap = *self.state.borrow_and_update();
             if self.delivered < gap.lost_before {

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use self::infer::{Known, instantiate};
 use crate::{
-    decl::Opaque,
+    decl::OpaqueType,
     environment::Environment,
     function::signature::{self, Function},
     source::Issue,
@@ -278,7 +278,7 @@ impl Checker<'_> {
     /// What a field of an object is; `offset` says where it stands, if not at the node.
     fn member(&mut self, id: Id, offset: Option<u32>, object: &Type, field: &str) -> Type {
         let found = match object {
-            Type::Object(object) => object.get(field).map(crate::decl::Decl::ty),
+            Type::Object(object) => object.get(field).map(crate::decl::DeclType::ty),
             Type::Message(name) if &**name == "JSONPatch" => match field {
                 "op" | "path" | "from" => Some(Type::String),
                 "value" => Some(Type::Dyn),
@@ -439,8 +439,8 @@ pub(crate) fn type_named(name: &str, patch_types: bool) -> Option<Type> {
         "list" => Type::list(Type::Dyn),
         "map" => Type::map(Type::Dyn, Type::Dyn),
         "optional_type" => Type::Optional(Arc::new(Type::Dyn)),
-        "net.IP" => Type::Opaque(Opaque::Ip),
-        "net.CIDR" => Type::Opaque(Opaque::Cidr),
+        "net.IP" => Type::Opaque(OpaqueType::Ip),
+        "net.CIDR" => Type::Opaque(OpaqueType::Cidr),
         "Object" | "JSONPatch" if patch_types => Type::Message(name.into()),
         name if patch_types && name.starts_with("Object.") => Type::Message(name.into()),
         _ => return None,

@@ -1,12 +1,12 @@
 //! What a call can cost.
 
 use super::{
-    AUTHORIZER_CHECK, Estimate, LIST, REGEX, TEXT,
+    AUTHORIZER_CHECK, CostEstimate, LIST, REGEX, TEXT,
     estimate::{Arg, Estimator, traversed},
     selector,
 };
 use crate::{
-    decl::Opaque,
+    decl::OpaqueType,
     syntax::ast::{Id, Kind, Literal},
     types::Type,
 };
@@ -15,7 +15,7 @@ use crate::{
 const LONGEST_FORMAT: f64 = 128.0;
 const LONGEST_FORMAT_NAME: u64 = 64;
 
-type Answer = (Estimate, Option<Estimate>);
+type Answer = (CostEstimate, Option<CostEstimate>);
 
 /// What a call costs with its arguments, and how large what it gives is.
 pub(super) fn call(
@@ -26,7 +26,9 @@ pub(super) fn call(
     target: Option<&Arg>,
     args: &[Arg],
 ) -> Answer {
-    let given = args.iter().fold(Estimate::NOTHING, |sum, arg| sum.plus(arg.cost));
+    let given = args
+        .iter()
+        .fold(CostEstimate::NOTHING, |sum, arg| sum.plus(arg.cost));
     let known = lists(estimator, overload, target, args)
         .or_else(|| library(estimator, function, overload, target, args));
     if let Some((cost, size)) = known {
@@ -44,21 +46,25 @@ fn number(estimator: &Estimator<'_>, arg: &Arg, or: u64) -> u64 {
 }
 
 fn lists(estimator: &Estimator<'_>, overload: &str, target: Option<&Arg>, args: &[Arg]) -> Option<Answer> {
-    let made =
-        |size: Estimate, factor: f64| Some((size.scaled(factor).plus(Estimate::fixed(1 + LIST)), Some(size)));
+    let made = |size: CostEstimate, factor: f64| {
+        Some((
+            size.scaled(factor).plus(CostEstimate::fixed(1 + LIST)),
+            Some(size),
+        ))
+    };
     match (overload, target, args) {
         ("list_sets_contains_list" | "list_sets_intersects_list", _, [a, b]) => {
-            Some((a.size().times(b.size()).scaled(1.0).plus(Estimate::ONE), None))
+            Some((a.size().times(b.size()).scaled(1.0).plus(CostEstimate::ONE), None))
         }
         ("list_sets_equivalent_list", _, [a, b]) => {
-            Some((a.size().times(b.size()).scaled(2.0).plus(Estimate::ONE), None))
+            Some((a.size().times(b.size()).scaled(2.0).plus(CostEstimate::ONE), None))
         }
         ("list_slice", Some(target), [start, end]) => {
             let start = number(estimator, start, 0);
             let end = number(estimator, end, target.size().max);
-            made(Estimate::fixed(end.wrapping_sub(start)), 1.0)
+            made(CostEstimate::fixed(end.wrapping_sub(start)), 1.0)
         }
-        ("lists_range", None, [size]) => made(Estimate::fixed(number(estimator, size, u64::MAX)), 1.0),
+        ("lists_range", None, [size]) => made(CostEstimate::fixed(number(estimator, size, u64::MAX)), 1.0),
         ("list_reverse", Some(target), []) => made(target.size(), 1.0),
         ("list_flatten" | "list_flatten_int", Some(target), depth) => {
             let depth = depth
@@ -81,7 +87,10 @@ fn sorted(keys: &Arg, overload: &str) -> Answer {
     let texts = overload.starts_with("list_string_") || overload.starts_with("list_bytes_");
     let size = keys.size().times(keys.size());
     let factor = if texts { 2.0 + TEXT } else { 2.0 };
-    (size.scaled(factor).plus(Estimate::fixed(1 + LIST)), Some(size))
+    (
+        size.scaled(factor).plus(CostEstimate::fixed(1 + LIST)),
+        Some(size),
+    )
 }
 
 fn library(
@@ -91,9 +100,9 @@ fn library(
     target: Option<&Arg>,
     args: &[Arg],
 ) -> Option<Answer> {
-    let only = |cost: Estimate| Some((cost, None));
+    let only = |cost: CostEstimate| Some((cost, None));
     match (function, target, args) {
-        ("check", ..) => only(Estimate::fixed(AUTHORIZER_CHECK)),
+        ("check", ..) => only(CostEstimate::fixed(AUTHORIZER_CHECK)),
         (
             "serviceAccount"
             | "path"
@@ -134,7 +143,7 @@ fn library(
             | "getEscapedPath"
             | "getQuery",
             ..,
-        ) => only(Estimate::ONE),
+        ) => only(CostEstimate::ONE),
         ("fieldSelector" | "labelSelector", _, [text]) => only(selector(text.size())),
         ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", Some(target), _) => {
             only(searched(estimator, target))
@@ -153,16 +162,16 @@ fn library(
                 Some(Kind::Literal(Literal::Int(most))) => most.cast_unsigned(),
                 _ => size.max,
             };
-            Some((size.scaled(2.0 * TEXT), Some(Estimate { min: 0, max: most })))
+            Some((size.scaled(2.0 * TEXT), Some(CostEstimate { min: 0, max: most })))
         }
         ("join", Some(target), args) => {
             let count = target.size();
-            let mut size = Estimate::NOTHING;
+            let mut size = CostEstimate::NOTHING;
             if matches!(target.ty, Type::List(_)) {
                 size = count.times(estimator.item_size(target));
             }
             if let Some(separator) = args.first() {
-                let between = Estimate {
+                let between = CostEstimate {
                     min: count.min.saturating_sub(1),
                     max: count.max.saturating_sub(1),
                 };
@@ -172,10 +181,10 @@ fn library(
         }
         ("find" | "findAll", Some(target), [regex, ..]) => {
             let size = target.size();
-            let cost = traversed(size.plus(Estimate::ONE)).times(regex.size().scaled(REGEX));
+            let cost = traversed(size.plus(CostEstimate::ONE)).times(regex.size().scaled(REGEX));
             Some((
                 cost,
-                Some(Estimate {
+                Some(CostEstimate {
                     min: 0,
                     max: size.max,
                 }),
@@ -187,10 +196,10 @@ fn library(
 
 /// What functions of addresses, amounts, versions and formats cost.
 fn opaque(function: &str, overload: &str, args: &[Arg]) -> Option<Answer> {
-    let address = Estimate { min: 4, max: 16 };
-    let only = |cost: Estimate| Some((cost, None));
+    let address = CostEstimate { min: 4, max: 16 };
+    let only = |cost: CostEstimate| Some((cost, None));
     match (function, args) {
-        ("ip", _) if overload == "cidr_ip" => only(Estimate::ONE),
+        ("ip", _) if overload == "cidr_ip" => only(CostEstimate::ONE),
         (
             "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
             [text, ..],
@@ -206,7 +215,7 @@ fn opaque(function: &str, overload: &str, args: &[Arg]) -> Option<Answer> {
         ("containsCIDR", [other]) => {
             let mut cost = traversed(address.plus(address))
                 .plus(traversed(address))
-                .plus(Estimate::ONE);
+                .plus(CostEstimate::ONE);
             if overload == "cidr_contains_cidr_string" {
                 cost = cost.plus(traversed(other.size()));
             }
@@ -214,18 +223,18 @@ fn opaque(function: &str, overload: &str, args: &[Arg]) -> Option<Answer> {
         }
         ("validate", [text]) => only(traversed(text.size()).scaled(LONGEST_FORMAT * REGEX)),
         ("_==_", [a, b]) if a.ty == b.ty => match &a.ty {
-            Type::Opaque(Opaque::Format) => only(traversed(Estimate {
+            Type::Opaque(OpaqueType::Format) => only(traversed(CostEstimate {
                 min: 1,
                 max: LONGEST_FORMAT_NAME,
             })),
-            Type::Opaque(Opaque::Url) => {
-                let size = b.size.unwrap_or(Estimate::ONE);
-                only(traversed(Estimate {
+            Type::Opaque(OpaqueType::Url) => {
+                let size = b.size.unwrap_or(CostEstimate::ONE);
+                only(traversed(CostEstimate {
                     min: 1,
                     max: size.max,
                 }))
             }
-            Type::Opaque(_) => only(Estimate::ONE),
+            Type::Opaque(_) => only(CostEstimate::ONE),
             _ => None,
         },
         _ => None,
@@ -233,14 +242,14 @@ fn opaque(function: &str, overload: &str, args: &[Arg]) -> Option<Answer> {
 }
 
 /// What going through a list costs; or through a text, of functions that both have.
-fn searched(estimator: &Estimator<'_>, target: &Arg) -> Estimate {
+fn searched(estimator: &Estimator<'_>, target: &Arg) -> CostEstimate {
     let Type::List(items) = &target.ty else {
         if let Type::Map(..) | Type::Optional(_) | Type::Type(Some(_)) = target.ty {
-            return target.size().times(Estimate::ONE);
+            return target.size().times(CostEstimate::ONE);
         }
         return traversed(target.size());
     };
-    let mut each = Estimate::ONE;
+    let mut each = CostEstimate::ONE;
     if matches!(**items, Type::String | Type::Bytes) {
         each = each.plus(traversed(estimator.item_size(target)));
     }
@@ -248,7 +257,7 @@ fn searched(estimator: &Estimator<'_>, target: &Arg) -> Estimate {
 }
 
 /// How large a text is in which parts are replaced.
-fn replaced(size: Estimate, old: Estimate, new: Estimate) -> Estimate {
+fn replaced(size: CostEstimate, old: CostEstimate, new: CostEstimate) -> CostEstimate {
     let divided = |size: u64, by: u64| {
         #[expect(
             clippy::cast_precision_loss,
@@ -259,7 +268,7 @@ fn replaced(size: Estimate, old: Estimate, new: Estimate) -> Estimate {
         let count = (size as f64 / by as f64).ceil() as u64;
         count
     };
-    let (mut count, mut kept) = (Estimate::NOTHING, Estimate::NOTHING);
+    let (mut count, mut kept) = (CostEstimate::NOTHING, CostEstimate::NOTHING);
     if old.min == 0 {
         count.max = size.max.saturating_add(1);
         kept.max = size.max;
@@ -285,16 +294,16 @@ fn standard(
     overload: &str,
     target: Option<&Arg>,
     args: &[Arg],
-    given: Estimate,
+    given: CostEstimate,
 ) -> Answer {
-    let with = |cost: Estimate, size: Option<Estimate>| (cost.plus(given), size);
+    let with = |cost: CostEstimate, size: Option<CostEstimate>| (cost.plus(given), size);
     match (overload, target, args) {
         ("string_format", Some(target), _) => with(traversed(target.size()), None),
         ("string_to_bytes", _, [text]) => {
             let size = text.size();
             with(
                 traversed(size),
-                Some(Estimate {
+                Some(CostEstimate {
                     min: size.min,
                     max: size.max.wrapping_mul(4),
                 }),
@@ -304,7 +313,7 @@ fn standard(
             let size = bytes.size();
             with(
                 traversed(size),
-                Some(Estimate {
+                Some(CostEstimate {
                     min: size.min / 4,
                     max: size.max,
                 }),
@@ -312,7 +321,7 @@ fn standard(
         }
         ("strings_quote", _, [text]) => {
             let size = text.size();
-            let quoted = Estimate {
+            let quoted = CostEstimate {
                 min: size.min.wrapping_add(2),
                 max: size.max.wrapping_mul(2).wrapping_add(2),
             };
@@ -321,14 +330,14 @@ fn standard(
         ("starts_with_string" | "ends_with_string", _, [part]) => with(traversed(part.size()), None),
         ("in_list", _, [_, list]) => with(list.size().scaled(1.0), None),
         ("matches_string", Some(text), [regex]) | ("matches", None, [text, regex]) => {
-            let cost = traversed(text.size().plus(Estimate::ONE)).times(regex.size().scaled(REGEX));
+            let cost = traversed(text.size().plus(CostEstimate::ONE)).times(regex.size().scaled(REGEX));
             with(cost, None)
         }
         ("contains_string", Some(text), [part]) => {
             with(traversed(text.size()).times(traversed(part.size())), None)
         }
         ("logical_or" | "logical_and", _, [a, b]) => (
-            Estimate {
+            CostEstimate {
                 min: a.cost.min,
                 max: a.cost.plus(b.cost).max,
             },
@@ -349,7 +358,7 @@ fn standard(
                 estimator.set_inner(id, Some(a.union(b)));
             }
             let cost = if overload == "add_list" {
-                Estimate::ONE
+                CostEstimate::ONE
             } else {
                 traversed(size)
             };
@@ -371,13 +380,13 @@ fn standard(
         ) => {
             let most = a.size().max.min(b.size().max);
             with(
-                traversed(Estimate {
+                traversed(CostEstimate {
                     min: u64::from(most > 0),
                     max: most,
                 }),
                 None,
             )
         }
-        _ => with(Estimate::ONE, None),
+        _ => with(CostEstimate::ONE, None),
     }
 }

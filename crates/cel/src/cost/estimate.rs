@@ -5,10 +5,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Estimate, TEXT, calls};
+use super::{CostEstimate, TEXT, calls};
 use crate::{
     check::Checked,
-    decl::{Decl, Shape},
+    decl::{DeclType, Shape},
     environment::Environment,
     syntax::ast::{Comprehension, Id, Kind, Literal},
     types::Type,
@@ -32,20 +32,20 @@ pub(super) enum Step {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inner {
     list: bool,
-    key: Estimate,
-    value: Estimate,
+    key: CostEstimate,
+    value: CostEstimate,
 }
 
 /// What is known of a variable of a loop.
 struct Local {
     name: Arc<str>,
     path: Path,
-    size: Option<Estimate>,
+    size: Option<CostEstimate>,
     inner: Option<Inner>,
 }
 
 /// Estimates a checked tree.
-pub(crate) fn estimate(environment: &Environment, checked: &Checked) -> Estimate {
+pub(crate) fn estimate(environment: &Environment, checked: &Checked) -> CostEstimate {
     let mut estimator = Estimator {
         environment,
         checked,
@@ -61,7 +61,7 @@ pub(super) struct Estimator<'c> {
     environment: &'c Environment,
     pub(super) checked: &'c Checked,
     paths: HashMap<Id, Path>,
-    sizes: HashMap<Id, Estimate>,
+    sizes: HashMap<Id, CostEstimate>,
     inners: HashMap<Id, Inner>,
     locals: Vec<Local>,
 }
@@ -71,13 +71,13 @@ pub(super) struct Arg {
     pub(super) id: Id,
     pub(super) ty: Type,
     pub(super) path: Path,
-    pub(super) size: Option<Estimate>,
-    pub(super) cost: Estimate,
+    pub(super) size: Option<CostEstimate>,
+    pub(super) cost: CostEstimate,
 }
 
 impl Arg {
-    pub(super) fn size(&self) -> Estimate {
-        self.size.unwrap_or(Estimate::UNKNOWN)
+    pub(super) fn size(&self) -> CostEstimate {
+        self.size.unwrap_or(CostEstimate::UNKNOWN)
     }
 }
 
@@ -94,16 +94,16 @@ impl<'c> Estimator<'c> {
         self.locals.iter().rev().find(|local| &*local.name == name)
     }
 
-    fn cost(&mut self, id: Id) -> Estimate {
+    fn cost(&mut self, id: Id) -> CostEstimate {
         match self.kind(id) {
-            Kind::Broken | Kind::Literal(_) => Estimate::NOTHING,
+            Kind::Broken | Kind::Literal(_) => CostEstimate::NOTHING,
             Kind::Ident(name) => {
                 let path = match self.local(name) {
                     Some(local) => local.path.clone(),
                     None => Some(Arc::new(Step::Variable(Arc::clone(name)))),
                 };
                 self.paths.insert(id, path);
-                Estimate::ONE
+                CostEstimate::ONE
             }
             Kind::Select {
                 operand, test: true, ..
@@ -112,7 +112,7 @@ impl<'c> Estimator<'c> {
                 let mut sum = self.cost(*operand);
                 let ty = self.ty(*operand);
                 if matches!(ty, Type::Map(..)) || ty.is_struct() {
-                    sum = sum.plus(Estimate::ONE);
+                    sum = sum.plus(CostEstimate::ONE);
                 }
                 let path = self
                     .path(*operand)
@@ -126,33 +126,36 @@ impl<'c> Estimator<'c> {
                 args,
             } => self.call(id, function, *target, args),
             Kind::List { items, .. } => {
-                let mut sum = Estimate::fixed(super::LIST);
-                let mut value = Estimate {
+                let mut sum = CostEstimate::fixed(super::LIST);
+                let mut value = CostEstimate {
                     min: if items.is_empty() { 0 } else { u64::MAX },
                     max: 0,
                 };
                 for item in items {
                     sum = sum.plus(self.cost(*item));
-                    value = value.union(self.size(*item).unwrap_or(Estimate::UNKNOWN));
+                    value = value.union(self.size(*item).unwrap_or(CostEstimate::UNKNOWN));
                 }
                 self.inners.insert(
                     id,
                     Inner {
                         list: true,
-                        key: Estimate::ONE,
+                        key: CostEstimate::ONE,
                         value,
                     },
                 );
                 sum
             }
             Kind::Map(entries) => {
-                let mut sum = Estimate::fixed(30);
+                let mut sum = CostEstimate::fixed(30);
                 let least = if entries.is_empty() { 0 } else { u64::MAX };
-                let (mut key, mut value) = (Estimate { min: least, max: 0 }, Estimate { min: least, max: 0 });
+                let (mut key, mut value) = (
+                    CostEstimate { min: least, max: 0 },
+                    CostEstimate { min: least, max: 0 },
+                );
                 for entry in entries {
                     sum = sum.plus(self.cost(entry.key)).plus(self.cost(entry.value));
-                    key = key.union(self.size(entry.key).unwrap_or(Estimate::UNKNOWN));
-                    value = value.union(self.size(entry.value).unwrap_or(Estimate::UNKNOWN));
+                    key = key.union(self.size(entry.key).unwrap_or(CostEstimate::UNKNOWN));
+                    value = value.union(self.size(entry.value).unwrap_or(CostEstimate::UNKNOWN));
                 }
                 self.inners.insert(
                     id,
@@ -164,9 +167,9 @@ impl<'c> Estimator<'c> {
                 );
                 sum
             }
-            Kind::Struct { fields, .. } => fields
-                .iter()
-                .fold(Estimate::fixed(40), |sum, field| sum.plus(self.cost(field.value))),
+            Kind::Struct { fields, .. } => fields.iter().fold(CostEstimate::fixed(40), |sum, field| {
+                sum.plus(self.cost(field.value))
+            }),
             Kind::Comprehension(it) => {
                 if self.is_name_for_value(it) {
                     self.named(id, it)
@@ -177,23 +180,23 @@ impl<'c> Estimator<'c> {
         }
     }
 
-    fn call(&mut self, id: Id, function: &str, target: Option<Id>, args: &'c [Id]) -> Estimate {
+    fn call(&mut self, id: Id, function: &str, target: Option<Id>, args: &'c [Id]) -> CostEstimate {
         if function == "dyn" {
-            let cost = self.cost(args[0]).plus(Estimate::ONE);
+            let cost = self.cost(args[0]).plus(CostEstimate::ONE);
             self.copy_sizes(id, args[0]);
             return cost;
         }
         let args: Vec<Arg> = args.iter().map(|arg| self.arg(*arg)).collect();
         let overloads = &self.checked.overloads[id as usize];
         if overloads.is_empty() {
-            return Estimate::NOTHING;
+            return CostEstimate::NOTHING;
         }
         let target = target.map(|target| self.arg(target));
-        let mut cost = Estimate {
+        let mut cost = CostEstimate {
             min: u64::MAX,
             max: 0,
         };
-        let mut size: Option<Estimate> = None;
+        let mut size: Option<CostEstimate> = None;
         for overload in overloads {
             let (overload_cost, result) = calls::call(self, id, function, overload, target.as_ref(), &args);
             cost = cost.union(overload_cost);
@@ -227,7 +230,7 @@ impl<'c> Estimator<'c> {
         }
     }
 
-    fn comprehension(&mut self, id: Id, it: &'c Comprehension) -> Estimate {
+    fn comprehension(&mut self, id: Id, it: &'c Comprehension) -> CostEstimate {
         let mut sum = self.cost(it.range).plus(self.cost(it.init));
         self.push_value(&it.accu, it.init);
         let outer = self.locals.len();
@@ -261,7 +264,7 @@ impl<'c> Estimator<'c> {
         self.locals.truncate(outer);
         sum = sum.plus(self.cost(it.result));
         self.locals.truncate(outer - 1);
-        let rounds = self.size(it.range).unwrap_or(Estimate::UNKNOWN);
+        let rounds = self.size(it.range).unwrap_or(CostEstimate::UNKNOWN);
         match self.kind(it.init) {
             Kind::Literal(_) => {
                 if let Some(size) = self.size(it.init) {
@@ -285,7 +288,7 @@ impl<'c> Estimator<'c> {
             && matches!(self.kind(it.condition), Kind::Literal(Literal::Bool(false)))
     }
 
-    fn named(&mut self, id: Id, it: &'c Comprehension) -> Estimate {
+    fn named(&mut self, id: Id, it: &'c Comprehension) -> CostEstimate {
         let mut sum = self.cost(it.range).plus(self.cost(it.init));
         self.push_value(&it.accu, it.init);
         sum = sum.plus(self.cost(it.result));
@@ -324,7 +327,7 @@ impl<'c> Estimator<'c> {
         }
     }
 
-    pub(super) fn size(&mut self, id: Id) -> Option<Estimate> {
+    pub(super) fn size(&mut self, id: Id) -> Option<CostEstimate> {
         if let Some(size) = self.sizes.get(&id) {
             return Some(*size);
         }
@@ -336,7 +339,7 @@ impl<'c> Estimator<'c> {
             return Some(size);
         }
         if is_scalar(self.ty(id)) {
-            return Some(Estimate::ONE);
+            return Some(CostEstimate::ONE);
         }
         match self.kind(id) {
             Kind::Ident(name) => self.local(name).and_then(|local| local.size),
@@ -361,15 +364,15 @@ impl<'c> Estimator<'c> {
     }
 
     /// The size that is declared for a place.
-    pub(super) fn declared(&self, path: &Path) -> Option<Estimate> {
+    pub(super) fn declared(&self, path: &Path) -> Option<CostEstimate> {
         let decl = self.decl(path.as_deref()?)?;
-        Some(Estimate {
+        Some(CostEstimate {
             min: 0,
             max: decl.size(),
         })
     }
 
-    fn decl(&self, step: &Step) -> Option<&Decl> {
+    fn decl(&self, step: &Step) -> Option<&DeclType> {
         match step {
             // What may be absent is as large as when it is there.
             Step::Variable(name) => self.environment.find(name).map(|decl| match &decl.shape {
@@ -395,9 +398,9 @@ impl<'c> Estimator<'c> {
     }
 
     /// The size of an item of a list.
-    pub(super) fn item_size(&self, list: &Arg) -> Estimate {
+    pub(super) fn item_size(&self, list: &Arg) -> CostEstimate {
         let path = list.path.clone().map(|step| Arc::new(Step::Items(step)));
-        self.declared(&path).unwrap_or(Estimate::UNKNOWN)
+        self.declared(&path).unwrap_or(CostEstimate::UNKNOWN)
     }
 }
 
@@ -421,7 +424,7 @@ impl Step {
     }
 }
 
-fn literal_size(kind: &Kind) -> Option<Estimate> {
+fn literal_size(kind: &Kind) -> Option<CostEstimate> {
     let size = match kind {
         Kind::Literal(Literal::String(text)) => text.chars().count(),
         Kind::Literal(Literal::Bytes(bytes)) => bytes.len(),
@@ -430,7 +433,7 @@ fn literal_size(kind: &Kind) -> Option<Estimate> {
         Kind::Map(entries) => entries.len(),
         _ => return None,
     };
-    Some(Estimate::fixed(u64::try_from(size).unwrap_or(u64::MAX)))
+    Some(CostEstimate::fixed(u64::try_from(size).unwrap_or(u64::MAX)))
 }
 
 fn is_scalar(ty: &Type) -> bool {
@@ -442,6 +445,6 @@ fn is_scalar(ty: &Type) -> bool {
 }
 
 /// What going through a text of a size costs.
-pub(super) fn traversed(size: Estimate) -> Estimate {
+pub(super) fn traversed(size: CostEstimate) -> CostEstimate {
     size.scaled(TEXT)
 }

@@ -17,34 +17,34 @@ const AUTHORIZER_CHECK: u64 = 350_000;
 
 /// What something costs at least and at most; also how large something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Estimate {
+pub struct CostEstimate {
     /// At least.
     pub min: u64,
     /// At most.
     pub max: u64,
 }
 
-impl Estimate {
-    const NOTHING: Estimate = Estimate::fixed(0);
-    const ONE: Estimate = Estimate::fixed(1);
-    const UNKNOWN: Estimate = Estimate {
+impl CostEstimate {
+    const NOTHING: CostEstimate = CostEstimate::fixed(0);
+    const ONE: CostEstimate = CostEstimate::fixed(1);
+    const UNKNOWN: CostEstimate = CostEstimate {
         min: 0,
         max: u64::MAX,
     };
 
     const fn fixed(cost: u64) -> Self {
-        Estimate { min: cost, max: cost }
+        CostEstimate { min: cost, max: cost }
     }
 
-    fn plus(self, other: Estimate) -> Self {
-        Estimate {
+    fn plus(self, other: CostEstimate) -> Self {
+        CostEstimate {
             min: self.min.saturating_add(other.min),
             max: self.max.saturating_add(other.max),
         }
     }
 
-    fn times(self, other: Estimate) -> Self {
-        Estimate {
+    fn times(self, other: CostEstimate) -> Self {
+        CostEstimate {
             min: self.min.saturating_mul(other.min),
             max: self.max.saturating_mul(other.max),
         }
@@ -52,15 +52,15 @@ impl Estimate {
 
     /// As many times as this, rounded up.
     fn scaled(self, factor: f64) -> Self {
-        Estimate {
+        CostEstimate {
             min: scale(self.min, factor),
             max: scale(self.max, factor),
         }
     }
 
     /// What covers both.
-    fn union(self, other: Estimate) -> Self {
-        Estimate {
+    fn union(self, other: CostEstimate) -> Self {
+        CostEstimate {
             min: self.min.min(other.min),
             max: self.max.max(other.max),
         }
@@ -78,7 +78,9 @@ fn scale(number: u64, factor: f64) -> u64 {
 }
 
 /// What a selector costs to read that has so many characters.
-fn selector(length: Estimate) -> Estimate {
+fn selector(length: CostEstimate) -> CostEstimate {
     let requirements = length.scaled(0.5).scaled(50.0);
-    Estimate::fixed(LIST).plus(length.scaled(TEXT)).plus(requirements)
+    CostEstimate::fixed(LIST)
+        .plus(length.scaled(TEXT))
+        .plus(requirements)
 }

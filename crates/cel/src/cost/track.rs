@@ -1,7 +1,7 @@
 //! What a call costs that has been made.
 
-use super::{AUTHORIZER_CHECK, Estimate, LIST, REGEX, TEXT, scale, selector};
-use crate::value::{List, Thing, Value};
+use super::{AUTHORIZER_CHECK, CostEstimate, LIST, REGEX, TEXT, scale, selector};
+use crate::value::{List, OpaqueValue, Value};
 
 /// The cost of a call. `overload` is empty if it was not known which it would be.
 pub(crate) fn call(function: &str, overload: &str, args: &[Value<'_>], result: Option<&Value<'_>>) -> u64 {
@@ -14,7 +14,7 @@ pub(crate) fn call(function: &str, overload: &str, args: &[Value<'_>], result: O
     match function {
         "check" => AUTHORIZER_CHECK,
         "ip" if overload == "cidr_ip" => 1,
-        "fieldSelector" | "labelSelector" => selector(Estimate::fixed(arg(1))).max,
+        "fieldSelector" | "labelSelector" => selector(CostEstimate::fixed(arg(1))).max,
         "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => args.first().map_or(0, traversal),
         "url"
         | "lowerAscii"
@@ -50,7 +50,7 @@ pub(crate) fn call(function: &str, overload: &str, args: &[Value<'_>], result: O
             scale(arg(0) + arg(0), TEXT) + traversed(0) + 1 + text
         }
         "validate" => match &args[0] {
-            Value::Opaque(Thing::Format(format)) => {
+            Value::Opaque(OpaqueValue::Format(format)) => {
                 scale(arg(1).saturating_add(1), TEXT).saturating_mul(scale(format.regex_size, REGEX))
             }
             _ => 1,

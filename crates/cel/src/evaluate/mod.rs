@@ -14,7 +14,7 @@ use crate::{
     cost::track,
     error::{ErrorKind, EvalError},
     function::regex as expressions,
-    program::{Call, Outcome, Plan},
+    program::{Call, EvaluationResult, Plan},
     syntax::ast::{Id, Kind},
     value::{Entries, List, Map, Result, Value, equal},
 };
@@ -58,9 +58,9 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         }
     }
 
-    pub(crate) fn run(mut self) -> Outcome<'a> {
+    pub(crate) fn run(mut self) -> EvaluationResult<'a> {
         let result = self.eval(self.plan.ast.root);
-        Outcome {
+        EvaluationResult {
             result,
             cost: self.cost,
         }

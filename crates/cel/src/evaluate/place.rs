@@ -153,7 +153,7 @@ impl<'a> Evaluation<'_, '_, 'a> {
         if self.locals.iter().any(|local| *local.name == **name) {
             return None;
         }
-        let Bound::Lazy(lazy) = self.bindings.find(name.strip_prefix('.').unwrap_or(name))? else {
+        let Bound::LazyObject(lazy) = self.bindings.find(name.strip_prefix('.').unwrap_or(name))? else {
             return None;
         };
         let lazy = Rc::clone(lazy);
@@ -172,7 +172,7 @@ impl<'a> Evaluation<'_, '_, 'a> {
         let name = name.strip_prefix('.').unwrap_or(name);
         match self.bindings.find(name) {
             Some(Bound::Value(value)) => value.clone(),
-            Some(Bound::Lazy(_)) => Err(EvalError::no_such_overload()),
+            Some(Bound::LazyObject(_)) => Err(EvalError::no_such_overload()),
             None => Err(EvalError::new(format!("no such attribute(s): {name}"))),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Implementation, format, no_overload};
 use crate::{
     error::EvalError,
-    value::{Check, ResourceCheck, Result, Target, Thing, Value},
+    value::{Check, OpaqueValue, ResourceCheck, Result, Target, Value},
 };
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
@@ -20,19 +20,23 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
 
 fn begin<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     Ok(Value::Opaque(match (name, args) {
-        ("path", [Value::Opaque(Thing::Authorizer(asker)), Value::String(path)]) => {
+        ("path", [Value::Opaque(OpaqueValue::Authorizer(asker)), Value::String(path)]) => {
             if path.trim().is_empty() {
                 return Err(EvalError::new("path must not be empty"));
             }
-            Thing::PathCheck(asker.clone(), (**path).into())
+            OpaqueValue::PathCheck(asker.clone(), (**path).into())
         }
-        ("group", [Value::Opaque(Thing::Authorizer(asker)), Value::String(group)]) => {
-            Thing::GroupCheck(asker.clone(), (**group).into())
-        }
+        (
+            "group",
+            [
+                Value::Opaque(OpaqueValue::Authorizer(asker)),
+                Value::String(group),
+            ],
+        ) => OpaqueValue::GroupCheck(asker.clone(), (**group).into()),
         (
             "serviceAccount",
             [
-                Value::Opaque(Thing::Authorizer(asker)),
+                Value::Opaque(OpaqueValue::Authorizer(asker)),
                 Value::String(namespace),
                 Value::String(name),
             ],
@@ -45,7 +49,7 @@ fn begin<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
             }
             let mut asker = asker.clone();
             asker.service_account = Some(Arc::new((namespace.to_string(), name.to_string())));
-            Thing::Authorizer(asker)
+            OpaqueValue::Authorizer(asker)
         }
         _ => return no_overload(name, args),
     }))
@@ -54,7 +58,7 @@ fn begin<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 fn refine<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let (asker, mut check, text) = match args {
         [
-            Value::Opaque(Thing::GroupCheck(asker, group)),
+            Value::Opaque(OpaqueValue::GroupCheck(asker, group)),
             Value::String(resource),
         ] if name == "resource" => {
             if resource.trim().is_empty() {
@@ -70,7 +74,7 @@ fn refine<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
             )
         }
         [
-            Value::Opaque(Thing::ResourceCheck(asker, check)),
+            Value::Opaque(OpaqueValue::ResourceCheck(asker, check)),
             Value::String(text),
         ] if name != "resource" => (asker, ResourceCheck::clone(check), text),
         _ => return no_overload(name, args),
@@ -84,7 +88,7 @@ fn refine<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         _ => &mut check.label_selector,
     };
     *field = text.to_string();
-    Ok(Value::Opaque(Thing::ResourceCheck(
+    Ok(Value::Opaque(OpaqueValue::ResourceCheck(
         asker.clone(),
         Arc::new(check),
     )))
@@ -92,11 +96,12 @@ fn refine<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 
 fn check<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let (asker, target, verb) = match args {
-        [Value::Opaque(Thing::PathCheck(asker, path)), Value::String(verb)] => {
-            (asker, Target::Path(path), verb)
-        }
         [
-            Value::Opaque(Thing::ResourceCheck(asker, check)),
+            Value::Opaque(OpaqueValue::PathCheck(asker, path)),
+            Value::String(verb),
+        ] => (asker, Target::Path(path), verb),
+        [
+            Value::Opaque(OpaqueValue::ResourceCheck(asker, check)),
             Value::String(verb),
         ] => (asker, Target::Resource(check), verb),
         _ => return no_overload(name, args),
@@ -110,11 +115,11 @@ fn check<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         verb,
         target,
     });
-    Ok(Value::Opaque(Thing::Decision(Arc::new(decision))))
+    Ok(Value::Opaque(OpaqueValue::Decision(Arc::new(decision))))
 }
 
 fn answer<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
-    let [Value::Opaque(Thing::Decision(decision))] = args else {
+    let [Value::Opaque(OpaqueValue::Decision(decision))] = args else {
         return no_overload(name, args);
     };
     Ok(match name {

@@ -6,7 +6,7 @@ use super::{Implementation, time};
 use crate::{
     error::EvalError,
     types::Type,
-    value::{Result, Thing, Value, type_name},
+    value::{OpaqueValue, Result, Value, type_name},
 };
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
@@ -152,7 +152,7 @@ pub(super) fn text<'a>(value: &Value<'a>) -> std::result::Result<Option<Value<'a
             Ok(text) => Value::text(text),
             Err(_) => return Err(EvalError::new("invalid UTF-8 in bytes, cannot convert to string")),
         },
-        Value::Opaque(thing @ (Thing::Ip(_) | Thing::Cidr(..))) => match thing.text() {
+        Value::Opaque(thing @ (OpaqueValue::Ip(_) | OpaqueValue::Cidr(..))) => match thing.text() {
             Some(text) => Value::text(text),
             None => return Ok(None),
         },

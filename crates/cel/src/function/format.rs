@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{Implementation, no_overload, time, url::Url};
-use crate::value::{Result, Thing, Value};
+use crate::value::{OpaqueValue, Result, Value};
 
 /// A named format.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ static FORMATS: [Format; 13] = [
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
     Some(match name {
         "validate" => |name, args| match args {
-            [Value::Opaque(Thing::Format(format)), Value::String(text)] => {
+            [Value::Opaque(OpaqueValue::Format(format)), Value::String(text)] => {
                 let faults = (format.faults)(text);
                 Ok(Value::optional(if faults.is_empty() {
                     None
@@ -123,7 +123,7 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
             [Value::String(key)] => {
                 let found = FORMATS.iter().find(|format| *format.key == **key);
                 Ok(Value::optional(
-                    found.map(|format| Value::Opaque(Thing::Format(format))),
+                    found.map(|format| Value::Opaque(OpaqueValue::Format(format))),
                 ))
             }
             _ => no_overload(name, args),
@@ -141,7 +141,7 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
 fn constant<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let key = name.strip_prefix("format.").unwrap_or(name);
     match FORMATS.iter().find(|format| format.key == key) {
-        Some(format) => Ok(Value::Opaque(Thing::Format(format))),
+        Some(format) => Ok(Value::Opaque(OpaqueValue::Format(format))),
         None => no_overload(name, args),
     }
 }

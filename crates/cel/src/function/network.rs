@@ -5,14 +5,14 @@ use std::net::IpAddr;
 use super::{Implementation, no_overload};
 use crate::{
     error::EvalError,
-    value::{Result, Thing, Value},
+    value::{OpaqueValue, Result, Value},
 };
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
     Some(match name {
         "ip" => |name, args| match args {
             [Value::String(text)] => parse_ip(text).map(ip).map_err(EvalError::new),
-            [Value::Opaque(Thing::Cidr(address, _))] => Ok(ip(*address)),
+            [Value::Opaque(OpaqueValue::Cidr(address, _))] => Ok(ip(*address)),
             _ => no_overload(name, args),
         },
         "isIP" => |name, args| match args {
@@ -41,12 +41,12 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
         | "isGlobalUnicast" => of_ip,
         "containsIP" | "containsCIDR" => contains,
         "prefixLength" => |name, args| match args {
-            [Value::Opaque(Thing::Cidr(_, bits))] => Ok(Value::Int((*bits).into())),
+            [Value::Opaque(OpaqueValue::Cidr(_, bits))] => Ok(Value::Int((*bits).into())),
             _ => no_overload(name, args),
         },
         "masked" => |name, args| match args {
-            [Value::Opaque(Thing::Cidr(address, bits))] => {
-                Ok(Value::Opaque(Thing::Cidr(mask(*address, *bits), *bits)))
+            [Value::Opaque(OpaqueValue::Cidr(address, bits))] => {
+                Ok(Value::Opaque(OpaqueValue::Cidr(mask(*address, *bits), *bits)))
             }
             _ => no_overload(name, args),
         },
@@ -55,7 +55,7 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
 }
 
 fn ip<'a>(address: IpAddr) -> Value<'a> {
-    Value::Opaque(Thing::Ip(address))
+    Value::Opaque(OpaqueValue::Ip(address))
 }
 
 fn parse_ip(text: &str) -> std::result::Result<IpAddr, String> {
@@ -162,7 +162,7 @@ fn why_not_six(text: &str) -> String {
 
 fn cidr<'a>(text: &str) -> Result<'a> {
     match parse_cidr(text) {
-        Ok((address, bits)) => Ok(Value::Opaque(Thing::Cidr(address, bits))),
+        Ok((address, bits)) => Ok(Value::Opaque(OpaqueValue::Cidr(address, bits))),
         Err(why) => Err(EvalError::new(format!(
             "network address parse error during conversion from string: {why}"
         ))),
@@ -202,7 +202,7 @@ pub(crate) fn cidr_text(address: IpAddr, bits: u8) -> String {
 }
 
 fn of_ip<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
-    let [Value::Opaque(Thing::Ip(address))] = args else {
+    let [Value::Opaque(OpaqueValue::Ip(address))] = args else {
         return no_overload(name, args);
     };
     let (multicast, local) = match address {
@@ -227,19 +227,19 @@ fn of_ip<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 }
 
 fn contains<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
-    let [Value::Opaque(Thing::Cidr(address, bits)), other] = args else {
+    let [Value::Opaque(OpaqueValue::Cidr(address, bits)), other] = args else {
         return no_overload(name, args);
     };
     let within =
         |inner: IpAddr| inner.is_ipv4() == address.is_ipv4() && mask(inner, *bits) == mask(*address, *bits);
     Ok(Value::Bool(match (name, other) {
-        ("containsIP", Value::Opaque(Thing::Ip(inner))) => within(*inner),
+        ("containsIP", Value::Opaque(OpaqueValue::Ip(inner))) => within(*inner),
         ("containsIP", Value::String(text)) => within(parse_ip(text).map_err(EvalError::new)?),
-        ("containsCIDR", Value::Opaque(Thing::Cidr(inner, inner_bits))) => {
+        ("containsCIDR", Value::Opaque(OpaqueValue::Cidr(inner, inner_bits))) => {
             within(*inner) && bits <= inner_bits
         }
         ("containsCIDR", Value::String(text)) => match cidr(text)? {
-            Value::Opaque(Thing::Cidr(inner, inner_bits)) => within(inner) && *bits <= inner_bits,
+            Value::Opaque(OpaqueValue::Cidr(inner, inner_bits)) => within(inner) && *bits <= inner_bits,
             _ => false,
         },
         _ => return no_overload(name, args),

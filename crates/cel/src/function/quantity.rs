@@ -7,7 +7,7 @@ use k3_quantity::{Format, Quantity};
 use super::{Implementation, no_overload};
 use crate::{
     error::EvalError,
-    value::{Result, Thing, Value},
+    value::{OpaqueValue, Result, Value},
 };
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
@@ -31,7 +31,7 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
 }
 
 fn one<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
-    let [Value::Opaque(Thing::Quantity(quantity))] = args else {
+    let [Value::Opaque(OpaqueValue::Quantity(quantity))] = args else {
         return no_overload(name, args);
     };
     Ok(match name {
@@ -49,10 +49,13 @@ fn one<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 fn order<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let order = match args {
         [
-            Value::Opaque(Thing::Quantity(a)),
-            Value::Opaque(Thing::Quantity(b)),
+            Value::Opaque(OpaqueValue::Quantity(a)),
+            Value::Opaque(OpaqueValue::Quantity(b)),
         ] => a.cmp(b),
-        [Value::Opaque(Thing::Semver(a)), Value::Opaque(Thing::Semver(b))] => a.cmp(b),
+        [
+            Value::Opaque(OpaqueValue::Semver(a)),
+            Value::Opaque(OpaqueValue::Semver(b)),
+        ] => a.cmp(b),
         _ => return no_overload(name, args),
     };
     Ok(match name {
@@ -65,10 +68,10 @@ fn order<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 fn sum<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let (quantity, other) = match args {
         [
-            Value::Opaque(Thing::Quantity(a)),
-            Value::Opaque(Thing::Quantity(b)),
+            Value::Opaque(OpaqueValue::Quantity(a)),
+            Value::Opaque(OpaqueValue::Quantity(b)),
         ] => (a, Arc::clone(b)),
-        [Value::Opaque(Thing::Quantity(a)), Value::Int(b)] => {
+        [Value::Opaque(OpaqueValue::Quantity(a)), Value::Int(b)] => {
             (a, Arc::new(Quantity::new(*b, Format::DecimalExponent)))
         }
         _ => return no_overload(name, args),

@@ -5,7 +5,7 @@ use std::{cmp::Ordering, fmt, sync::Arc};
 use super::{Implementation, no_overload};
 use crate::{
     error::EvalError,
-    value::{Result, Thing, Value},
+    value::{OpaqueValue, Result, Value},
 };
 
 /// A semantic version.
@@ -39,13 +39,13 @@ fn read<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     match name {
         "isSemver" => Ok(Value::Bool(parsed.is_ok())),
         _ => parsed
-            .map(|version| Value::Opaque(Thing::Semver(Arc::new(version))))
+            .map(|version| Value::Opaque(OpaqueValue::Semver(Arc::new(version))))
             .map_err(EvalError::new),
     }
 }
 
 fn part<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
-    let [Value::Opaque(Thing::Semver(version))] = args else {
+    let [Value::Opaque(OpaqueValue::Semver(version))] = args else {
         return no_overload(name, args);
     };
     let number = match name {

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use crate::{decl::Opaque, types::Type};
+use crate::{decl::OpaqueType, types::Type};
 
 /// A function: all that is called by one name.
 #[derive(Debug)]
@@ -175,19 +175,19 @@ impl Reader<'_> {
     }
 }
 
-fn opaque(name: &str) -> Option<Opaque> {
+fn opaque(name: &str) -> Option<OpaqueType> {
     [
-        Opaque::Quantity,
-        Opaque::Ip,
-        Opaque::Cidr,
-        Opaque::Url,
-        Opaque::Semver,
-        Opaque::Format,
-        Opaque::Authorizer,
-        Opaque::PathCheck,
-        Opaque::GroupCheck,
-        Opaque::ResourceCheck,
-        Opaque::Decision,
+        OpaqueType::Quantity,
+        OpaqueType::Ip,
+        OpaqueType::Cidr,
+        OpaqueType::Url,
+        OpaqueType::Semver,
+        OpaqueType::Format,
+        OpaqueType::Authorizer,
+        OpaqueType::PathCheck,
+        OpaqueType::GroupCheck,
+        OpaqueType::ResourceCheck,
+        OpaqueType::Decision,
     ]
     .into_iter()
     .find(|opaque| opaque.name() == name)

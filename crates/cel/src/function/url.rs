@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Implementation, no_overload};
 use crate::{
     error::EvalError,
-    value::{Entries, Result, Thing, Value},
+    value::{Entries, OpaqueValue, Result, Value},
 };
 
 /// A URL, cut into its parts.
@@ -24,7 +24,7 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
     Some(match name {
         "url" => |name, args| match args {
             [Value::String(text)] => match Url::parse(text) {
-                Ok(url) => Ok(Value::Opaque(Thing::Url(std::sync::Arc::new(url)))),
+                Ok(url) => Ok(Value::Opaque(OpaqueValue::Url(std::sync::Arc::new(url)))),
                 Err(why) => {
                     let message =
                         format!("URL parse error during conversion from string: parse {text:?}: {why}");
@@ -43,7 +43,7 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
 }
 
 fn part<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
-    let [Value::Opaque(Thing::Url(url))] = args else {
+    let [Value::Opaque(OpaqueValue::Url(url))] = args else {
         return no_overload(name, args);
     };
     Ok(Value::text(match name {

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::{Key, List, Map, Text, Value};
 use crate::{
-    decl::{Decl, Shape},
+    decl::{DeclType, Shape},
     error::EvalError,
     function::time,
 };
@@ -17,7 +17,7 @@ const DEEPEST: u32 = 128;
 
 impl<'a> Value<'a> {
     /// Reads a place in a tree as what it is declared to be.
-    pub fn read(json: &'a Json, decl: &Decl) -> Result<Value<'a>, EvalError> {
+    pub fn read(json: &'a Json, decl: &DeclType) -> Result<Value<'a>, EvalError> {
         let wrong = |what: &str| {
             Err(EvalError::new(format!(
                 "invalid data, expected {what}, got {}",
@@ -105,7 +105,7 @@ impl<'a> Value<'a> {
 
     /// Reads a place in a tree as it comes.
     pub fn dynamic(json: &'a Json) -> Value<'a> {
-        let decl = || Arc::new(Decl::from(Shape::Dyn));
+        let decl = || Arc::new(DeclType::from(Shape::Dyn));
         match json {
             Json::Null => Value::Null,
             Json::Bool(truth) => Value::Bool(*truth),

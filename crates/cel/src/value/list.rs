@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::Value;
 use crate::{
-    decl::{Decl, ListKind},
+    decl::{DeclType, ListKind},
     error::EvalError,
 };
 
@@ -21,7 +21,7 @@ pub enum List<'a> {
         /// The items.
         items: &'a [Json],
         /// What they are.
-        decl: Arc<Decl>,
+        decl: Arc<DeclType>,
         /// What they are to each other.
         kind: ListKind,
     },

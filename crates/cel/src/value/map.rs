@@ -6,7 +6,7 @@ use serde_json::{Map as JsonMap, Value as Json};
 
 use super::{Text, Value};
 use crate::{
-    decl::{Decl, ObjectDecl},
+    decl::{DeclType, ObjectDeclType},
     error::EvalError,
     escape,
 };
@@ -19,14 +19,14 @@ pub enum Map<'a> {
         /// The entries.
         entries: &'a JsonMap<String, Json>,
         /// What the values are.
-        decl: Arc<Decl>,
+        decl: Arc<DeclType>,
     },
     /// Part of a tree whose names are fields.
     Object {
         /// The properties.
         entries: &'a JsonMap<String, Json>,
         /// What they are.
-        decl: Arc<ObjectDecl>,
+        decl: Arc<ObjectDeclType>,
     },
     /// Made by an expression, or given.
     Owned(Arc<Entries<'a>>),

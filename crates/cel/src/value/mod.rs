@@ -14,7 +14,7 @@ use std::{fmt, ops::Deref, sync::Arc};
 pub(crate) use self::{
     compare::{compare, equal, is_ordered},
     map::Key,
-    opaque::Thing,
+    opaque::OpaqueValue,
 };
 pub use self::{
     list::List,
@@ -59,7 +59,7 @@ pub enum Value<'a> {
     /// Something that may be absent.
     Optional(Option<Arc<Value<'a>>>),
     /// Something with functions of its own.
-    Opaque(Thing),
+    Opaque(OpaqueValue),
 }
 
 /// A text, borrowed from JSON or shared.
@@ -98,12 +98,12 @@ impl<'a> Value<'a> {
 
     /// An amount.
     pub fn quantity(quantity: k3_quantity::Quantity) -> Self {
-        Value::Opaque(Thing::Quantity(Arc::new(quantity)))
+        Value::Opaque(OpaqueValue::Quantity(Arc::new(quantity)))
     }
 
     /// A semantic version, if the text is one.
     pub fn semver(text: &str) -> std::result::Result<Self, EvalError> {
-        Ok(Value::Opaque(Thing::Semver(Arc::new(
+        Ok(Value::Opaque(OpaqueValue::Semver(Arc::new(
             Semver::parse(text).map_err(EvalError::new)?,
         ))))
     }

@@ -6,14 +6,14 @@ use k3_quantity::Quantity;
 
 use super::Value;
 use crate::{
-    decl::Opaque,
+    decl::OpaqueType,
     error::EvalError,
     function::{format::Format, network, semver::Semver, url::Url},
 };
 
 /// Something with functions of its own.
 #[derive(Clone, Debug)]
-pub enum Thing {
+pub enum OpaqueValue {
     /// An amount.
     Quantity(Arc<Quantity>),
     /// An IP address.
@@ -27,20 +27,20 @@ pub enum Thing {
     /// A named format.
     Format(&'static Format),
     /// Whom to ask.
-    Authorizer(Asker),
+    Authorizer(AuthorizerHandle),
     /// A question about a path.
-    PathCheck(Asker, Arc<str>),
+    PathCheck(AuthorizerHandle, Arc<str>),
     /// The beginning of a question about resources of a group.
-    GroupCheck(Asker, Arc<str>),
+    GroupCheck(AuthorizerHandle, Arc<str>),
     /// A question about a resource.
-    ResourceCheck(Asker, Arc<ResourceCheck>),
+    ResourceCheck(AuthorizerHandle, Arc<ResourceCheck>),
     /// An answer.
     Decision(Arc<Decision>),
 }
 
 /// Whom to ask, and for whom.
 #[derive(Clone)]
-pub struct Asker {
+pub struct AuthorizerHandle {
     pub(crate) authorizer: Arc<dyn Authorizer>,
     /// A service account, as namespace and name, if not for who asks.
     pub(crate) service_account: Option<Arc<(String, String)>>,
@@ -107,7 +107,7 @@ pub struct Decision {
 impl Value<'_> {
     /// Whom expressions can ask: `authorizer`.
     pub fn authorizer(authorizer: Arc<dyn Authorizer>) -> Self {
-        Value::Opaque(Thing::Authorizer(Asker {
+        Value::Opaque(OpaqueValue::Authorizer(AuthorizerHandle {
             authorizer,
             service_account: None,
         }))
@@ -115,8 +115,8 @@ impl Value<'_> {
 
     /// A question about a resource that lacks its verb: `authorizer.requestResource`.
     pub fn resource_check(authorizer: Arc<dyn Authorizer>, check: ResourceCheck) -> Self {
-        Value::Opaque(Thing::ResourceCheck(
-            Asker {
+        Value::Opaque(OpaqueValue::ResourceCheck(
+            AuthorizerHandle {
                 authorizer,
                 service_account: None,
             },
@@ -125,33 +125,33 @@ impl Value<'_> {
     }
 }
 
-// --- Thing ---
+// --- OpaqueValue ---
 
-impl Thing {
-    pub(crate) fn opaque(&self) -> Opaque {
+impl OpaqueValue {
+    pub(crate) fn opaque(&self) -> OpaqueType {
         match self {
-            Thing::Quantity(_) => Opaque::Quantity,
-            Thing::Ip(_) => Opaque::Ip,
-            Thing::Cidr(..) => Opaque::Cidr,
-            Thing::Url(_) => Opaque::Url,
-            Thing::Semver(_) => Opaque::Semver,
-            Thing::Format(_) => Opaque::Format,
-            Thing::Authorizer(_) => Opaque::Authorizer,
-            Thing::PathCheck(..) => Opaque::PathCheck,
-            Thing::GroupCheck(..) => Opaque::GroupCheck,
-            Thing::ResourceCheck(..) => Opaque::ResourceCheck,
-            Thing::Decision(_) => Opaque::Decision,
+            OpaqueValue::Quantity(_) => OpaqueType::Quantity,
+            OpaqueValue::Ip(_) => OpaqueType::Ip,
+            OpaqueValue::Cidr(..) => OpaqueType::Cidr,
+            OpaqueValue::Url(_) => OpaqueType::Url,
+            OpaqueValue::Semver(_) => OpaqueType::Semver,
+            OpaqueValue::Format(_) => OpaqueType::Format,
+            OpaqueValue::Authorizer(_) => OpaqueType::Authorizer,
+            OpaqueValue::PathCheck(..) => OpaqueType::PathCheck,
+            OpaqueValue::GroupCheck(..) => OpaqueType::GroupCheck,
+            OpaqueValue::ResourceCheck(..) => OpaqueType::ResourceCheck,
+            OpaqueValue::Decision(_) => OpaqueType::Decision,
         }
     }
 
-    pub(crate) fn equals(&self, other: &Thing) -> Result<bool, EvalError> {
+    pub(crate) fn equals(&self, other: &OpaqueValue) -> Result<bool, EvalError> {
         Ok(match (self, other) {
-            (Thing::Quantity(a), Thing::Quantity(b)) => a == b,
-            (Thing::Ip(a), Thing::Ip(b)) => a == b,
-            (Thing::Cidr(a, bits), Thing::Cidr(b, others)) => a == b && bits == others,
-            (Thing::Url(a), Thing::Url(b)) => a == b,
-            (Thing::Semver(a), Thing::Semver(b)) => a == b,
-            (Thing::Format(a), Thing::Format(b)) => a.name == b.name,
+            (OpaqueValue::Quantity(a), OpaqueValue::Quantity(b)) => a == b,
+            (OpaqueValue::Ip(a), OpaqueValue::Ip(b)) => a == b,
+            (OpaqueValue::Cidr(a, bits), OpaqueValue::Cidr(b, others)) => a == b && bits == others,
+            (OpaqueValue::Url(a), OpaqueValue::Url(b)) => a == b,
+            (OpaqueValue::Semver(a), OpaqueValue::Semver(b)) => a == b,
+            (OpaqueValue::Format(a), OpaqueValue::Format(b)) => a.name == b.name,
             _ => return Err(EvalError::no_such_overload()),
         })
     }
@@ -159,11 +159,11 @@ impl Thing {
     /// The text it is written as, if it is.
     pub(crate) fn text(&self) -> Option<String> {
         Some(match self {
-            Thing::Quantity(quantity) => quantity.to_string(),
-            Thing::Ip(ip) => ip.to_string(),
-            Thing::Cidr(ip, bits) => network::cidr_text(*ip, *bits),
-            Thing::Url(url) => url.to_string(),
-            Thing::Semver(version) => version.to_string(),
+            OpaqueValue::Quantity(quantity) => quantity.to_string(),
+            OpaqueValue::Ip(ip) => ip.to_string(),
+            OpaqueValue::Cidr(ip, bits) => network::cidr_text(*ip, *bits),
+            OpaqueValue::Url(url) => url.to_string(),
+            OpaqueValue::Semver(version) => version.to_string(),
             _ => return None,
         })
     }
@@ -171,16 +171,16 @@ impl Thing {
     /// How many bytes it has, of addresses.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
-            Thing::Ip(ip) => Some(if ip.is_ipv4() { 4 } else { 16 }),
-            Thing::Cidr(_, bits) => Some(usize::from(*bits).div_ceil(8)),
+            OpaqueValue::Ip(ip) => Some(if ip.is_ipv4() { 4 } else { 16 }),
+            OpaqueValue::Cidr(_, bits) => Some(usize::from(*bits).div_ceil(8)),
             _ => None,
         }
     }
 }
 
-impl std::fmt::Debug for Asker {
+impl std::fmt::Debug for AuthorizerHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Asker")
+        f.debug_struct("AuthorizerHandle")
             .field("service_account", &self.service_account)
             .finish_non_exhaustive()
     }

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k3_cel::{Bindings, Decl, Environment, ListKind, ObjectDecl, PER_CALL_LIMIT, Program, Shape};
+use k3_cel::{Bindings, DeclType, Environment, ListKind, ObjectDeclType, PER_CALL_LIMIT, Program, Shape};
 use proptest::{
     prelude::*,
     sample::select,
@@ -138,17 +138,17 @@ fn inputs() -> impl Strategy<Value = String> {
     })
 }
 
-fn environment() -> (Environment, Decl) {
-    let object = ObjectDecl::default()
+fn environment() -> (Environment, DeclType) {
+    let object = ObjectDeclType::default()
         .field("n", Shape::Int)
-        .field("s", Decl::new(Shape::String, 100))
-        .field("o", Decl::map(Shape::String.into(), 10))
+        .field("s", DeclType::new(Shape::String, 100))
+        .field("o", DeclType::map(Shape::String.into(), 10))
         .field("any", Shape::Dyn)
         .field(
             "list",
-            Decl::list(Decl::new(Shape::String, 10), ListKind::Set, 10),
+            DeclType::list(DeclType::new(Shape::String, 10), ListKind::Set, 10),
         );
-    let decl = Decl::object(object).named("self");
+    let decl = DeclType::object(object).named("self");
     (
         Environment::new()
             .variable("self", decl.clone())

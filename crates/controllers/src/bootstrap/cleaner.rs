@@ -4,13 +4,13 @@ use kubecontroller::controller::{Outcome, reconcile_fn};
 
 use super::token::{Left, Token};
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     resource::SECRETS,
-    writer::{Place, is, only},
+    writer::{ObjectRef, delete_options_for_uid, has_status_code},
 };
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let tokens = Token::informer(context);
     let (writer, store, clock) = (
         context.writer.clone(),
@@ -31,9 +31,12 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                     Left::For(left) => Ok(Outcome::RequeueAfter(left)),
                     Left::Nothing => {
                         let meta = &token.metadata;
-                        let place = Place::new(&SECRETS, &meta.namespace, &meta.name);
-                        match writer.delete(place, &only(&meta.uid)).await {
-                            Err(error) if is(&error, 409) => Ok(Outcome::Done),
+                        let object_ref = ObjectRef::new(&SECRETS, &meta.namespace, &meta.name);
+                        match writer
+                            .delete(object_ref, &delete_options_for_uid(&meta.uid))
+                            .await
+                        {
+                            Err(error) if has_status_code(&error, 409) => Ok(Outcome::Done),
                             other => Ok(other.map(|()| Outcome::Done)?),
                         }
                     }

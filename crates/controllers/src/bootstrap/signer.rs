@@ -16,10 +16,10 @@ use super::{
     token::{Left, Token},
 };
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{Meta, object},
     resource::CONFIG_MAPS,
-    writer::{Made, Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 const NAMESPACE: &str = "kube-public";
@@ -40,14 +40,14 @@ pub(super) struct Told {
 object!(Told);
 
 struct Signer {
-    writer: Writer,
+    writer: ApiWriter,
     clock: Clock,
     told: Informer<Told>,
     tokens: Store<Token>,
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let scope = InformerScope::default()
         .namespace(NAMESPACE)
         .fields(format!("metadata.name={NAME}"));
@@ -103,9 +103,13 @@ impl Reconciler for Signer {
         if !changes.is_empty() {
             let version = &told.metadata.resource_version;
             let patch = json!({"metadata": {"resourceVersion": version}, "data": changes});
-            let place = Place::new(&CONFIG_MAPS, NAMESPACE, NAME);
-            match self.writer.update::<Made>(place, &patch).await {
-                Err(error) if is(&error, 404) || is(&error, 409) => {}
+            let object_ref = ObjectRef::new(&CONFIG_MAPS, NAMESPACE, NAME);
+            match self
+                .writer
+                .update_with_merge::<WrittenObject>(object_ref, &patch)
+                .await
+            {
+                Err(error) if has_status_code(&error, 404) || has_status_code(&error, 409) => {}
                 made => request.record_write(&self.told, &made?.metadata.resource_version),
             }
         }

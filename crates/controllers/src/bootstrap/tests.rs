@@ -5,76 +5,80 @@ use serde_json::{Value, json};
 
 use super::{make_cleaner, make_signer};
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     resource::{CONFIG_MAPS, SECRETS},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
-fn make(context: &Context) -> Vec<Task> {
+fn make(context: &ControllerContext) -> Vec<Task> {
     let mut tasks = make_signer(context);
     tasks.extend(make_cleaner(context));
     tasks
 }
 
-fn token(stage: &Stage, name: &str, data: &[(&str, &str)]) {
+fn token(cluster: &TestCluster, name: &str, data: &[(&str, &str)]) {
     let data = data.iter().map(|(name, text)| {
         let encoded = k3_api::base64::encode(text.as_bytes());
         ((*name).to_owned(), Value::from(encoded))
     });
     let data: serde_json::Map<_, _> = data.collect();
     let metadata = json!({"name": name, "namespace": "kube-system"});
-    stage.put(
+    cluster.put(
         &SECRETS,
         json!({"metadata": metadata, "type": "bootstrap.kubernetes.io/token", "data": data}),
     );
 }
 
 /// One token stays, one goes later, one is over, one may not sign, one has another's name.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         let secret = ("token-secret", "0123456789abcdef");
         let signs = ("usage-bootstrap-signing", "true");
         token(
-            stage,
+            cluster,
             "bootstrap-token-aaaaaa",
             &[("token-id", "aaaaaa"), secret, signs],
         );
         let later = ("expiration", "2026-01-01T00:01:00Z");
         token(
-            stage,
+            cluster,
             "bootstrap-token-bbbbbb",
             &[("token-id", "bbbbbb"), secret, signs, later],
         );
         let over = ("expiration", "2026-01-01T00:00:00Z");
         token(
-            stage,
+            cluster,
             "bootstrap-token-cccccc",
             &[("token-id", "cccccc"), secret, signs, over],
         );
-        token(stage, "bootstrap-token-dddddd", &[("token-id", "dddddd"), secret]);
         token(
-            stage,
+            cluster,
+            "bootstrap-token-dddddd",
+            &[("token-id", "dddddd"), secret],
+        );
+        token(
+            cluster,
             "bootstrap-token-eeeeee",
             &[("token-id", "ffffff"), secret, signs],
         );
         let data = json!({"kubeconfig": "apiVersion: v1", "jws-kubeconfig-zzzzzz": "old", "other": "stays"});
-        stage.put(
+        cluster.put(
             &CONFIG_MAPS,
             json!({"metadata": {"name": "cluster-info", "namespace": "kube-public"}, "data": data}),
         );
     },
     play: |_| {},
-    end: |stage| {
-        let told = stage.api.get::<ConfigMap>("kube-public", "cluster-info")?;
+    end: |cluster| {
+        let told = cluster.api.get::<ConfigMap>("kube-public", "cluster-info")?;
         let fields: Vec<_> = told.data.unwrap_or_default().into_keys().collect();
-        let tokens: Vec<_> = stage
+        let tokens: Vec<_> = cluster
             .api
             .list::<Secret>()
             .into_iter()
             .map(|token| token.metadata.name)
             .collect();
-        let is_late = stage.now().as_second() > 1_767_225_630 + 60;
+        let is_late = cluster.now().as_second() > 1_767_225_630 + 60;
         is_late.then(|| json!([fields, tokens]))
     },
 };

@@ -7,7 +7,7 @@ use kubecontroller::informer::{Informer, InformerScope};
 use serde::{Deserialize, Deserializer};
 
 use crate::{
-    context::Context,
+    context::ControllerContext,
     objects::{Meta, object},
     resource::SECRETS,
 };
@@ -54,7 +54,7 @@ pub(super) enum Left {
 
 impl Token {
     /// All of them.
-    pub(super) fn informer(context: &Context) -> Informer<Token> {
+    pub(super) fn informer(context: &ControllerContext) -> Informer<Token> {
         let scope = InformerScope::default()
             .namespace(NAMESPACE)
             .fields(format!("type={KIND}"));

@@ -14,9 +14,9 @@ use super::{
     subject::{KUBELET_CLIENT, kubelet_client},
 };
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     resource::{CERTIFICATE_SIGNING_REQUESTS, SUBJECT_ACCESS_REVIEWS},
-    writer::{Place, Writer},
+    writer::{ApiWriter, ObjectRef},
 };
 
 /// Requests that are recognized: what their user must be allowed to create, and what is said then.
@@ -32,7 +32,7 @@ const KINDS: [(&str, &str); 2] = [
 ];
 
 struct Approver {
-    writer: Writer,
+    writer: ApiWriter,
     requests: Store<SigningRequest>,
     joining: JoinPolicy,
     /// Reads the answer of the authorizer.
@@ -40,11 +40,11 @@ struct Approver {
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     make_with(context, |review| review["status"]["allowed"] == true)
 }
 
-pub(super) fn make_with(context: &Context, allows: fn(&Value) -> bool) -> Vec<Task> {
+pub(super) fn make_with(context: &ControllerContext, allows: fn(&Value) -> bool) -> Vec<Task> {
     let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
     let approver = Approver {
         writer: context.writer.clone(),
@@ -158,9 +158,9 @@ impl Approver {
             "metadata": {"resourceVersion": meta.resource_version},
             "status": {"conditions": conditions},
         });
-        let place = Place::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
+        let object_ref = ObjectRef::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
         self.writer
-            .update::<Value>(place.part("approval"), &patch)
+            .update_with_merge::<Value>(object_ref.subresource("approval"), &patch)
             .await?;
         Ok(())
     }

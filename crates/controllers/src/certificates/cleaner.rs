@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use k3_api::name::dns1123_subdomain;
+use k3_api::name::validate_dns1123_subdomain;
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::controller::{Outcome, reconcile_fn};
 
@@ -14,9 +14,9 @@ use super::{
     request::SigningRequest,
 };
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     resource::CERTIFICATE_SIGNING_REQUESTS,
-    writer::{Place, only},
+    writer::{ObjectRef, delete_options_for_uid},
 };
 
 /// How long a request is kept that was answered.
@@ -27,7 +27,7 @@ const WAITING: Duration = Duration::from_hours(24);
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
     let (writer, store, clock) = (
         context.writer.clone(),
@@ -52,8 +52,10 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                             return Ok(Outcome::RequeueAfter(ANSWERED));
                         }
                         let meta = &request.metadata;
-                        let place = Place::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
-                        writer.delete(place, &only(&meta.uid)).await?;
+                        let object_ref = ObjectRef::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
+                        writer
+                            .delete(object_ref, &delete_options_for_uid(&meta.uid))
+                            .await?;
                     }
                     Some(end) => {
                         let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
@@ -86,7 +88,7 @@ fn end(request: &SigningRequest) -> Option<Timestamp> {
 fn reserved_node(request: &SigningRequest, now: Timestamp) -> Option<String> {
     let is_valid = certificate_end(request).is_some_and(|end| end > now);
     let node = client_node(request)?;
-    let is_name = dns1123_subdomain(&node).is_empty();
+    let is_name = validate_dns1123_subdomain(&node).is_empty();
     (is_valid && is_name && is_joining(request)).then_some(node)
 }
 

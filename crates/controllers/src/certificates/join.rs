@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use k3_api::{base64, name::dns1123_subdomain};
+use k3_api::{base64, name::validate_dns1123_subdomain};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{Clock, Key, store::Index, store::Store};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     resource::{NODES, SECRETS},
-    writer::{Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// The key in the Secret of a join token for the only node name that it is good for.
@@ -43,7 +43,7 @@ const ROLE: &str = "k3.io:node-join-approver";
 
 /// Decides about the requests of those who join.
 pub(super) struct JoinPolicy {
-    writer: Writer,
+    writer: ApiWriter,
     clock: Clock,
     requests: Store<SigningRequest>,
     by_node: Index<SigningRequest>,
@@ -76,7 +76,7 @@ type Decision = kube::Result<Result<(), JoinDenial>>;
 // --- JoinPolicy ---
 
 impl JoinPolicy {
-    pub(super) fn new(writer: Writer, clock: Clock, requests: Store<SigningRequest>) -> Self {
+    pub(super) fn new(writer: ApiWriter, clock: Clock, requests: Store<SigningRequest>) -> Self {
         JoinPolicy {
             writer,
             clock,
@@ -99,7 +99,7 @@ impl JoinPolicy {
         let Some(node) = client_node(request) else {
             return Ok(Err(JoinDenial::new("InvalidRequest", "it names no node")));
         };
-        if !dns1123_subdomain(&node).is_empty() {
+        if !validate_dns1123_subdomain(&node).is_empty() {
             let message = format!("{node:?} is not a valid node name");
             return Ok(Err(JoinDenial::new("InvalidNodeName", message)));
         }
@@ -168,9 +168,9 @@ impl JoinPolicy {
             return Ok(Err(absent()));
         }
         let name = format!("bootstrap-token-{id}");
-        let place = Place::new(&SECRETS, NAMESPACE, &name);
-        let mut secret: Value = match self.writer.get(place).await {
-            Err(error) if is(&error, 404) => return Ok(Err(absent())),
+        let object_ref = ObjectRef::new(&SECRETS, NAMESPACE, &name);
+        let mut secret: Value = match self.writer.get(object_ref).await {
+            Err(error) if has_status_code(&error, 404) => return Ok(Err(absent())),
             other => other?,
         };
         let Some(limits) = TokenLimits::read(&secret) else {
@@ -186,7 +186,7 @@ impl JoinPolicy {
             uses.push(entry);
             // The resourceVersion goes back as it came: whoever is faster wins, and this is decided again.
             secret["data"][JOIN_USES_KEY] = base64::encode(uses.join(",").as_bytes()).into();
-            self.writer.replace::<Value>(place, &secret).await?;
+            self.writer.update::<Value>(object_ref, &secret).await?;
         }
         Ok(Ok(()))
     }
@@ -272,9 +272,9 @@ pub(super) fn certificate_end(request: &SigningRequest) -> Option<Timestamp> {
 }
 
 /// Asks the server itself whether there is a node of a name, which must be one.
-pub(super) async fn node_exists(writer: &Writer, name: &str) -> kube::Result<bool> {
-    match writer.get::<Value>(Place::new(&NODES, "", name)).await {
-        Err(error) if is(&error, 404) => Ok(false),
+pub(super) async fn node_exists(writer: &ApiWriter, name: &str) -> kube::Result<bool> {
+    match writer.get::<Value>(ObjectRef::new(&NODES, "", name)).await {
+        Err(error) if has_status_code(&error, 404) => Ok(false),
         other => other.map(|_| true),
     }
 }

@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 
 use super::{approver, cleaner, join::JOIN_USES_KEY, subject::KUBELET_CLIENT, tests::NODE};
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     resource::{CERTIFICATE_SIGNING_REQUESTS, NODES, SECRETS},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
 /// Whoever joins may ask for certificates of nodes.
-fn make(context: &Context) -> Vec<Task> {
+fn make(context: &ControllerContext) -> Vec<Task> {
     approver::make_with(context, |review| {
         review["spec"]["resourceAttributes"]["subresource"] == "nodeclient"
     })
 }
 
 /// A request for the certificate of node `n` by the bearer of a token.
-fn ask(stage: &Stage, name: &str, token: &str, status: &Value) {
-    stage.put(
+fn ask(cluster: &TestCluster, name: &str, token: &str, status: &Value) {
+    cluster.put(
         &CERTIFICATE_SIGNING_REQUESTS,
         json!({"metadata": {"name": name, "uid": format!("uid-{name}")}, "status": status, "spec": {
             "request": NODE, "signerName": KUBELET_CLIENT, "usages": ["digital signature", "client auth"],
@@ -30,20 +30,20 @@ fn ask(stage: &Stage, name: &str, token: &str, status: &Value) {
     );
 }
 
-fn put_token(stage: &Stage, id: &str, data: &[(&str, &str)]) {
+fn put_token(cluster: &TestCluster, id: &str, data: &[(&str, &str)]) {
     let data: serde_json::Map<String, Value> = data
         .iter()
         .map(|(key, value)| ((*key).to_owned(), k3_api::base64::encode(value.as_bytes()).into()))
         .collect();
-    stage.put(
+    cluster.put(
         &SECRETS,
         json!({"metadata": {"name": format!("bootstrap-token-{id}"), "namespace": "kube-system"}, "data": data}),
     );
 }
 
 /// The type, the reason and the message of each condition of a request.
-fn conditions(stage: &Stage, name: &str) -> Vec<[String; 3]> {
-    let request = stage.api.get::<CertificateSigningRequest>("", name).unwrap();
+fn conditions(cluster: &TestCluster, name: &str) -> Vec<[String; 3]> {
+    let request = cluster.api.get::<CertificateSigningRequest>("", name).unwrap();
     let conditions = request.status.and_then(|status| status.conditions);
     conditions
         .into_iter()
@@ -59,55 +59,55 @@ fn conditions(stage: &Stage, name: &str) -> Vec<[String; 3]> {
 }
 
 /// What becomes of a request.
-async fn decided(stage: &Stage, name: &str) -> [String; 3] {
-    eventually(async || conditions(stage, name).pop()).await
+async fn decided(cluster: &TestCluster, name: &str) -> [String; 3] {
+    eventually(async || conditions(cluster, name).pop()).await
 }
 
-async fn is_denied(stage: &Stage, name: &str, reason: &str, word: &str) {
-    let [kind, found, message] = decided(stage, name).await;
+async fn is_denied(cluster: &TestCluster, name: &str, reason: &str, word: &str) {
+    let [kind, found, message] = decided(cluster, name).await;
     assert_eq!((kind.as_str(), found.as_str()), ("Denied", reason), "{message}");
     assert!(message.contains(word), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_token_does_not_take_over_a_node_that_exists() {
-    let stage = Stage::new();
-    put_token(&stage, "abcdef", &[]);
-    stage.put(&NODES, json!({"metadata": {"name": "n"}}));
-    ask(&stage, "one", "abcdef", &json!({}));
-    let _running = stage.start("one", make);
-    is_denied(&stage, "one", "NodeExists", "node \"n\" exists").await;
+    let cluster = TestCluster::new();
+    put_token(&cluster, "abcdef", &[]);
+    cluster.put(&NODES, json!({"metadata": {"name": "n"}}));
+    ask(&cluster, "one", "abcdef", &json!({}));
+    let _running = cluster.start("one", make);
+    is_denied(&cluster, "one", "NodeExists", "node \"n\" exists").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_name_is_taken_from_the_moment_that_a_certificate_is_issued() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     for id in ["abcdef", "abcdeg"] {
-        put_token(&stage, id, &[]);
+        put_token(&cluster, id, &[]);
     }
-    ask(&stage, "one", "abcdef", &json!({}));
-    let _running = stage.start("one", make);
-    assert_eq!(decided(&stage, "one").await[0], "Approved");
-    ask(&stage, "two", "abcdeg", &json!({}));
-    is_denied(&stage, "two", "CertificateIssued", "kubectl delete csr one").await;
+    ask(&cluster, "one", "abcdef", &json!({}));
+    let _running = cluster.start("one", make);
+    assert_eq!(decided(&cluster, "one").await[0], "Approved");
+    ask(&cluster, "two", "abcdeg", &json!({}));
+    is_denied(&cluster, "two", "CertificateIssued", "kubectl delete csr one").await;
     // An administrator who deletes the request gives the name free.
-    stage.api.remove::<CertificateSigningRequest>("", "one");
-    ask(&stage, "three", "abcdeg", &json!({}));
-    assert_eq!(decided(&stage, "three").await[0], "Approved");
+    cluster.api.remove::<CertificateSigningRequest>("", "one");
+    ask(&cluster, "three", "abcdeg", &json!({}));
+    assert_eq!(decided(&cluster, "three").await[0], "Approved");
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_at_once_get_one_certificate() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     for number in 0..20 {
         let id = format!("abcd{number:02}");
-        put_token(&stage, &id, &[]);
-        ask(&stage, &format!("r{number}"), &id, &json!({}));
+        put_token(&cluster, &id, &[]);
+        ask(&cluster, &format!("r{number}"), &id, &json!({}));
     }
-    let _running = stage.start("one", make);
+    let _running = cluster.start("one", make);
     let mut approved = 0;
     for number in 0..20 {
-        approved += usize::from(decided(&stage, &format!("r{number}")).await[0] == "Approved");
+        approved += usize::from(decided(&cluster, &format!("r{number}")).await[0] == "Approved");
     }
     assert_eq!(approved, 1);
 }
@@ -134,36 +134,38 @@ async fn the_limits_of_a_token_are_enforced() {
         (&[("join-use-limit", "many")], "InvalidToken", "invalid"),
         (&[("expiration", "soon")], "InvalidToken", "invalid"),
     ] {
-        let stage = Stage::new();
-        put_token(&stage, "abcdef", data);
-        ask(&stage, "one", "abcdef", &json!({}));
-        let _running = stage.start("one", make);
-        is_denied(&stage, "one", reason, word).await;
+        let cluster = TestCluster::new();
+        put_token(&cluster, "abcdef", data);
+        ask(&cluster, "one", "abcdef", &json!({}));
+        let _running = cluster.start("one", make);
+        is_denied(&cluster, "one", reason, word).await;
     }
-    let stage = Stage::new();
-    ask(&stage, "one", "revokd", &json!({}));
-    ask(&stage, "two", "../../", &json!({}));
-    let _running = stage.start("one", make);
-    is_denied(&stage, "one", "TokenNotFound", "revoked").await;
-    is_denied(&stage, "two", "TokenNotFound", "revoked").await;
+    let cluster = TestCluster::new();
+    ask(&cluster, "one", "revokd", &json!({}));
+    ask(&cluster, "two", "../../", &json!({}));
+    let _running = cluster.start("one", make);
+    is_denied(&cluster, "one", "TokenNotFound", "revoked").await;
+    is_denied(&cluster, "two", "TokenNotFound", "revoked").await;
 }
 
 /// A token for one use and a name. Its use is counted once, whenever a copy of the controller ends.
-const ONE_USE: Story = Story {
+const ONE_USE: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         let data = [
             ("join-node-name", "n"),
             ("join-use-limit", "1"),
             ("expiration", "2027-01-01T00:00:00Z"),
         ];
-        put_token(stage, "abcdef", &data);
-        ask(stage, "one", "abcdef", &json!({}));
+        put_token(cluster, "abcdef", &data);
+        ask(cluster, "one", "abcdef", &json!({}));
     },
     play: |_| {},
-    end: |stage| {
-        let [kind, reason, _] = conditions(stage, "one").pop()?;
-        let secret = stage.api.get::<Secret>("kube-system", "bootstrap-token-abcdef")?;
+    end: |cluster| {
+        let [kind, reason, _] = conditions(cluster, "one").pop()?;
+        let secret = cluster
+            .api
+            .get::<Secret>("kube-system", "bootstrap-token-abcdef")?;
         let uses = secret.data?.remove(JOIN_USES_KEY)?;
         Some(json!([kind, reason, String::from_utf8(uses.0).ok()?]))
     },
@@ -182,20 +184,20 @@ const CERTIFICATE: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJ0akNDQVZ1Z
 
 #[tokio::test(start_paused = true)]
 async fn a_request_keeps_the_name_until_the_node_exists() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     let long_ago = json!([{"type": "Approved", "status": "True", "lastUpdateTime": "2025-12-01T00:00:00Z"}]);
     let status = json!({"conditions": long_ago, "certificate": CERTIFICATE});
-    ask(&stage, "one", "abcdef", &status);
-    stage.put(
+    ask(&cluster, "one", "abcdef", &status);
+    cluster.put(
         &CERTIFICATE_SIGNING_REQUESTS,
         json!({"metadata": {"name": "other"}, "status": status, "spec": {
             "request": NODE, "signerName": KUBELET_CLIENT, "username": "system:node:n", "groups": ["system:nodes"]}}),
     );
-    let _running = stage.start("one", cleaner::make);
-    let is_there = |name: &str| stage.api.get::<CertificateSigningRequest>("", name).is_some();
+    let _running = cluster.start("one", cleaner::make);
+    let is_there = |name: &str| cluster.api.get::<CertificateSigningRequest>("", name).is_some();
     eventually(async || !is_there("other")).await;
     assert!(is_there("one"));
-    stage.put(&NODES, json!({"metadata": {"name": "n"}}));
+    cluster.put(&NODES, json!({"metadata": {"name": "n"}}));
     // It is looked again after an hour.
     eventually_within(Duration::from_hours(2), async || !is_there("one")).await;
 }

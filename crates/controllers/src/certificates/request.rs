@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::objects::{Condition, ConditionStatus, Thing};
+use crate::objects::{Condition, ConditionStatus, Projection};
 
 /// A request for a certificate.
-pub(super) type SigningRequest = Thing<RequestSpec, RequestStatus>;
+pub(super) type SigningRequest = Projection<RequestSpec, RequestStatus>;
 
 /// What is asked for, and by whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

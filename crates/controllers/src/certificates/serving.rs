@@ -22,10 +22,10 @@ use super::{
     subject::{KUBELET_SERVING, check},
 };
 use crate::{
-    context::{Cluster, Context, Task},
+    context::{Cluster, ControllerContext, Task},
     objects::ServiceCidr,
     resource::{CERTIFICATE_SIGNING_REQUESTS, NODES, SERVICE_CIDRS},
-    writer::{Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 const MESSAGE: &str =
@@ -38,7 +38,7 @@ const ACCOUNT: &str = "kubelet-serving-approver";
 const ROLE: &str = "k3.io:kubelet-serving-approver";
 
 struct Approver {
-    writer: Writer,
+    writer: ApiWriter,
     clock: Clock,
     cluster: Arc<Cluster>,
     requests: Store<SigningRequest>,
@@ -67,7 +67,7 @@ struct Address {
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
     let service_cidrs = context.informer::<ServiceCidr>(&SERVICE_CIDRS);
     let approver = Approver {
@@ -152,7 +152,7 @@ impl Reconciler for Approver {
         let Some(name) = asking(&request, &subject) else {
             return Ok(Outcome::Done);
         };
-        let node = match self.writer.get::<Node>(Place::new(&NODES, "", &name)).await {
+        let node = match self.writer.get::<Node>(ObjectRef::new(&NODES, "", &name)).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Node::default(),
             other => other?,
         };
@@ -193,8 +193,8 @@ impl Approver {
             if host == name {
                 continue;
             }
-            match self.writer.get::<Value>(Place::new(&NODES, "", &host)).await {
-                Err(error) if is(&error, 404) => {}
+            match self.writer.get::<Value>(ObjectRef::new(&NODES, "", &host)).await {
+                Err(error) if has_status_code(&error, 404) => {}
                 other => return other.map(|_| true),
             }
         }
@@ -213,9 +213,9 @@ impl Approver {
             "metadata": {"resourceVersion": meta.resource_version},
             "status": {"conditions": conditions},
         });
-        let place = Place::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
+        let object_ref = ObjectRef::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
         self.writer
-            .update::<Value>(place.part("approval"), &patch)
+            .update_with_merge::<Value>(object_ref.subresource("approval"), &patch)
             .await?;
         Ok(())
     }
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use crate::{
         context::ServerIdentity,
-        testing::{Stage, Story},
+        testing::{Scenario, TestCluster},
     };
 
     /// For the node `n`, which is `n` and 10.0.0.1.
@@ -239,26 +239,26 @@ mod tests {
     const HIDDEN: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQktqQ0IwQUlCQURBdk1SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RmpBVUJnTlZCQU1NRFhONQpjM1JsYlRwdWIyUmxPbTR3V1RBVEJnY3Foa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVFNWW40RXg4SkM3SWppClhEMEVsMEVMYXV1Ulh6UGQ2M3ZEUFNWK201VTdDaEs5UmxFU3ZIcy9TY2F1VHA5NmJXV3FKVkhQdXNBa3lYY0QKQTc5S1VZSmpvRDh3UFFZSktvWklodmNOQVFrT01UQXdMakFzQmdOVkhSRUVKVEFqZ2dGdWh3UUtBQUFCZ29JQQpGbXQxWW1WeWJtVjBaWE11WkdWbVlYVnNkQzV6ZG1Nd0NnWUlLb1pJemowRUF3SURTUUF3UmdJaEFPQnYxSHZECjFWUllUZjVIVHFqSFNUN3hSL01tSVZibiszVE9hOUxObGxBWkFpRUFqN0VSdVVzaEx3Vkw2RUxVQ3UrTDR6eWQKdjhlYXgya0ZMdVpVcytKQTRQTT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
 
     /// A node asks, and learns of its address later; another user asks for the same.
-    const STORY: Story = Story {
+    const STORY: Scenario = Scenario {
         make,
-        setup: |stage| {
+        setup: |cluster| {
             for (name, user, request) in [
                 ("own", "system:node:n", REQUEST),
                 ("other", "system:node:m", REQUEST),
                 ("hidden", "system:node:n", HIDDEN),
             ] {
-                stage.put(
+                cluster.put(
                     &CERTIFICATE_SIGNING_REQUESTS,
                     json!({"metadata": {"name": name}, "spec": {"request": request, "signerName": KUBELET_SERVING,
                         "usages": ["digital signature", "server auth"], "username": user, "groups": ["system:nodes"]}}),
                 );
             }
-            stage.put(&NODES, json!({"metadata": {"name": "n"}}));
+            cluster.put(&NODES, json!({"metadata": {"name": "n"}}));
         },
-        play: |stage| {
-            if stage.now().as_second() > 1_767_225_630 + 20 {
+        play: |cluster| {
+            if cluster.now().as_second() > 1_767_225_630 + 20 {
                 let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "n"}]);
-                stage.put(
+                cluster.put(
                     &NODES,
                     json!({"metadata": {"name": "n"}, "status": {"addresses": addresses}}),
                 );
@@ -269,7 +269,7 @@ mod tests {
 
     /// A node reports, as its own addresses, those of services, of the server and of another node, and asks for one of them
     /// at a time. The node in the server's process asks for what it has.
-    const EVIL: Story = Story {
+    const EVIL: Scenario = Scenario {
         make: |context| {
             let server = ServerIdentity {
                 hosts: vec!["api.example.com".to_owned(), "inside".to_owned()],
@@ -279,7 +279,7 @@ mod tests {
                 service_networks: vec!["10.96.0.0/12".to_owned()],
                 node: Some("inside".to_owned()),
             };
-            make(&Context {
+            make(&ControllerContext {
                 cluster: Arc::new(Cluster {
                     server,
                     ..Cluster::default()
@@ -287,8 +287,8 @@ mod tests {
                 ..context.clone()
             })
         },
-        setup: |stage| {
-            stage.put(
+        setup: |cluster| {
+            cluster.put(
                 &SERVICE_CIDRS,
                 json!({"metadata": {"name": "more"}, "spec": {"cidrs": ["10.200.0.0/24"]}}),
             );
@@ -303,22 +303,22 @@ mod tests {
                 "*.default",
                 "kubernetes.default.svc",
             ];
-            put_node(stage, "other", &["other", "10.0.0.2"]);
-            put_node(stage, "evil", &[&["evil", "10.0.0.3"], &wanted[..]].concat());
-            put_node(stage, "inside", &["inside", "192.0.2.7"]);
-            put_node(stage, "beside", &["beside", "192.0.2.7"]);
-            put_request(stage, "own", "evil", &["evil", "10.0.0.3"]);
+            put_node(cluster, "other", &["other", "10.0.0.2"]);
+            put_node(cluster, "evil", &[&["evil", "10.0.0.3"], &wanted[..]].concat());
+            put_node(cluster, "inside", &["inside", "192.0.2.7"]);
+            put_node(cluster, "beside", &["beside", "192.0.2.7"]);
+            put_request(cluster, "own", "evil", &["evil", "10.0.0.3"]);
             for (number, name) in wanted.iter().enumerate() {
-                put_request(stage, &format!("evil-{number}"), "evil", &["evil", name]);
+                put_request(cluster, &format!("evil-{number}"), "evil", &["evil", name]);
             }
-            put_request(stage, "inside", "inside", &["inside", "192.0.2.7"]);
-            put_request(stage, "beside", "beside", &["beside", "192.0.2.7"]);
+            put_request(cluster, "inside", "inside", &["inside", "192.0.2.7"]);
+            put_request(cluster, "beside", "beside", &["beside", "192.0.2.7"]);
         },
         play: |_| {},
         end: conditions,
     };
 
-    fn put_node(stage: &Stage, name: &str, names: &[&str]) {
+    fn put_node(cluster: &TestCluster, name: &str, names: &[&str]) {
         let address = |name: &&str| {
             let kind = match name.parse::<IpAddr>() {
                 Ok(_) => "InternalIP",
@@ -327,13 +327,13 @@ mod tests {
             json!({"type": kind, "address": name})
         };
         let addresses: Vec<_> = names.iter().map(address).collect();
-        stage.put(
+        cluster.put(
             &NODES,
             json!({"metadata": {"name": name}, "status": {"addresses": addresses}}),
         );
     }
 
-    fn put_request(stage: &Stage, name: &str, node: &str, names: &[&str]) {
+    fn put_request(cluster: &TestCluster, name: &str, node: &str, names: &[&str]) {
         let user = format!("system:node:{node}");
         let subject = Subject::new(&["system:nodes"], &user);
         let names: Vec<_> = names
@@ -341,7 +341,7 @@ mod tests {
             .map(|name| AlternativeName::from_host(name))
             .collect();
         let request = new_request(&subject, &names, &KeyPair::generate().unwrap()).unwrap();
-        stage.put(
+        cluster.put(
             &CERTIFICATE_SIGNING_REQUESTS,
             json!({"metadata": {"name": name}, "spec": {"request": k3_api::base64::encode(request.as_bytes()),
                 "signerName": KUBELET_SERVING, "usages": ["digital signature", "server auth"], "username": user,
@@ -350,7 +350,7 @@ mod tests {
     }
 
     /// The conditions of each request, after a minute.
-    fn conditions(stage: &Stage) -> Option<Value> {
+    fn conditions(cluster: &TestCluster) -> Option<Value> {
         let told = |request: CertificateSigningRequest| {
             let conditions = request
                 .status
@@ -362,13 +362,13 @@ mod tests {
                 .collect();
             json!([request.metadata.name, reasons])
         };
-        let told: Vec<_> = stage
+        let told: Vec<_> = cluster
             .api
             .list::<CertificateSigningRequest>()
             .into_iter()
             .map(told)
             .collect();
-        let is_late = stage.now().as_second() > 1_767_225_630 + 60;
+        let is_late = cluster.now().as_second() > 1_767_225_630 + 60;
         is_late.then(|| told.into())
     }
 

@@ -5,16 +5,16 @@
 
 use std::net::IpAddr;
 
-use k3_api::name::dns1123_subdomain;
+use k3_api::name::validate_dns1123_subdomain;
 
-use crate::{context::ServerIdentity, network::Network};
+use crate::{cidr::Cidr, context::ServerIdentity};
 
 /// Decides about the names that a node asks for.
 pub(super) struct ServingNamePolicy<'a> {
     /// The API server.
     pub(super) server: &'a ServerIdentity,
     /// The networks of services.
-    pub(super) service_networks: Vec<Network>,
+    pub(super) service_networks: Vec<Cidr>,
     /// The node that asks.
     pub(super) node: &'a str,
 }
@@ -26,7 +26,10 @@ impl ServingNamePolicy<'_> {
     pub(super) fn allows_host(&self, host: &str) -> bool {
         let host = normalized(host);
         // This excludes wildcards. An address has to be asked for as an address.
-        if !dns1123_subdomain(&host).is_empty() || host.parse::<IpAddr>().is_ok() || is_of_service(&host) {
+        if !validate_dns1123_subdomain(&host).is_empty()
+            || host.parse::<IpAddr>().is_ok()
+            || is_of_service(&host)
+        {
             return false;
         }
         let is_server = host == "localhost" || self.server.hosts.iter().any(|known| covers(known, &host));

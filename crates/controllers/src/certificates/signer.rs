@@ -16,10 +16,10 @@ use super::{
     subject::{Refused, check},
 };
 use crate::{
-    context::{CertificateOrder, CertificateSigner, Context, Task},
+    context::{CertificateOrder, CertificateSigner, ControllerContext, Task},
+    patch_values::truncate_to_second,
     resource::CERTIFICATE_SIGNING_REQUESTS,
-    writer::{Place, Writer},
-    written::second,
+    writer::{ApiWriter, ObjectRef},
 };
 
 /// How long a certificate is valid that does not ask for less.
@@ -31,7 +31,7 @@ const BEFORE: Duration = Duration::from_mins(5);
 const SHORT: Duration = Duration::from_hours(8);
 
 struct Signer {
-    writer: Writer,
+    writer: ApiWriter,
     clock: Clock,
     requests: Store<SigningRequest>,
     authority: CertificateSigner,
@@ -48,14 +48,14 @@ enum Plan {
 }
 
 /// What runs; nothing, if nobody can sign.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     match &context.cluster.certificates {
         Some(signer) => make_with(context, signer.clone()),
         None => Vec::new(),
     }
 }
 
-pub(super) fn make_with(context: &Context, signer: CertificateSigner) -> Vec<Task> {
+pub(super) fn make_with(context: &ControllerContext, signer: CertificateSigner) -> Vec<Task> {
     let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
     let signer = Signer {
         writer: context.writer.clone(),
@@ -121,7 +121,7 @@ impl Reconciler for Signer {
             Plan::Leave => return Ok(Outcome::Done),
             Plan::Fail(refused) => {
                 let failed = json!({"type": "Failed", "status": "True", "reason": "SignerValidationFailure",
-                    "message": refused.to_string(), "lastUpdateTime": second(now)});
+                    "message": refused.to_string(), "lastUpdateTime": truncate_to_second(now)});
                 let mut conditions = json!(request.status.conditions);
                 if let Value::Array(conditions) = &mut conditions {
                     conditions.push(failed);
@@ -137,8 +137,10 @@ impl Reconciler for Signer {
         };
         let meta = &request.metadata;
         let patch = json!({"metadata": {"resourceVersion": meta.resource_version}, "status": status});
-        let place = Place::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
-        self.writer.update::<Value>(place.part("status"), &patch).await?;
+        let object_ref = ObjectRef::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
+        self.writer
+            .update_with_merge::<Value>(object_ref.subresource("status"), &patch)
+            .await?;
         Ok(Outcome::Done)
     }
 }

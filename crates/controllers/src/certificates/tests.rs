@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::{approver, cleaner, signer};
 use crate::{
-    context::{CertificateSigner, Context, Task},
+    context::{CertificateSigner, ControllerContext, Task},
     resource::CERTIFICATE_SIGNING_REQUESTS,
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
 /// For the node `n`, and for somebody else.
@@ -17,7 +17,7 @@ const JANE: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWU1IOENB
 /// For the node `n`, and, behind a length that is not the shortest one, for `system:masters`.
 const HIDDEN_GROUP: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQkJUQ0JyQUlCQURCS01SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RmpBVUJnTlZCQU1NRFhONQpjM1JsYlRwdWIyUmxPbTR4R1RBWEJnTlZCQW9NZ2dBT2MzbHpkR1Z0T20xaGMzUmxjbk13V1RBVEJnY3Foa2pPClBRSUJCZ2dxaGtqT1BRTUJCd05DQUFRTVluNEV4OEpDN0lqaVhEMEVsMEVMYXV1Ulh6UGQ2M3ZEUFNWK201VTcKQ2hLOVJsRVN2SHMvU2NhdVRwOTZiV1dxSlZIUHVzQWt5WGNEQTc5S1VZSmpvQUF3Q2dZSUtvWkl6ajBFQXdJRApTQUF3UlFJaEFOTzc4KzlDblorZm5Sb1Uyb0lUR3dtRUV6c2IwNTN1S0QvaXNVY01vQzh2QWlCcGQ0STMwNGNaCnVXYUVCT0NLdzYvWlFnMU1vRnBXQjU0NHM1ZXhFbGgyMEE9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 
-fn make(context: &Context) -> Vec<Task> {
+fn make(context: &ControllerContext) -> Vec<Task> {
     let mut tasks = approver::make_with(context, |review| {
         let (spec, right) = (&review["spec"], &review["spec"]["resourceAttributes"]);
         spec["user"] == "system:node:n" && right["subresource"] == "selfnodeclient"
@@ -32,7 +32,7 @@ fn make(context: &Context) -> Vec<Task> {
 }
 
 fn put(
-    stage: &Stage,
+    cluster: &TestCluster,
     name: &str,
     user: &str,
     request: &str,
@@ -40,7 +40,7 @@ fn put(
     usages: &[&str],
     conditions: &Value,
 ) {
-    stage.put(
+    cluster.put(
         &CERTIFICATE_SIGNING_REQUESTS,
         json!({"metadata": {"name": name}, "status": {"conditions": conditions}, "spec": {"request": request,
             "signerName": signer, "usages": usages, "username": user}}),
@@ -49,16 +49,24 @@ fn put(
 
 /// A node asks for its certificate, another user for that of the node, somebody for one that was approved, somebody for one
 /// that cannot be signed, and one was denied long ago. Two hide a group behind what lax readers stop at.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         let client = ["digital signature", "client auth"];
         let kubelet = "kubernetes.io/kube-apiserver-client-kubelet";
         let yes = json!([{"type": "Approved", "status": "True", "lastUpdateTime": "2026-01-01T00:00:00Z"}]);
         let no = json!([{"type": "Denied", "status": "True", "lastUpdateTime": "2025-12-31T23:00:59Z"}]);
-        put(stage, "node", "system:node:n", NODE, kubelet, &client, &json!([]));
         put(
-            stage,
+            cluster,
+            "node",
+            "system:node:n",
+            NODE,
+            kubelet,
+            &client,
+            &json!([]),
+        );
+        put(
+            cluster,
             "hidden",
             "system:node:n",
             HIDDEN_GROUP,
@@ -66,9 +74,9 @@ const STORY: Story = Story {
             &client,
             &json!([]),
         );
-        put(stage, "signed", "jane", HIDDEN_GROUP, kubelet, &client, &yes);
+        put(cluster, "signed", "jane", HIDDEN_GROUP, kubelet, &client, &yes);
         put(
-            stage,
+            cluster,
             "other",
             "system:node:m",
             NODE,
@@ -77,14 +85,22 @@ const STORY: Story = Story {
             &json!([]),
         );
         let user = "kubernetes.io/kube-apiserver-client";
-        put(stage, "jane", "jane", JANE, user, &client, &yes);
-        put(stage, "wrong", "jane", JANE, kubelet, &client, &yes);
-        put(stage, "foreign", "jane", JANE, "example.com/mine", &client, &yes);
-        put(stage, "denied", "jane", JANE, user, &client, &no);
+        put(cluster, "jane", "jane", JANE, user, &client, &yes);
+        put(cluster, "wrong", "jane", JANE, kubelet, &client, &yes);
+        put(
+            cluster,
+            "foreign",
+            "jane",
+            JANE,
+            "example.com/mine",
+            &client,
+            &yes,
+        );
+        put(cluster, "denied", "jane", JANE, user, &client, &no);
     },
     play: |_| {},
-    end: |stage| {
-        let requests = stage.api.list::<CertificateSigningRequest>().into_iter();
+    end: |cluster| {
+        let requests = cluster.api.list::<CertificateSigningRequest>().into_iter();
         let requests = requests.map(|request| {
             let status = request.status.unwrap_or_default();
             let conditions = status.conditions.unwrap_or_default().into_iter();
@@ -103,7 +119,7 @@ const STORY: Story = Story {
             json!([request.metadata.name, told, usages])
         });
         let requests: Vec<_> = requests.collect();
-        let is_late = stage.now().as_second() > 1_767_225_630 + 100;
+        let is_late = cluster.now().as_second() > 1_767_225_630 + 100;
         is_late.then(|| requests.into())
     },
 };

@@ -1,32 +1,32 @@
-//! Begins jobs at the times that cron jobs name.
+//! The CronJob controller: creates Jobs on a schedule.
 //!
 //! ```text
-//! schedule   when it is time, and when it was
-//! plan       what is to be done
-//! keeper     does it
+//! schedule    due and missed times
+//! decision    what to do now
+//! controller  the reconciler
 //! ```
 
-mod keeper;
-mod plan;
+mod controller;
+mod decision;
 mod schedule;
 #[cfg(test)]
 mod tests;
 
-use self::keeper::Keeper;
+use self::controller::CronJobController;
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{CronJob, Job},
     resource::{CRON_JOBS, JOBS},
 };
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+// upstream: pkg/controller/cronjob/cronjob_controllerv2.go NewControllerV2
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let crons = context.informer::<CronJob>(&CRON_JOBS);
     let jobs = context.informer::<Job>(&JOBS);
     let runner = context
         .controller("cronjob")
         .for_(&crons)
         .owns(&jobs, "batch/CronJob")
-        .reconciler(Keeper::new(context, crons, jobs));
+        .reconciler(CronJobController::new(context, crons, jobs));
     vec![Box::new(runner)]
 }

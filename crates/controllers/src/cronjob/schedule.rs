@@ -1,4 +1,4 @@
-//! When it is time for a job, and when it was.
+//! Due and missed schedule times of a CronJob.
 
 use std::time::Duration;
 
@@ -10,87 +10,92 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::objects::CronJob;
 
-/// Clocks differ: a look that comes a little late sees that it is time.
-const LATE: Duration = Duration::from_millis(100);
+/// Added to the requeue delay, so that the sync happens after the schedule time (nextScheduleDelta).
+const SCHEDULE_DELTA: Duration = Duration::from_millis(100);
 
-/// More missed times than these are too many to be meant.
-const MANY: i64 = 100;
+/// Above this number of missed times the event TooManyMissedTimes is recorded.
+const TOO_MANY_MISSED: i64 = 100;
 
-/// The schedule of a cron job.
+/// The parsed schedule and time zone of a CronJob.
 #[derive(Debug)]
-pub(super) struct Timetable {
+pub(super) struct CronSchedule {
     schedule: Schedule,
     zone: Zone,
 }
 
-/// Why a cron job has no timetable.
+/// Why a schedule is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BadTimetable {
-    /// Nobody knows its zone.
+pub(super) enum ScheduleError {
     #[error("{0}")]
     Zone(#[from] ZoneError),
-    /// Its schedule cannot be read.
     #[error("{0}")]
     Schedule(#[from] ParseError),
 }
 
-/// A schedule that never comes true, or is over.
+/// A schedule without future times.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("time difference between two schedules is less than 1 second")]
-pub(super) struct Never;
+pub(super) struct NoFutureTimes;
 
-/// What was missed since the last job.
+/// Schedule times since the last job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Missed {
-    /// Since when.
+pub(super) struct MissedTimes {
+    /// Start of the interval.
     since: Timestamp,
-    /// The last time at which a job was due.
+    /// The latest missed time.
     pub last: Option<Timestamp>,
-    /// How many times there were, roughly, if more than one.
+    /// Approximate number of missed times, if more than one.
     times: i64,
 }
 
 // --- Timetable ---
 
-impl Timetable {
-    /// The timetable of a cron job. A zone within the schedule goes before the one beside it.
-    pub(super) fn new(cron: &CronJob) -> Result<Self, BadTimetable> {
+impl CronSchedule {
+    /// Parses schedule and time zone. A zone in the schedule (TZ=) takes precedence over spec.timeZone.
+    // upstream: pkg/controller/cronjob/cronjob_controllerv2.go formatSchedule
+    pub(super) fn new(cron: &CronJob) -> Result<Self, ScheduleError> {
         let zone = Zone::named(cron.spec.time_zone.as_deref().unwrap_or(""))?;
-        Ok(Timetable {
+        Ok(CronSchedule {
             schedule: cron.spec.schedule.parse()?,
             zone,
         })
     }
 
-    /// What was missed. With `deadline`, what is too late for the cron job was not.
-    pub(super) fn missed(&self, cron: &CronJob, now: Timestamp, deadline: bool) -> Result<Missed, Never> {
+    /// Missed times. With `deadline`, times before startingDeadlineSeconds are excluded.
+    // upstream: pkg/controller/cronjob/utils.go mostRecentScheduleTime
+    pub(super) fn missed(
+        &self,
+        cron: &CronJob,
+        now: Timestamp,
+        deadline: bool,
+    ) -> Result<MissedTimes, NoFutureTimes> {
         let made = cron.metadata.creation_timestamp.unwrap_or_default();
         let mut since = cron.status.last_schedule_time.unwrap_or(made);
         if let Some(seconds) = cron.spec.starting_deadline_seconds.filter(|_| deadline) {
             since = since.max(Timestamp::from_second(now.as_second() - seconds).unwrap_or(since));
         }
-        let none = Missed {
+        let none = MissedTimes {
             since,
             last: None,
             times: 0,
         };
-        let first = self.next(since).ok_or(Never)?;
+        let first = self.next(since).ok_or(NoFutureTimes)?;
         if now < first {
             return Ok(none);
         }
         let second = self.next(first);
         if second.is_some_and(|second| now < second) {
-            return Ok(Missed {
+            return Ok(MissedTimes {
                 last: Some(first),
                 ..none
             });
         }
         let apart = second.map_or(0, |second| second.as_second() - first.as_second());
         if apart < 1 {
-            return Err(Never);
+            return Err(NoFutureTimes);
         }
         let times = (now.as_second() - first.as_second()) / apart + 1;
-        // Where times are not evenly apart, this may be a little early.
+        // For irregular schedules this may be slightly early.
         let near = first.as_second() + (times - 2) * apart;
         let mut last = None;
         let mut next = Timestamp::from_second(near).ok().and_then(|near| self.next(near));
@@ -98,23 +103,24 @@ impl Timetable {
             last = Some(time);
             next = self.next(time);
         }
-        Ok(Missed { since, last, times })
+        Ok(MissedTimes { since, last, times })
     }
 
-    /// How long it is until the next job is due.
+    /// Time until the next job is due.
+    // upstream: pkg/controller/cronjob/utils.go nextScheduleTimeDuration
     pub(super) fn wait(&self, cron: &CronJob, now: Timestamp) -> Option<Duration> {
         let from = match self.missed(cron, now, false) {
-            Ok(Missed { last: Some(last), .. }) => last,
-            Ok(Missed { since, times: 0, .. }) => since,
-            Ok(_) | Err(Never) => now,
+            Ok(MissedTimes { last: Some(last), .. }) => last,
+            Ok(MissedTimes { since, times: 0, .. }) => since,
+            Ok(_) | Err(NoFutureTimes) => now,
         };
         let due = self.next(from)?.as_nanosecond() - now.as_nanosecond();
-        let late = i128::try_from(LATE.as_nanos()).unwrap_or(0);
+        let late = i128::try_from(SCHEDULE_DELTA.as_nanos()).unwrap_or(0);
         Some(Duration::from_nanos(u64::try_from(due + late).unwrap_or(0)))
     }
 
-    /// A time as clocks of the cron job's zone show it.
-    pub(super) fn shown(&self, cron: &CronJob, time: Timestamp) -> String {
+    /// A time in the CronJob's zone.
+    pub(super) fn format_in_zone(&self, cron: &CronJob, time: Timestamp) -> String {
         let offset = match &cron.spec.time_zone {
             Some(_) => self.zone.span(time.as_second()).offset,
             None => 0,
@@ -139,10 +145,10 @@ impl Timetable {
 
 // --- Missed ---
 
-impl Missed {
-    /// Whether there were too many times to be meant.
-    pub(super) fn is_too_much(&self) -> bool {
-        self.times > MANY
+impl MissedTimes {
+    /// Whether too many times were missed.
+    pub(super) fn is_too_many(&self) -> bool {
+        self.times > TOO_MANY_MISSED
     }
 }
 
@@ -259,11 +265,11 @@ mod tests {
             ),
         ] {
             let cron = cron(&spec, last);
-            let timetable = Timetable::new(&cron).unwrap();
-            let found = timetable.missed(&cron, at(now), true).unwrap();
+            let schedule = CronSchedule::new(&cron).unwrap();
+            let found = schedule.missed(&cron, at(now), true).unwrap();
             assert_eq!(found.last, missed.map(at), "{cron:?}");
-            assert_eq!(found.is_too_much(), many, "{cron:?}");
-            let waited = timetable.wait(&cron, at(now)).unwrap();
+            assert_eq!(found.is_too_many(), many, "{cron:?}");
+            let waited = schedule.wait(&cron, at(now)).unwrap();
             assert!((waited.as_secs_f64() - wait).abs() < 0.001, "{waited:?} {cron:?}");
         }
     }
@@ -271,10 +277,10 @@ mod tests {
     #[test]
     fn a_day_that_never_comes_is_an_error() {
         let cron = cron(&json!({"schedule": "59 23 31 2 *"}), None);
-        let timetable = Timetable::new(&cron).unwrap();
+        let schedule = CronSchedule::new(&cron).unwrap();
         let now = at("2026-06-01T00:00:00Z");
-        assert_eq!(timetable.missed(&cron, now, true), Err(Never));
-        assert_eq!(timetable.wait(&cron, now), None);
+        assert_eq!(schedule.missed(&cron, now, true), Err(NoFutureTimes));
+        assert_eq!(schedule.wait(&cron, now), None);
     }
 
     #[test]
@@ -286,11 +292,11 @@ mod tests {
             (Some("Europe/London"), "2026-01-02T00:00:00Z"),
         ] {
             let cron = cron(&json!({"schedule": "* * * * *", "timeZone": zone}), None);
-            let timetable = Timetable::new(&cron).unwrap();
-            assert_eq!(timetable.shown(&cron, at("2026-01-02T00:00:00Z")), shown);
+            let schedule = CronSchedule::new(&cron).unwrap();
+            assert_eq!(schedule.format_in_zone(&cron, at("2026-01-02T00:00:00Z")), shown);
         }
         let lost = cron(&json!({"schedule": "* * * * *", "timeZone": "Mars/Phobos"}), None);
-        let error = Timetable::new(&lost).unwrap_err();
+        let error = CronSchedule::new(&lost).unwrap_err();
         assert_eq!(error.to_string(), "unknown time zone Mars/Phobos");
     }
 }

@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{CRON_JOBS, JOBS},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
-fn put(stage: &Stage, spec: Value) {
+fn put(cluster: &TestCluster, spec: Value) {
     let mut spec = spec;
     spec["jobTemplate"] = json!({
         "metadata": {"labels": {"mine": "1"}}, "spec": {"template": {"spec": {"containers": []}}},
     });
-    stage.put(
+    cluster.put(
         &CRON_JOBS,
         json!({"metadata": {"name": "c", "namespace": "shop"}, "spec": spec}),
     );
@@ -30,8 +30,8 @@ fn tree<T: serde::Serialize>(object: T) -> Value {
 }
 
 /// Jobs are done when they are so old.
-fn work(stage: &Stage, seconds: i64) {
-    for job in stage.api.list::<Job>() {
+fn work(cluster: &TestCluster, seconds: i64) {
+    for job in cluster.api.list::<Job>() {
         let job = tree(job);
         let began: Timestamp = job["metadata"]["creationTimestamp"]
             .as_str()
@@ -40,8 +40,8 @@ fn work(stage: &Stage, seconds: i64) {
             .unwrap();
         let name = job["metadata"]["name"].as_str().unwrap();
         if !job["metadata"]["deletionTimestamp"].is_null() {
-            stage.api.remove::<Job>("shop", name);
-        } else if stage.now().duration_since(began).as_secs() >= seconds
+            cluster.api.remove::<Job>("shop", name);
+        } else if cluster.now().duration_since(began).as_secs() >= seconds
             && job["status"]["conditions"].is_null()
         {
             let mut job = job.clone();
@@ -51,24 +51,24 @@ fn work(stage: &Stage, seconds: i64) {
             let done = Timestamp::from_second(minutes * 60 + seconds).unwrap();
             job["status"] = json!({"startTime": began, "completionTime": done, "conditions": [
                 {"type": "Complete", "status": "True", "lastTransitionTime": done}]});
-            stage.put(&JOBS, job);
+            cluster.put(&JOBS, job);
         }
     }
 }
 
 /// What there is after some minutes, at a moment at which nothing is under way.
-fn after_minutes(stage: &Stage, minutes: i64) -> Option<Value> {
-    let passed = stage.now().as_second() - 1_767_225_600;
+fn after_minutes(cluster: &TestCluster, minutes: i64) -> Option<Value> {
+    let passed = cluster.now().as_second() - 1_767_225_600;
     if passed < minutes * 60 + 40 {
         return None;
     }
-    let jobs = stage
+    let jobs = cluster
         .api
         .list::<Job>()
         .into_iter()
         .filter_map(|job| job.metadata.name);
     let jobs: Vec<_> = jobs.collect();
-    let cron = tree(stage.api.get::<CronJob>("shop", "c")?);
+    let cron = tree(cluster.api.get::<CronJob>("shop", "c")?);
     let active = cron["status"]["active"].as_array().cloned().unwrap_or_default();
     let active: Vec<_> = active.into_iter().map(|job| job["name"].clone()).collect();
     let (last, success) = (
@@ -79,38 +79,38 @@ fn after_minutes(stage: &Stage, minutes: i64) -> Option<Value> {
 }
 
 /// A job each minute, each of which takes twenty seconds; the last one is kept. It ends in the fourth minute.
-const EVERY_MINUTE: Story = Story {
+const EVERY_MINUTE: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         put(
-            stage,
+            cluster,
             json!({"schedule": "* * * * *", "successfulJobsHistoryLimit": 1}),
         );
     },
-    play: |stage| {
-        work(stage, 20);
-        let is_late = stage.now().as_second() >= 1_767_225_600 + 3 * 60 + 25;
-        let cron = stage.api.get::<CronJob>("shop", "c").unwrap();
+    play: |cluster| {
+        work(cluster, 20);
+        let is_late = cluster.now().as_second() >= 1_767_225_600 + 3 * 60 + 25;
+        let cron = cluster.api.get::<CronJob>("shop", "c").unwrap();
         if is_late && cron.spec.suspend.is_none() {
-            stage
+            cluster
                 .api
                 .edit::<CronJob>("shop", "c", |cron| cron.spec.suspend = Some(true));
         }
     },
-    end: |stage| after_minutes(stage, 3),
+    end: |cluster| after_minutes(cluster, 3),
 };
 
 /// Jobs take longer than a minute, and each replaces the one before.
-const REPLACING: Story = Story {
+const REPLACING: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         put(
-            stage,
+            cluster,
             json!({"schedule": "* * * * *", "concurrencyPolicy": "Replace"}),
         );
     },
-    play: |stage| work(stage, 1_000),
-    end: |stage| after_minutes(stage, 2),
+    play: |cluster| work(cluster, 1_000),
+    end: |cluster| after_minutes(cluster, 2),
 };
 
 #[tokio::test(start_paused = true)]
@@ -141,24 +141,24 @@ async fn cron_jobs_survive_crashes_and_copies() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_is_made_from_the_template_and_people_are_told() {
-    let stage = Stage::new();
-    put(&stage, json!({"schedule": "* * * * *"}));
-    let cron = tree(stage.api.get::<CronJob>("shop", "c"));
-    stage.put(
+    let cluster = TestCluster::new();
+    put(&cluster, json!({"schedule": "* * * * *"}));
+    let cron = tree(cluster.api.get::<CronJob>("shop", "c"));
+    cluster.put(
         &JOBS,
         json!({"metadata": {"name": "by-hand", "namespace": "shop", "ownerReferences": [{"apiVersion": "batch/v1",
             "kind": "CronJob", "name": "c", "uid": cron["metadata"]["uid"], "controller": true}]}}),
     );
-    let _running = stage.start("one", make);
-    let job = tree(eventually(|| async { stage.api.get::<Job>("shop", "c-29453761") }).await);
+    let _running = cluster.start("one", make);
+    let job = tree(eventually(|| async { cluster.api.get::<Job>("shop", "c-29453761") }).await);
     assert_eq!(job["metadata"]["labels"], json!({"mine": "1"}));
     assert_eq!(
         job["metadata"]["annotations"],
         json!({"batch.kubernetes.io/cronjob-scheduled-timestamp": "2026-01-01T00:01:00Z"})
     );
-    work(&stage, 0);
+    work(&cluster, 0);
     let told = eventually(|| async {
-        let events = stage.api.list::<Event>().into_iter();
+        let events = cluster.api.list::<Event>().into_iter();
         let mut told: Vec<_> = events
             .map(|event| (event.reason.unwrap(), event.message.unwrap()))
             .collect();
@@ -188,21 +188,21 @@ async fn a_job_is_made_from_the_template_and_people_are_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_schedule_means_times_to_come() {
-    let stage = Stage::new();
-    put(&stage, json!({"schedule": "0 0 1 2 *"}));
-    let _running = stage.start("one", make);
+    let cluster = TestCluster::new();
+    put(&cluster, json!({"schedule": "0 0 1 2 *"}));
+    let _running = cluster.start("one", make);
     tokio::time::sleep(std::time::Duration::from_hours(1)).await;
-    stage.api.edit::<CronJob>("shop", "c", |cron| {
+    cluster.api.edit::<CronJob>("shop", "c", |cron| {
         cron.spec.schedule = "*/10 * * * *".to_owned();
     });
-    let first = eventually_within_minutes(&stage).await;
+    let first = eventually_within_minutes(&cluster).await;
     assert_eq!(first, "c-29453830");
 }
 
-async fn eventually_within_minutes(stage: &Stage) -> String {
+async fn eventually_within_minutes(cluster: &TestCluster) -> String {
     let limit = std::time::Duration::from_mins(30);
     kubecontroller::testing::eventually_within(limit, || async {
-        let job = stage.api.list::<Job>().into_iter().next();
+        let job = cluster.api.list::<Job>().into_iter().next();
         job.and_then(|job| job.metadata.name)
     })
     .await

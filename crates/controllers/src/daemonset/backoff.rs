@@ -1,6 +1,6 @@
-//! How often a pod that fails on a node is replaced there.
+//! Backoff for replacing pods that fail on a node.
 //!
-//! A node that refuses a pod does so at once, again and again: after each failure the next pod is left there twice as long.
+//! A kubelet rejects a pod immediately, every time: after each failure the wait before the next replacement doubles.
 
 use std::{
     collections::HashMap,
@@ -10,27 +10,28 @@ use std::{
 
 use tokio::time::Instant;
 
-const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_mins(15);
-/// After so long without a failure, the first one counts as the first again.
-const FORGOTTEN: Duration = Duration::from_mins(30);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_mins(15);
+/// After this time without a failure the backoff is reset.
+const RESET_AFTER: Duration = Duration::from_mins(30);
 
-/// Where pods have failed.
+/// Pods that failed, per DaemonSet and node.
+// upstream: pkg/controller/daemon/daemon_controller.go failedPodsBackoffKey, podsShouldBeOnNode
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
-    failures: Mutex<HashMap<Site, Failure>>,
+    failures: Mutex<HashMap<BackoffKey, BackoffEntry>>,
 }
 
-/// A set, the generation of it that was seen, and a node.
+/// UID and observed generation of a DaemonSet, and a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Site {
+pub(super) struct BackoffKey {
     pub(super) set: Box<str>,
     pub(super) generation: i64,
     pub(super) node: Box<str>,
 }
 
 #[derive(Debug)]
-struct Failure {
+struct BackoffEntry {
     pause: Duration,
     last: Instant,
 }
@@ -38,35 +39,35 @@ struct Failure {
 // --- Backoff ---
 
 impl Backoff {
-    /// How long a failed pod is left where it is; `None` if it goes.
-    pub(super) fn left(&self, site: &Site) -> Option<Duration> {
+    /// How long a failed pod is kept; `None` if it can be replaced now.
+    pub(super) fn left(&self, backoff_key: &BackoffKey) -> Option<Duration> {
         let failures = self.failures();
-        let failure = failures.get(site)?;
-        let left = failure.pause.checked_sub(failure.last.elapsed());
-        left.filter(|left| !left.is_zero())
+        let failure = failures.get(backoff_key)?;
+        let backoff_remaining = failure.pause.checked_sub(failure.last.elapsed());
+        backoff_remaining.filter(|backoff_remaining| !backoff_remaining.is_zero())
     }
 
-    /// A failed pod is deleted.
-    pub(super) fn failed(&self, site: Site) {
+    /// Records that a failed pod is deleted.
+    pub(super) fn record_failure(&self, backoff_key: BackoffKey) {
         let mut failures = self.failures();
-        failures.retain(|_, failure| failure.last.elapsed() <= FORGOTTEN);
+        failures.retain(|_, failure| failure.last.elapsed() <= RESET_AFTER);
         let now = Instant::now();
-        let next = |pause: Duration| (pause * 2).min(LONGEST);
-        let known = failures.entry(site);
+        let next = |pause: Duration| (pause * 2).min(MAX_BACKOFF);
+        let known = failures.entry(backoff_key);
         known
             .and_modify(|failure| {
-                *failure = Failure {
+                *failure = BackoffEntry {
                     pause: next(failure.pause),
                     last: now,
                 };
             })
-            .or_insert(Failure {
-                pause: FIRST,
+            .or_insert(BackoffEntry {
+                pause: INITIAL_BACKOFF,
                 last: now,
             });
     }
 
-    fn failures(&self) -> MutexGuard<'_, HashMap<Site, Failure>> {
+    fn failures(&self) -> MutexGuard<'_, HashMap<BackoffKey, BackoffEntry>> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -79,28 +80,28 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_failure_doubles_the_pause() {
-        let (backoff, site) = (
+        let (backoff, backoff_key) = (
             Backoff::default(),
-            Site {
+            BackoffKey {
                 set: "u".into(),
                 generation: 1,
                 node: "n".into(),
             },
         );
-        assert_eq!(backoff.left(&site), None);
+        assert_eq!(backoff.left(&backoff_key), None);
         for pause in [1, 2, 4] {
-            backoff.failed(site.clone());
+            backoff.record_failure(backoff_key.clone());
             let pause = Duration::from_secs(pause);
-            assert_eq!(backoff.left(&site), Some(pause));
+            assert_eq!(backoff.left(&backoff_key), Some(pause));
             advance(pause).await;
-            assert_eq!(backoff.left(&site), None);
+            assert_eq!(backoff.left(&backoff_key), None);
         }
-        advance(FORGOTTEN).await;
-        backoff.failed(site.clone());
-        assert_eq!(backoff.left(&site), Some(FIRST));
+        advance(RESET_AFTER).await;
+        backoff.record_failure(backoff_key.clone());
+        assert_eq!(backoff.left(&backoff_key), Some(INITIAL_BACKOFF));
         for _ in 0..20 {
-            backoff.failed(site.clone());
+            backoff.record_failure(backoff_key.clone());
         }
-        assert_eq!(backoff.left(&site), Some(LONGEST));
+        assert_eq!(backoff.left(&backoff_key), Some(MAX_BACKOFF));
     }
 }

@@ -1,20 +1,20 @@
-//! Keeps a pod of each daemon set on each node that it is for.
+//! The DaemonSet controller: one pod on each eligible node.
 //!
 //! ```text
-//! placement  which nodes that is
-//! making     what the pods are made of, and by what those of the template of now are known
-//! plan       where pods are missing, and which are too many
-//! rolling    which pods of earlier templates are replaced
-//! backoff    how often a pod that fails is replaced
-//! keeper     does it
+//! placement       which nodes are eligible
+//! pod_template    the pods and their revision labels
+//! manage          missing and surplus pods
+//! rolling_update  replacement of pods of earlier templates
+//! backoff         delay for replacing failed pods
+//! controller      the reconciler
 //! ```
 
 mod backoff;
-mod keeper;
-mod making;
+mod controller;
+mod manage;
 mod placement;
-mod plan;
-mod rolling;
+mod pod_template;
+mod rolling_update;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -27,63 +27,68 @@ use kubecontroller::{
 };
 
 use self::{
-    keeper::Keeper,
-    placement::{Fit, Placement},
+    controller::DaemonSetController,
+    placement::{NodeConstraints, NodeEligibility},
 };
 use crate::{
-    calm::Calm,
-    context::{Context, Task},
-    family::Family,
-    history::{self, Archive},
+    context::{ControllerContext, Task},
+    controller_ref_manager::OwnerIndex,
+    history::{self, RevisionStore},
     objects::{DaemonSet, Node},
-    pods::wake::{self, Wake},
+    pods::event_handler::{self, PodEventHandler},
     resource::{DAEMON_SETS, NODES},
+    status_throttle::StatusThrottle,
 };
 
 const WORKERS: usize = 4;
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (sets, pods) = (context.informer::<DaemonSet>(&DAEMON_SETS), context.pods());
     let nodes = context.informer::<Node>(&NODES);
-    let expected = Arc::new(ControllerExpectations::default());
-    let forget = Arc::clone(&expected);
-    let wake = Wake::new(
+    let expectations = Arc::new(ControllerExpectations::default());
+    let forget = Arc::clone(&expectations);
+    let event_handler = PodEventHandler::new(
         &DAEMON_SETS,
         sets.store(),
         |set: &DaemonSet| &set.spec.selector,
-        wake::matters,
-        Arc::clone(&expected),
+        event_handler::matters,
+        Arc::clone(&expectations),
     );
-    let archive = Archive::new(context, &DAEMON_SETS);
-    let revisions = archive.revisions.clone();
+    let revision_store = RevisionStore::new(context, &DAEMON_SETS);
+    let revisions = revision_store.revisions.clone();
     let concerned = sets.store().clone();
-    let keeper = Keeper {
+    let reconciler = DaemonSetController {
         writer: context.writer.clone(),
         recorder: context.recorder.clone(),
         clock: context.clock.clone(),
-        family: Family::new(pods.store()),
+        pods_by_owner: OwnerIndex::new(pods.store()),
         sets: sets.clone(),
         pods: pods.clone(),
         nodes: nodes.store().clone(),
-        archive,
-        expected,
+        revision_store,
+        expectations,
         backoff: backoff::Backoff::default(),
-        calm: Calm::default(),
+        status_throttle: StatusThrottle::default(),
     };
     let controller = context
         .controller("daemonset")
         .for_(&sets)
-        .watches(&sets, move |delta| wake::forget_replaced(delta, &forget))
-        .watches(&pods, move |delta| wake.keys(delta))
-        .watches_where(&nodes, may_fit_others(), move |delta| fitting(&concerned, delta))
-        .watches(&revisions, |delta| history::keys(&DAEMON_SETS, delta))
+        .watches(&sets, move |delta| {
+            event_handler::forget_replaced_set(delta, &forget)
+        })
+        .watches(&pods, move |delta| event_handler.keys(delta))
+        .watches_where(&nodes, node_eligibility_may_change(), move |delta| {
+            affected_daemon_sets(&concerned, delta)
+        })
+        .watches(&revisions, |delta| history::sets_to_sync(&DAEMON_SETS, delta))
         .workers(WORKERS);
-    vec![Box::new(controller.reconciler(keeper))]
+    vec![Box::new(controller.reconciler(reconciler))]
 }
 
-/// Whether a node may be for other sets than before. Those that were there before all sets are looked at are not news.
-fn may_fit_others() -> Predicate<Node> {
+/// Whether a node change can change which DaemonSets it is eligible for. Nodes of the initial list are skipped: all
+/// DaemonSets are synced at start anyway.
+// upstream: pkg/controller/daemon/daemon_controller.go shouldIgnoreNodeUpdate
+fn node_eligibility_may_change() -> Predicate<Node> {
     Predicate::new(|delta: &Delta<Node>| match delta {
         Delta::Added { initial, .. } => !initial,
         Delta::Updated { old, new } | Delta::Replaced { old, new } => {
@@ -96,11 +101,15 @@ fn may_fit_others() -> Predicate<Node> {
     })
 }
 
-/// The sets for which a node is something else than before.
-fn fitting(sets: &Store<DaemonSet>, delta: &Delta<Node>) -> Vec<Key> {
+/// The DaemonSets for which a node's eligibility changed.
+fn affected_daemon_sets(sets: &Store<DaemonSet>, delta: &Delta<Node>) -> Vec<Key> {
     let sets = sets.all().into_iter().filter(|set| {
-        let placement = Placement::of(&set.spec.template);
-        let fit = |node: Option<&Arc<Node>>| node.map_or(Fit::No, |node| placement.fit(node));
+        let placement = NodeConstraints::from_template(&set.spec.template);
+        let fit = |node: Option<&Arc<Node>>| {
+            node.map_or(NodeEligibility::Neither, |node| {
+                placement.node_should_run_daemon_pod(node)
+            })
+        };
         fit(delta.old()) != fit(delta.new())
     });
     sets.map(|set| set.key()).collect()

@@ -1,4 +1,4 @@
-//! On which nodes the pods of a daemon set are to run.
+//! Which nodes should run a pod of a DaemonSet.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::objects::{Node, NodeSelector, Taint, Template, Toleration};
 
-/// What the pods of every daemon set bear: whatever is wrong with a node, what looks after it is needed there.
-const BORNE: [(&str, &str); 6] = [
+/// Tolerations of every daemon pod: node agents are needed most on nodes with problems.
+const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
     ("node.kubernetes.io/disk-pressure", "NoSchedule"),
@@ -16,17 +16,17 @@ const BORNE: [(&str, &str); 6] = [
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
-/// What those bear that are in the network of their node.
-const NO_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
+/// Additional toleration of pods with hostNetwork.
+const HOST_NETWORK_TOLERATION: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
-/// Which nodes a template asks for.
+/// The node constraints of a template.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Placement {
+pub(super) struct NodeConstraints {
     node_name: Box<str>,
     node_selector: BTreeMap<Box<str>, Box<str>>,
     affinity: Affinity,
-    /// Those that are added among them.
+    /// Including the added ones.
     tolerations: Vec<Toleration>,
 }
 
@@ -43,38 +43,39 @@ struct NodeAffinity {
     required: Option<NodeSelector>,
 }
 
-/// What a node is to a daemon set.
+/// Whether a node should run a daemon pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Fit {
-    /// A pod is to be there.
-    Runs,
-    /// A pod that is there may stay; none is sent there.
-    Stays,
-    /// No pod is to be there.
+pub(super) enum NodeEligibility {
+    /// A pod should run on the node.
+    ShouldRun,
+    /// An existing pod may continue to run; no new one is created.
+    ShouldContinueRunning,
+    /// No pod should run on the node.
     #[default]
-    No,
+    Neither,
 }
 
 // --- Placement ---
 
-impl Placement {
-    /// What a template asks for. One that cannot be read asks for a node that there is not.
-    pub(super) fn of(template: &Template) -> Self {
+impl NodeConstraints {
+    /// The constraints of a template. An unreadable template matches no node.
+    pub(super) fn from_template(template: &Template) -> Self {
         let spec = template.tree().map(|mut tree| tree["spec"].take());
         let read = spec.and_then(|mut spec| {
             add_tolerations(&mut spec);
             serde_json::from_value(spec)
         });
-        read.unwrap_or_else(|_| Placement {
+        read.unwrap_or_else(|_| NodeConstraints {
             node_name: "/".into(),
-            ..Placement::default()
+            ..NodeConstraints::default()
         })
     }
 
-    /// What a node is to the set.
-    pub(super) fn fit(&self, node: &Node) -> Fit {
+    /// Whether a node should run a pod.
+    // upstream: pkg/controller/daemon/daemon_controller.go nodeShouldRunDaemonPod, predicates
+    pub(super) fn node_should_run_daemon_pod(&self, node: &Node) -> NodeEligibility {
         if !self.node_name.is_empty() && self.node_name != node.metadata.name {
-            return Fit::No;
+            return NodeEligibility::Neither;
         }
         let selects = self
             .node_selector
@@ -83,27 +84,34 @@ impl Placement {
         let required = self.affinity.node_affinity.required.as_ref();
         let matches = selects && required.is_none_or(|required| required.matches(node));
         if !matches {
-            return Fit::No;
+            return NodeEligibility::Neither;
         }
-        let bears = |taint: &Taint| self.tolerations.iter().any(|toleration| toleration.bears(taint));
-        let mut unborne = node.spec.taints.iter().filter(|taint| !bears(taint));
-        let worst = unborne.try_fold(Fit::Runs, |fit, taint| match &*taint.effect {
+        let tolerates = |taint: &Taint| {
+            self.tolerations
+                .iter()
+                .any(|toleration| toleration.tolerates(taint))
+        };
+        let mut unborne = node.spec.taints.iter().filter(|taint| !tolerates(taint));
+        let worst = unborne.try_fold(NodeEligibility::ShouldRun, |fit, taint| match &*taint.effect {
             "NoExecute" => None,
-            "NoSchedule" => Some(Fit::Stays),
+            "NoSchedule" => Some(NodeEligibility::ShouldContinueRunning),
             _ => Some(fit),
         });
-        worst.unwrap_or(Fit::No)
+        worst.unwrap_or(NodeEligibility::Neither)
     }
 }
 
-/// Adds what the pods of every daemon set bear to the spec of a pod. One that is there for a while only is there for ever then.
+/// Adds the tolerations of daemon pods to a pod spec. An existing one with tolerationSeconds becomes unlimited.
+// upstream: pkg/controller/daemon/util/daemonset_util.go AddOrUpdateDaemonPodTolerations
 pub(super) fn add_tolerations(spec: &mut Value) {
     let in_host_network = spec["hostNetwork"] == true;
     let mut tolerations = spec["tolerations"]
         .as_array_mut()
         .map(std::mem::take)
         .unwrap_or_default();
-    let added = BORNE.iter().chain(in_host_network.then_some(&NO_NETWORK));
+    let added = DAEMON_TOLERATIONS
+        .iter()
+        .chain(in_host_network.then_some(&HOST_NETWORK_TOLERATION));
     for (key, effect) in added {
         let added = json!({"key": key, "operator": "Exists", "effect": effect});
         let is_same = |there: &Value| {
@@ -129,8 +137,8 @@ pub(super) fn add_tolerations(spec: &mut Value) {
 mod tests {
     use super::*;
 
-    fn placement(spec: &Value) -> Placement {
-        Placement::of(&Template::new(&json!({"spec": spec})).unwrap())
+    fn placement(spec: &Value) -> NodeConstraints {
+        NodeConstraints::from_template(&Template::new(&json!({"spec": spec})).unwrap())
     }
 
     fn node(taints: Taints<'_>) -> Node {
@@ -146,40 +154,56 @@ mod tests {
 
     #[test]
     fn taints_that_are_not_borne_keep_pods_away() {
-        let cases: [(Taints<'_>, Value, Fit); 10] = [
-            (&[], json!({}), Fit::Runs),
-            (&[("a", "NoSchedule")], json!({}), Fit::Stays),
-            (&[("a", "NoExecute")], json!({}), Fit::No),
-            (&[("a", "NoSchedule"), ("b", "NoExecute")], json!({}), Fit::No),
-            (&[("a", "PreferNoSchedule")], json!({}), Fit::Runs),
+        let cases: [(Taints<'_>, Value, NodeEligibility); 10] = [
+            (&[], json!({}), NodeEligibility::ShouldRun),
+            (
+                &[("a", "NoSchedule")],
+                json!({}),
+                NodeEligibility::ShouldContinueRunning,
+            ),
+            (&[("a", "NoExecute")], json!({}), NodeEligibility::Neither),
+            (
+                &[("a", "NoSchedule"), ("b", "NoExecute")],
+                json!({}),
+                NodeEligibility::Neither,
+            ),
+            (
+                &[("a", "PreferNoSchedule")],
+                json!({}),
+                NodeEligibility::ShouldRun,
+            ),
             (
                 &[("a", "NoSchedule")],
                 json!({"tolerations": [{"key": "a", "operator": "Exists"}]}),
-                Fit::Runs,
+                NodeEligibility::ShouldRun,
             ),
             (
                 &[("node.kubernetes.io/unschedulable", "NoSchedule")],
                 json!({}),
-                Fit::Runs,
+                NodeEligibility::ShouldRun,
             ),
             (
                 &[("node.kubernetes.io/not-ready", "NoExecute")],
                 json!({}),
-                Fit::Runs,
+                NodeEligibility::ShouldRun,
             ),
             (
                 &[("node.kubernetes.io/network-unavailable", "NoSchedule")],
                 json!({}),
-                Fit::Stays,
+                NodeEligibility::ShouldContinueRunning,
             ),
             (
                 &[("node.kubernetes.io/network-unavailable", "NoSchedule")],
                 json!({"hostNetwork": true}),
-                Fit::Runs,
+                NodeEligibility::ShouldRun,
             ),
         ];
-        for (taints, spec, expected) in cases {
-            assert_eq!(placement(&spec).fit(&node(taints)), expected, "{taints:?} {spec}");
+        for (taints, spec, expectations) in cases {
+            assert_eq!(
+                placement(&spec).node_should_run_daemon_pod(&node(taints)),
+                expectations,
+                "{taints:?} {spec}"
+            );
         }
     }
 
@@ -190,15 +214,22 @@ mod tests {
                 {"matchExpressions": [{"key": "disk", "operator": "In", "values": [disk]}]}]}}}})
         };
         let cases = [
-            (json!({"nodeName": "n1"}), Fit::Runs),
-            (json!({"nodeName": "n2"}), Fit::No),
-            (json!({"nodeSelector": {"disk": "ssd"}}), Fit::Runs),
-            (json!({"nodeSelector": {"disk": "hdd"}}), Fit::No),
-            (affinity("ssd"), Fit::Runs),
-            (affinity("hdd"), Fit::No),
+            (json!({"nodeName": "n1"}), NodeEligibility::ShouldRun),
+            (json!({"nodeName": "n2"}), NodeEligibility::Neither),
+            (
+                json!({"nodeSelector": {"disk": "ssd"}}),
+                NodeEligibility::ShouldRun,
+            ),
+            (json!({"nodeSelector": {"disk": "hdd"}}), NodeEligibility::Neither),
+            (affinity("ssd"), NodeEligibility::ShouldRun),
+            (affinity("hdd"), NodeEligibility::Neither),
         ];
-        for (spec, expected) in cases {
-            assert_eq!(placement(&spec).fit(&node(&[])), expected, "{spec}");
+        for (spec, expectations) in cases {
+            assert_eq!(
+                placement(&spec).node_should_run_daemon_pod(&node(&[])),
+                expectations,
+                "{spec}"
+            );
         }
     }
 

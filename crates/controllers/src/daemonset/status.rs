@@ -1,11 +1,12 @@
-//! How the status of a daemon set is written.
+//! Writes the status of a DaemonSet.
 
 use serde_json::{Value, json};
 
-use crate::{objects::DaemonStatus, written};
+use crate::{objects::DaemonStatus, patch_values};
 
-/// Writes a status over the one of a version. Conditions are others' to write.
-pub(super) fn patch(status: &DaemonStatus, version: &str) -> Value {
+/// The patch that replaces the status at a resourceVersion. Conditions are not touched: this controller has none.
+// upstream: pkg/controller/daemon/daemon_controller.go storeDaemonSetStatus
+pub(super) fn status_patch(status: &DaemonStatus, version: &str) -> Value {
     json!({
         "metadata": {"resourceVersion": version},
         "status": {
@@ -14,9 +15,9 @@ pub(super) fn patch(status: &DaemonStatus, version: &str) -> Value {
             "desiredNumberScheduled": status.desired_number_scheduled,
             "numberReady": status.number_ready,
             "observedGeneration": status.observed_generation,
-            "updatedNumberScheduled": written::count(status.updated_number_scheduled),
-            "numberAvailable": written::count(status.number_available),
-            "numberUnavailable": written::count(status.number_unavailable),
+            "updatedNumberScheduled": patch_values::count(status.updated_number_scheduled),
+            "numberAvailable": patch_values::count(status.number_available),
+            "numberUnavailable": patch_values::count(status.number_unavailable),
             "collisionCount": status.collision_count,
         },
     })

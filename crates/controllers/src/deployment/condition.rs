@@ -4,17 +4,18 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     objects::{Condition, ConditionStatus},
-    written,
+    patch_values,
 };
 
 pub(super) const AVAILABLE: &str = "Available";
 pub(super) const PROGRESSING: &str = "Progressing";
 pub(super) const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// When somebody last had a reason to write the condition; progress is measured from there.
+/// When the condition was last written; the progress deadline counts from it.
 const UPDATED: &str = "lastUpdateTime";
 
-/// A condition that begins now.
+/// A new condition with the current time.
+// upstream: pkg/controller/deployment/util/deployment_util.go NewDeploymentCondition
 pub(super) fn new(
     kind: &str,
     status: ConditionStatus,
@@ -22,7 +23,7 @@ pub(super) fn new(
     message: String,
     now: Timestamp,
 ) -> Condition {
-    let now = written::second(now);
+    let now = patch_values::truncate_to_second(now);
     let condition = Condition {
         kind: kind.into(),
         status,
@@ -34,8 +35,9 @@ pub(super) fn new(
     update(condition, now)
 }
 
-/// A condition of a replica set as one of its deployment.
-pub(super) fn of_set(condition: &Condition) -> Condition {
+/// Converts a ReplicaSet's condition to a Deployment's.
+// upstream: pkg/controller/deployment/util/deployment_util.go ReplicaSetToDeploymentCondition
+pub(super) fn from_replica_set(condition: &Condition) -> Condition {
     let condition = condition.clone();
     match condition.last_transition_time {
         Some(since) => update(condition, since),
@@ -43,8 +45,9 @@ pub(super) fn of_set(condition: &Condition) -> Condition {
     }
 }
 
-/// Puts a condition into a list. One that says the same, in status and reason, stays as it is; one of the same status is
-/// true for as long as the one before.
+/// Sets a condition in a list. One with the same status and reason is kept; one with the same status keeps its
+/// lastTransitionTime.
+// upstream: pkg/controller/deployment/util/deployment_util.go SetDeploymentCondition
 pub(super) fn set(conditions: &mut Vec<Condition>, mut condition: Condition) {
     if let Some(before) = Condition::find(conditions, &condition.kind) {
         if before.status == condition.status {
@@ -53,18 +56,18 @@ pub(super) fn set(conditions: &mut Vec<Condition>, mut condition: Condition) {
             }
             condition.last_transition_time = before.last_transition_time;
         }
-        remove(conditions, &condition.kind);
+        remove_condition(conditions, &condition.kind);
     }
     conditions.push(condition);
 }
 
-/// Takes a condition out of a list.
-pub(super) fn remove(conditions: &mut Vec<Condition>, kind: &str) {
+/// Removes a condition from a list.
+pub(super) fn remove_condition(conditions: &mut Vec<Condition>, kind: &str) {
     conditions.retain(|condition| &*condition.kind != kind);
 }
 
-/// When a condition was last written.
-pub(super) fn updated(condition: &Condition) -> Option<Timestamp> {
+/// The lastUpdateTime of a condition.
+pub(super) fn last_update_time(condition: &Condition) -> Option<Timestamp> {
     condition.other.get(UPDATED)?.as_str()?.parse().ok()
 }
 
@@ -92,7 +95,10 @@ mod tests {
         set(&mut list, condition(ConditionStatus::True, "A", 2));
         let times = |list: &[Condition]| {
             let found = Condition::find(list, PROGRESSING).unwrap();
-            (found.last_transition_time.unwrap(), updated(found).unwrap())
+            (
+                found.last_transition_time.unwrap(),
+                last_update_time(found).unwrap(),
+            )
         };
         assert_eq!(times(&list), (at(1), at(1)));
         set(&mut list, condition(ConditionStatus::True, "B", 3));

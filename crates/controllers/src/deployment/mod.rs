@@ -1,49 +1,51 @@
-//! Rolls out the template of a deployment: a replica set for each template, and the pods moved from the old ones to the new.
+//! The Deployment controller: one ReplicaSet per pod template, and rolling updates or recreation between them.
 
 mod condition;
-mod plan;
+mod controller;
+mod event_handler;
 mod progress;
+mod replica_set;
 mod rollback;
-mod roller;
 mod rollout;
-mod set;
+mod sync;
 #[cfg(test)]
 mod tests;
-mod wake;
 
-use self::{roller::Roller, wake::Wake};
+use self::{controller::DeploymentController, event_handler::DeploymentEventHandler};
 use crate::{
-    calm::Calm,
-    context::{Context, Task},
-    family::Family,
+    context::{ControllerContext, Task},
+    controller_ref_manager::OwnerIndex,
     objects::{Deployment, ReplicaSet},
     resource::{DEPLOYMENTS, REPLICA_SETS},
+    status_throttle::StatusThrottle,
 };
 
 const WORKERS: usize = 8;
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+// upstream: pkg/controller/deployment/deployment_controller.go NewDeploymentController
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let deployments = context.informer::<Deployment>(&DEPLOYMENTS);
     let sets = context.informer::<ReplicaSet>(&REPLICA_SETS);
     let pods = context.pods();
-    let wake = Wake::new(deployments.store(), sets.store());
-    let wake_of_pod = wake.clone();
-    let roller = Roller {
+    let event_handler = DeploymentEventHandler::new(deployments.store(), sets.store());
+    let pod_event_handler = event_handler.clone();
+    let deployment_controller = DeploymentController {
         writer: context.writer.clone(),
         recorder: context.recorder.clone(),
         clock: context.clock.clone(),
-        families: Family::new(sets.store()),
-        pods: Family::new(pods.store()),
+        replica_set_index: OwnerIndex::new(sets.store()),
+        pods: OwnerIndex::new(pods.store()),
         deployments: deployments.clone(),
         sets: sets.clone(),
-        calm: Calm::default(),
+        status_throttle: StatusThrottle::default(),
     };
     let controller = context
         .controller("deployment")
         .for_(&deployments)
-        .watches(&sets, move |delta| wake.of_set(delta))
-        .watches(&pods, move |delta| wake_of_pod.of_pod(delta))
+        .watches(&sets, move |delta| {
+            event_handler.deployments_of_replica_set(delta)
+        })
+        .watches(&pods, move |delta| pod_event_handler.deployments_of_pod(delta))
         .workers(WORKERS);
-    vec![Box::new(controller.reconciler(roller))]
+    vec![Box::new(controller.reconciler(deployment_controller))]
 }

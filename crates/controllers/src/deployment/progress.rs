@@ -1,4 +1,4 @@
-//! What a deployment says of itself, and whether it gets anywhere.
+//! The status of a Deployment: replica counts, the conditions Available, Progressing and ReplicaFailure.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{
     condition::{self, AVAILABLE, PROGRESSING, REPLICA_FAILURE},
+    replica_set::DesiredReplicaSet,
     rollout::{Rollout, max_unavailable},
-    set::Set,
 };
 use crate::{
     objects::{Condition, ConditionStatus, Deployment, DeploymentStatus},
-    written,
+    patch_values,
 };
 
 pub(super) const CREATED: &str = "NewReplicaSetCreated";
@@ -24,16 +24,18 @@ const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 const PAUSED: &str = "DeploymentPaused";
 const RESUMED: &str = "DeploymentResumed";
 
-/// After a moment has passed, not in it: clocks and timers are not that fine.
-const AFTERWARDS: Duration = Duration::from_millis(20);
+/// Added to the deadline, so that the timer fires after the deadline has passed, not at it.
+const DEADLINE_MARGIN: Duration = Duration::from_millis(20);
 
-/// How long a deployment may show no progress; `None` if for ever.
+/// `progressDeadlineSeconds`; `None` means no deadline.
+// upstream: pkg/controller/deployment/util/deployment_util.go HasProgressDeadline
 pub(super) fn deadline(deployment: &Deployment) -> Option<SignedDuration> {
     let seconds = deployment.spec.progress_deadline_seconds?;
     (seconds != i32::MAX).then(|| SignedDuration::from_secs(i64::from(seconds)))
 }
 
-/// Whether all pods are of the template of now and available, and no others are there.
+/// Whether all pods have the current template and are available, and no old pods are left.
+// upstream: pkg/controller/deployment/util/deployment_util.go DeploymentComplete
 pub(super) fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
     let counts = [
         status.updated_replicas,
@@ -44,8 +46,10 @@ pub(super) fn is_complete(deployment: &Deployment, status: &DeploymentStatus) ->
         && status.observed_generation >= deployment.metadata.generation
 }
 
-/// Says that a deployment is paused, or is no longer: what it does not do while it is must not count against it later.
-pub(super) fn note_pause(deployment: &Deployment, conditions: &mut Vec<Condition>, now: Timestamp) {
+/// Sets the Progressing condition when a Deployment is paused or resumed: time spent paused must not count against the
+/// progress deadline.
+// upstream: pkg/controller/deployment/sync.go checkPausedConditions
+pub(super) fn set_paused_condition(deployment: &Deployment, conditions: &mut Vec<Condition>, now: Timestamp) {
     let known = Condition::find(conditions, PROGRESSING).map_or("", |condition| &condition.reason);
     if deadline(deployment).is_none() || known == TIMED_OUT {
         return;
@@ -55,7 +59,7 @@ pub(super) fn note_pause(deployment: &Deployment, conditions: &mut Vec<Condition
         (false, true) => (RESUMED, "Deployment is resumed"),
         _ => return,
     };
-    note(
+    set_progressing_condition(
         conditions,
         ConditionStatus::Unknown,
         reason,
@@ -64,8 +68,8 @@ pub(super) fn note_pause(deployment: &Deployment, conditions: &mut Vec<Condition
     );
 }
 
-/// Says how far a rollout is.
-pub(super) fn note(
+/// Sets the Progressing condition.
+pub(super) fn set_progressing_condition(
     conditions: &mut Vec<Condition>,
     status: ConditionStatus,
     reason: &str,
@@ -80,10 +84,15 @@ pub(super) fn note(
 
 // --- counts ---
 
-/// The counts of all sets, and whether enough pods are available. `before` is what is known so far.
-pub(super) fn counted(rollout: &Rollout<'_>, before: &DeploymentStatus, now: Timestamp) -> DeploymentStatus {
+/// Replica counts summed over all ReplicaSets, and the Available condition. `before` is the stored status.
+// upstream: pkg/controller/deployment/sync.go calculateStatus
+pub(super) fn calculate_status(
+    rollout: &Rollout<'_>,
+    before: &DeploymentStatus,
+    now: Timestamp,
+) -> DeploymentStatus {
     let deployment = rollout.deployment;
-    let sum = |of: fn(&Set) -> i32| rollout.sets.iter().map(of).sum::<i32>();
+    let sum = |of: fn(&DesiredReplicaSet) -> i32| rollout.sets.iter().map(of).sum::<i32>();
     let available = sum(|set| set.status.available_replicas);
     let mut status = DeploymentStatus {
         observed_generation: deployment.metadata.generation,
@@ -92,7 +101,7 @@ pub(super) fn counted(rollout: &Rollout<'_>, before: &DeploymentStatus, now: Tim
         ready_replicas: sum(|set| set.status.ready_replicas),
         available_replicas: available,
         unavailable_replicas: (rollout.total() - available).max(0),
-        terminating_replicas: going(&rollout.sets),
+        terminating_replicas: terminating_replica_count(&rollout.sets),
         collision_count: before.collision_count,
         conditions: before.conditions.clone(),
     };
@@ -110,24 +119,26 @@ pub(super) fn counted(rollout: &Rollout<'_>, before: &DeploymentStatus, now: Tim
     status
 }
 
-/// How many pods are going; unknown if a set that was looked at does not tell.
-fn going(sets: &[Set]) -> Option<i32> {
-    let told = sets
+/// Number of terminating pods; unknown if an observed ReplicaSet does not report it.
+// upstream: pkg/controller/deployment/util/deployment_util.go GetTerminatingReplicaCountForReplicaSets
+fn terminating_replica_count(sets: &[DesiredReplicaSet]) -> Option<i32> {
+    let reporting = sets
         .iter()
         .filter(|set| set.status.observed_generation != 0 || set.status.terminating_replicas.is_some());
-    told.map(|set| set.status.terminating_replicas).sum()
+    reporting.map(|set| set.status.terminating_replicas).sum()
 }
 
 // --- progress ---
 
-/// The counts, and how the rollout goes.
-pub(super) fn estimated(
+/// The counts, and the Progressing and ReplicaFailure conditions.
+// upstream: pkg/controller/deployment/progress.go syncRolloutStatus
+pub(super) fn rollout_status(
     rollout: &Rollout<'_>,
     before: &DeploymentStatus,
     now: Timestamp,
 ) -> DeploymentStatus {
     let deployment = rollout.deployment;
-    let mut status = counted(rollout, before, now);
+    let mut status = calculate_status(rollout, before, now);
     let known = Condition::find(&before.conditions, PROGRESSING);
     let reason = known.map_or("", |condition| &*condition.reason);
     let was_complete = status.replicas == status.updated_replicas && reason == COMPLETE;
@@ -136,38 +147,39 @@ pub(super) fn estimated(
         None => format!("Deployment {:?}", deployment.metadata.name),
     };
     match deadline(deployment) {
-        None => condition::remove(&mut status.conditions, PROGRESSING),
+        None => condition::remove_condition(&mut status.conditions, PROGRESSING),
         Some(_) if was_complete => {}
         Some(deadline) => {
             let (complete, progressed) = (is_complete(deployment, &status), has_progressed(before, &status));
             let conditions = &mut status.conditions;
             if complete {
                 let message = format!("{subject} has successfully progressed.");
-                note(conditions, ConditionStatus::True, COMPLETE, message, now);
+                set_progressing_condition(conditions, ConditionStatus::True, COMPLETE, message, now);
             } else if progressed {
-                // Written anew even if it says the same: the deadline counts from now.
+                // Replaced even if nothing but lastUpdateTime differs: the deadline restarts now.
                 let message = format!("{subject} is progressing.");
                 let mut progress = condition::new(PROGRESSING, ConditionStatus::True, UPDATED, message, now);
                 if let Some(known) = known.filter(|known| known.status == ConditionStatus::True) {
                     progress.last_transition_time = known.last_transition_time;
                 }
-                condition::remove(conditions, PROGRESSING);
+                condition::remove_condition(conditions, PROGRESSING);
                 conditions.push(progress);
             } else if has_timed_out(conditions, deadline, now) {
                 let message = format!("{subject} has timed out progressing.");
-                note(conditions, ConditionStatus::False, TIMED_OUT, message, now);
+                set_progressing_condition(conditions, ConditionStatus::False, TIMED_OUT, message, now);
             }
         }
     }
-    match failure(rollout) {
+    match replica_failure(rollout) {
         Some(failure) => condition::set(&mut status.conditions, failure),
-        None => condition::remove(&mut status.conditions, REPLICA_FAILURE),
+        None => condition::remove_condition(&mut status.conditions, REPLICA_FAILURE),
     }
     status
 }
 
-/// When to look again whether the deadline has passed; `None` if nobody waits for it.
-pub(super) fn next_look(
+/// When to check the progress deadline again; `None` if no deadline is pending.
+// upstream: pkg/controller/deployment/progress.go requeueStuckDeployment
+pub(super) fn requeue_stuck_after(
     deployment: &Deployment,
     status: &DeploymentStatus,
     now: Timestamp,
@@ -176,10 +188,11 @@ pub(super) fn next_look(
     if is_complete(deployment, status) || &*known.reason == TIMED_OUT {
         return None;
     }
-    let left = deadline(deployment)? - now.duration_since(condition::updated(known)?);
-    Some(Duration::try_from(left).unwrap_or_default() + AFTERWARDS)
+    let left = deadline(deployment)? - now.duration_since(condition::last_update_time(known)?);
+    Some(Duration::try_from(left).unwrap_or_default() + DEADLINE_MARGIN)
 }
 
+// upstream: pkg/controller/deployment/util/deployment_util.go DeploymentProgressing
 fn has_progressed(before: &DeploymentStatus, now: &DeploymentStatus) -> bool {
     let old = |status: &DeploymentStatus| status.replicas - status.updated_replicas;
     now.updated_replicas > before.updated_replicas
@@ -188,46 +201,48 @@ fn has_progressed(before: &DeploymentStatus, now: &DeploymentStatus) -> bool {
         || now.available_replicas > before.available_replicas
 }
 
+// upstream: pkg/controller/deployment/util/deployment_util.go DeploymentTimedOut
 fn has_timed_out(conditions: &[Condition], deadline: SignedDuration, now: Timestamp) -> bool {
     let Some(known) = Condition::find(conditions, PROGRESSING) else {
         return false;
     };
     match &*known.reason {
-        // The rollout that follows is not known of yet.
+        // The controller has not yet observed the rollout that follows.
         COMPLETE => false,
         TIMED_OUT => true,
-        _ => condition::updated(known).is_some_and(|since| now.duration_since(since) > deadline),
+        _ => condition::last_update_time(known).is_some_and(|since| now.duration_since(since) > deadline),
     }
 }
 
-/// What keeps a set from having its pods; that of the new one matters most.
-fn failure(rollout: &Rollout<'_>) -> Option<Condition> {
+/// The ReplicaFailure condition of a ReplicaSet, of the new one first.
+// upstream: pkg/controller/deployment/progress.go getReplicaFailures
+fn replica_failure(rollout: &Rollout<'_>) -> Option<Condition> {
     let new = rollout.new.map(|new| &rollout.sets[new]);
     let mut sets = new.into_iter().chain(&rollout.sets);
     let failure = sets.find_map(|set| Condition::find(&set.status.conditions, REPLICA_FAILURE));
-    failure.map(condition::of_set)
+    failure.map(condition::from_replica_set)
 }
 
 // --- writing ---
 
-/// How a status is written over the one of a version; the revision of the deployment goes with it.
-pub(super) fn patch(status: &DeploymentStatus, version: &str, revision: Option<&str>) -> Value {
+/// The patch that replaces the status at a resourceVersion, and sets the revision annotation.
+pub(super) fn status_patch(status: &DeploymentStatus, version: &str, revision: Option<&str>) -> Value {
     let mut patch = json!({
         "metadata": {"resourceVersion": version},
         "status": {
             "observedGeneration": status.observed_generation,
-            "replicas": written::count(status.replicas),
-            "updatedReplicas": written::count(status.updated_replicas),
-            "readyReplicas": written::count(status.ready_replicas),
-            "availableReplicas": written::count(status.available_replicas),
-            "unavailableReplicas": written::count(status.unavailable_replicas),
+            "replicas": patch_values::count(status.replicas),
+            "updatedReplicas": patch_values::count(status.updated_replicas),
+            "readyReplicas": patch_values::count(status.ready_replicas),
+            "availableReplicas": patch_values::count(status.available_replicas),
+            "unavailableReplicas": patch_values::count(status.unavailable_replicas),
             "terminatingReplicas": status.terminating_replicas,
             "collisionCount": status.collision_count,
-            "conditions": written::list(&status.conditions),
+            "conditions": patch_values::list(&status.conditions),
         },
     });
     if let Some(revision) = revision {
-        patch["metadata"]["annotations"] = json!({super::set::REVISION: revision});
+        patch["metadata"]["annotations"] = json!({super::replica_set::REVISION: revision});
     }
     patch
 }

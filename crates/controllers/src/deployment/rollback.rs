@@ -1,31 +1,32 @@
-//! Going back to an earlier template, as the first version of the API asked for it: by an annotation. Clients of today write
-//! the earlier template themselves.
+//! Rollback by annotation, as extensions/v1beta1 did it. Current clients write the earlier template themselves.
 
 use serde_json::{Value, json};
 
 use super::{
+    replica_set::{DesiredReplicaSet, ROLLBACK_TO, is_not_copied},
     rollout::Rollout,
-    set::{ROLLBACK_TO, Set, is_own},
 };
 use crate::objects::{Deployment, TEMPLATE_HASH};
 
-/// A rollback, or why there is none.
+/// A rollback, or the reason why there is none.
 #[derive(Debug)]
 pub(super) struct Rollback {
-    /// The steps of a patch of the deployment.
+    /// JSON patch operations for the Deployment.
     pub(super) steps: Vec<Value>,
     pub(super) is_warning: bool,
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-/// The revision that is asked for; 0 means the one before.
-pub(super) fn asked_for(deployment: &Deployment) -> Option<i64> {
+/// The requested revision; 0 means the previous one.
+// upstream: pkg/controller/deployment/rollback.go getRollbackTo
+pub(super) fn requested_revision(deployment: &Deployment) -> Option<i64> {
     deployment.metadata.annotation(ROLLBACK_TO)?.parse().ok()
 }
 
-/// Goes back to a revision.
-pub(super) fn to(rollout: &Rollout<'_>, revision: i64) -> Rollback {
+/// Rolls back to a revision.
+// upstream: pkg/controller/deployment/rollback.go rollback, rollbackToTemplate
+pub(super) fn rollback_to_revision(rollout: &Rollout<'_>, revision: i64) -> Rollback {
     let deployment = rollout.deployment;
     let name = &deployment.metadata.name;
     let mut rollback = Rollback {
@@ -38,7 +39,7 @@ pub(super) fn to(rollout: &Rollout<'_>, revision: i64) -> Rollback {
         message: "Unable to find the revision to rollback to.".to_owned(),
     };
     let revision = if revision == 0 {
-        before_last(&rollout.sets)
+        last_revision(&rollout.sets)
     } else {
         revision
     };
@@ -63,23 +64,26 @@ pub(super) fn to(rollout: &Rollout<'_>, revision: i64) -> Rollback {
     rollback
 }
 
-/// The deployment gets the template and the annotations of the set.
-fn steps(deployment: &Deployment, set: &Set) -> Vec<Value> {
+/// Replaces template and annotations of the Deployment by those of the ReplicaSet.
+fn steps(deployment: &Deployment, set: &DesiredReplicaSet) -> Vec<Value> {
     let mut steps = Vec::new();
     for (name, _) in deployment
         .metadata
         .annotations
         .iter()
-        .filter(|(name, _)| !is_own(name))
+        .filter(|(name, _)| !is_not_copied(name))
     {
         if !set.annotations.contains_key(name) {
             steps.push(json!({"op": "remove", "path": annotation(name)}));
         }
     }
-    for (name, value) in set.annotations.iter().filter(|(name, _)| !is_own(name)) {
+    for (name, value) in set.annotations.iter().filter(|(name, _)| !is_not_copied(name)) {
         steps.push(json!({"op": "add", "path": annotation(name), "value": value}));
     }
-    let template = set.seen.as_ref().and_then(|seen| seen.spec.template.tree().ok());
+    let template = set
+        .observed
+        .as_ref()
+        .and_then(|observed| observed.spec.template.tree().ok());
     if let Some(mut template) = template {
         if let Some(labels) = template
             .pointer_mut("/metadata/labels")
@@ -92,9 +96,10 @@ fn steps(deployment: &Deployment, set: &Set) -> Vec<Value> {
     steps
 }
 
-/// The revision before the last one; 0 if there is none.
-fn before_last(sets: &[Set]) -> i64 {
-    let mut revisions: Vec<_> = sets.iter().filter_map(Set::revision).collect();
+/// The second highest revision; 0 if there is none.
+// upstream: pkg/controller/deployment/util/deployment_util.go LastRevision
+fn last_revision(sets: &[DesiredReplicaSet]) -> i64 {
+    let mut revisions: Vec<_> = sets.iter().filter_map(DesiredReplicaSet::revision).collect();
     revisions.sort_unstable();
     revisions.iter().rev().nth(1).copied().unwrap_or(0).max(0)
 }

@@ -1,35 +1,38 @@
-//! How many pods each replica set of a deployment is to have.
+//! Replica counts of a Deployment's ReplicaSets: rolling update, recreation and proportional scaling.
 //!
-//! Promises: a rolling update never asks for more pods than are wanted and may surge, and never takes an available pod away
-//! when fewer than the least would be left. A deployment that is scaled while it rolls out keeps the proportions of its sets.
+//! Invariants: a rolling update never asks for more than `replicas + maxSurge` pods, and never removes an available pod if
+//! fewer than `replicas - maxUnavailable` would remain. Scaling during a rollout keeps the proportions of the ReplicaSets.
 
 use std::cmp::Reverse;
 
-use super::set::Set;
+use super::replica_set::DesiredReplicaSet;
 use crate::objects::{Deployment, StrategyKind};
 
-/// A deployment and its replica sets, from the oldest to the newest.
+/// A Deployment and its ReplicaSets, oldest first.
 pub(super) struct Rollout<'d> {
     pub(super) deployment: &'d Deployment,
-    pub(super) sets: Vec<Set>,
-    /// Where the set of the deployment's template is, if there is one.
+    pub(super) sets: Vec<DesiredReplicaSet>,
+    /// Index of the ReplicaSet with the Deployment's template.
     pub(super) new: Option<usize>,
 }
 
 // --- bounds ---
 
-/// How many pods there may be beyond those wanted.
+/// `maxSurge` as a number of pods.
+// upstream: pkg/controller/deployment/util/deployment_util.go MaxSurge
 pub(super) fn max_surge(deployment: &Deployment) -> i32 {
     bounds(deployment).0
 }
 
-/// How many of the pods wanted may be unavailable.
+/// `maxUnavailable` as a number of pods.
+// upstream: pkg/controller/deployment/util/deployment_util.go MaxUnavailable
 pub(super) fn max_unavailable(deployment: &Deployment) -> i32 {
     let (_, unavailable) = bounds(deployment);
     unavailable.min(deployment.spec.replicas)
 }
 
-/// Both are rounded so that as many pods as wanted are there; if that leaves no room to move at all, one may be unavailable.
+/// maxSurge rounds up, maxUnavailable rounds down. If both are zero, maxUnavailable is one: the rollout could not proceed.
+// upstream: pkg/controller/deployment/util/deployment_util.go ResolveFenceposts
 fn bounds(deployment: &Deployment) -> (i32, i32) {
     let spec = &deployment.spec;
     if spec.strategy.kind != StrategyKind::RollingUpdate {
@@ -51,127 +54,133 @@ fn bounds(deployment: &Deployment) -> (i32, i32) {
 // --- Rollout ---
 
 impl Rollout<'_> {
-    fn wanted(&self) -> i32 {
+    fn desired_replicas(&self) -> i32 {
         self.deployment.spec.replicas
     }
 
-    /// The most pods that there may be.
-    pub(super) fn most(&self) -> i32 {
-        self.wanted() + max_surge(self.deployment)
+    /// `replicas + maxSurge`.
+    pub(super) fn max_replicas(&self) -> i32 {
+        self.desired_replicas() + max_surge(self.deployment)
     }
 
-    fn least_available(&self) -> i32 {
-        self.wanted() - max_unavailable(self.deployment)
+    fn min_available(&self) -> i32 {
+        self.desired_replicas() - max_unavailable(self.deployment)
     }
 
     pub(super) fn is_new(&self, set: usize) -> bool {
         self.new == Some(set)
     }
 
-    /// The sets of other templates, from the oldest to the newest.
+    /// ReplicaSets of other templates, oldest first.
     pub(super) fn old(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
         let new = self.new;
         (0..self.sets.len()).filter(move |set| Some(*set) != new)
     }
 
-    /// The sets that are to have pods.
+    /// ReplicaSets with `replicas > 0`.
     fn active(&self) -> Vec<usize> {
         let sets = 0..self.sets.len();
         sets.filter(|set| self.sets[*set].replicas > 0).collect()
     }
 
-    /// How many pods all sets are to have.
+    /// Sum of `spec.replicas` over all ReplicaSets.
     pub(super) fn total(&self) -> i32 {
         self.sets.iter().map(|set| set.replicas).sum()
     }
 
-    /// How many pods are available and stay so. A set that was told to shrink may not have said so yet: those that it is to
-    /// delete do not count, or they would be taken away twice.
+    /// Available pods that will stay. A ReplicaSet that was scaled down may not have updated its status yet: pods that it is
+    /// about to delete do not count, or they would be subtracted twice.
     fn available(&self) -> i32 {
         let sets = self.sets.iter();
         sets.map(|set| set.status.available_replicas.min(set.replicas))
             .sum()
     }
 
-    /// Scales a set. Without need it is not touched, not even to write down for how many pods it is scaled.
+    /// Scales a ReplicaSet. An unchanged one is not touched, not even its annotations.
     fn scale_to(&mut self, set: usize, replicas: i32) {
         if self.sets[set].replicas != replicas {
             self.sets[set].replicas = replicas;
-            self.note_scale(set);
+            self.set_replicas_annotations(set);
         }
     }
 
-    fn note_scale(&mut self, set: usize) {
-        let (wanted, most) = (self.wanted(), self.most());
-        self.sets[set].note_scale(wanted, most);
+    fn set_replicas_annotations(&mut self, set: usize) {
+        let (wanted, most) = (self.desired_replicas(), self.max_replicas());
+        self.sets[set].set_replicas_annotations(wanted, most);
     }
 
-    /// How many pods the new set may have now.
-    pub(super) fn room_for_new(&self, replicas: i32) -> i32 {
+    /// Desired replicas of the new ReplicaSet.
+    // upstream: pkg/controller/deployment/util/deployment_util.go NewRSNewReplicas
+    pub(super) fn new_replicas(&self, replicas: i32) -> i32 {
         match self.deployment.spec.strategy.kind {
-            StrategyKind::Recreate => self.wanted(),
+            StrategyKind::Recreate => self.desired_replicas(),
             StrategyKind::RollingUpdate => {
-                let room = self.most() - self.total();
+                let room = self.max_replicas() - self.total();
                 if room <= 0 {
                     replicas
                 } else {
-                    replicas + room.min(self.wanted() - replicas)
+                    replicas + room.min(self.desired_replicas() - replicas)
                 }
             }
         }
     }
 
-    /// Whether the deployment was scaled since its sets were.
-    pub(super) fn is_scaled(&self) -> bool {
+    /// Whether the Deployment was scaled since its ReplicaSets were.
+    // upstream: pkg/controller/deployment/sync.go isScalingEvent
+    pub(super) fn is_scaling_event(&self) -> bool {
         let active = self.active();
         let mut desired = active.iter().filter_map(|set| self.sets[*set].desired());
-        desired.any(|desired| desired != self.wanted())
+        desired.any(|desired| desired != self.desired_replicas())
     }
 
-    // --- a rolling update ---
+    // --- rolling update ---
 
-    /// The next step of a rolling update.
+    /// Next step of a rolling update.
+    // upstream: pkg/controller/deployment/rolling.go rolloutRolling, reconcileNewReplicaSet
     pub(super) fn roll(&mut self) {
         let Some(new) = self.new else { return };
         let replicas = self.sets[new].replicas;
-        let room = if replicas > self.wanted() {
-            self.wanted()
+        let room = if replicas > self.desired_replicas() {
+            self.desired_replicas()
         } else {
-            self.room_for_new(replicas)
+            self.new_replicas(replicas)
         };
         self.scale_to(new, room);
-        self.shrink_old(new);
+        self.scale_down_old(new);
     }
 
-    fn shrink_old(&mut self, new: usize) {
+    // upstream: pkg/controller/deployment/rolling.go reconcileOldReplicaSets, cleanupUnhealthyReplicas, scaleDownOldReplicaSetsForRollingUpdate
+    fn scale_down_old(&mut self, new: usize) {
         let unavailable = self.sets[new].replicas - self.sets[new].status.available_replicas;
-        // Pods of the new template that are not available yet must not cost pods that are.
-        let mut broken = self.total() - self.least_available() - unavailable;
-        if broken <= 0 {
+        // maxScaledDown: the scale-down budget. New pods that are not available yet must not cost available old pods.
+        let mut max_scaled_down = self.total() - self.min_available() - unavailable;
+        if max_scaled_down <= 0 {
             return;
         }
-        // Those that are not available go first: they would hold up the rollout, and nobody misses them.
+        // Unhealthy replicas first: they block the rollout and serve no traffic.
         for old in self.old() {
-            let Set {
+            let DesiredReplicaSet {
                 replicas, ref status, ..
             } = self.sets[old];
-            let gone = broken.min(replicas - status.available_replicas).max(0);
-            self.scale_to(old, replicas - gone);
-            broken -= gone;
+            let scaled_down = max_scaled_down.min(replicas - status.available_replicas).max(0);
+            self.scale_to(old, replicas - scaled_down);
+            max_scaled_down -= scaled_down;
         }
-        let mut spare = self.available() - self.least_available();
+        // Then available ones, as far as the minimum availability allows.
+        let mut spare = self.available() - self.min_available();
         for old in self.old() {
             let replicas = self.sets[old].replicas;
-            let gone = spare.min(replicas).max(0);
-            self.scale_to(old, replicas - gone);
-            spare -= gone;
+            let scaled_down = spare.min(replicas).max(0);
+            self.scale_to(old, replicas - scaled_down);
+            spare -= scaled_down;
         }
     }
 
-    // --- a recreation ---
+    // --- recreate ---
 
-    /// Takes all pods of other templates away. Says whether there was one to take.
-    pub(super) fn clear_old(&mut self) -> bool {
+    /// Scales all old ReplicaSets to zero. Returns whether one had replicas.
+    // upstream: pkg/controller/deployment/recreate.go scaleDownOldReplicaSetsForRecreate
+    pub(super) fn scale_old_to_zero(&mut self) -> bool {
         let mut cleared = false;
         for old in self.old() {
             cleared |= self.sets[old].replicas > 0;
@@ -180,34 +189,39 @@ impl Rollout<'_> {
         cleared
     }
 
-    /// Gives the new set all pods.
-    pub(super) fn fill_new(&mut self) {
+    /// Scales the new ReplicaSet to `spec.replicas`.
+    // upstream: pkg/controller/deployment/recreate.go scaleUpNewReplicaSetForRecreate
+    pub(super) fn scale_up_new(&mut self) {
         if let Some(new) = self.new {
-            self.scale_to(new, self.wanted());
+            self.scale_to(new, self.desired_replicas());
         }
     }
 
-    // --- a deployment that is scaled ---
+    // --- scaling ---
 
-    /// Scales without rolling anything out.
+    /// Scales without rolling out anything.
+    // upstream: pkg/controller/deployment/sync.go scale
     pub(super) fn scale(&mut self) {
         match self.active()[..] {
-            // The newest is the one that pods are to be of.
+            // No ReplicaSet has replicas: scale the newest one.
             [] => {
                 if let Some(set) = self.new.or(self.old().next_back()) {
-                    self.scale_to(set, self.wanted());
+                    self.scale_to(set, self.desired_replicas());
                 }
             }
-            [only] => self.scale_to(only, self.wanted()),
+            [only] => self.scale_to(only, self.desired_replicas()),
             _ if self.is_saturated() => {
-                self.clear_old();
+                self.scale_old_to_zero();
             }
-            _ if self.deployment.spec.strategy.kind == StrategyKind::RollingUpdate => self.scale_evenly(),
+            _ if self.deployment.spec.strategy.kind == StrategyKind::RollingUpdate => {
+                self.scale_proportionally()
+            }
             _ => {}
         }
     }
 
-    /// Whether the new set has all pods that are wanted, and all of them are available.
+    /// Whether the new ReplicaSet has all desired replicas, and all of them are available.
+    // upstream: pkg/controller/deployment/util/deployment_util.go IsSaturated
     fn is_saturated(&self) -> bool {
         let new = self.new.map(|new| &self.sets[new]);
         new.is_some_and(|new| {
@@ -217,16 +231,21 @@ impl Rollout<'_> {
                 new.desired().unwrap_or(-1),
             ]
             .iter()
-            .all(|count| *count == self.wanted())
+            .all(|count| *count == self.desired_replicas())
         })
     }
 
-    /// Gives each set its share of the pods to add or to remove. What rounding leaves is the largest set's.
-    fn scale_evenly(&mut self) {
+    /// Proportional scaling: each ReplicaSet gets its share of the replicas to add or remove. The rounding rest goes to the
+    /// largest one.
+    fn scale_proportionally(&mut self) {
         let mut sets = self.active();
-        let allowed = if self.wanted() > 0 { self.most() } else { 0 };
+        let allowed = if self.desired_replicas() > 0 {
+            self.max_replicas()
+        } else {
+            0
+        };
         let add = allowed - self.total();
-        // Of sets of the same size, newer ones grow first and older ones shrink first.
+        // Of ReplicaSets of the same size, newer ones scale up first and older ones scale down first.
         if add > 0 {
             sets.reverse();
         }
@@ -236,7 +255,7 @@ impl Rollout<'_> {
         let mut added = 0;
         let mut sizes = Vec::new();
         for set in &sets {
-            let share = self.share(&self.sets[*set], add, added);
+            let share = self.proportion(&self.sets[*set], add, added);
             added += share;
             sizes.push(self.sets[*set].replicas + share);
         }
@@ -245,12 +264,13 @@ impl Rollout<'_> {
         }
         for (set, size) in sets.into_iter().zip(sizes) {
             self.sets[set].replicas = size;
-            self.note_scale(set);
+            self.set_replicas_annotations(set);
         }
     }
 
-    /// A set's share of the pods to add or to remove, of which some have been given to others.
-    fn share(&self, set: &Set, add: i32, added: i32) -> i32 {
+    /// A ReplicaSet's share of the replicas to add or remove, of which `added` have already been distributed.
+    // upstream: pkg/controller/deployment/util/deployment_util.go GetReplicaSetProportion
+    fn proportion(&self, set: &DesiredReplicaSet, add: i32, added: i32) -> i32 {
         if add == 0 || add == added {
             return 0;
         }
@@ -262,17 +282,18 @@ impl Rollout<'_> {
         }
     }
 
-    /// By how much a set grows if it keeps its proportion.
-    fn fraction(&self, set: &Set) -> i32 {
-        if self.wanted() == 0 {
+    /// The change that keeps the proportion of a ReplicaSet.
+    // upstream: pkg/controller/deployment/util/deployment_util.go getReplicaSetFraction
+    fn fraction(&self, set: &DesiredReplicaSet) -> i32 {
+        if self.desired_replicas() == 0 {
             return -set.replicas;
         }
-        let before = set.most().filter(|most| *most > 0);
+        let before = set.max_replicas().filter(|most| *most > 0);
         let before = before.unwrap_or(self.deployment.status.replicas);
         if before == 0 {
             return 0;
         }
-        let size = f64::from(set.replicas) * f64::from(self.most()) / f64::from(before);
+        let size = f64::from(set.replicas) * f64::from(self.max_replicas()) / f64::from(before);
         #[expect(
             clippy::cast_possible_truncation,
             reason = "more pods than that fit no cluster; it saturates"
@@ -309,9 +330,9 @@ mod tests {
                 "spec": {"replicas": replicas},
                 "status": {"replicas": replicas, "availableReplicas": available},
             });
-            let mut set = Set::there(Arc::new(serde_json::from_value(set).unwrap()));
+            let mut set = DesiredReplicaSet::from_existing(Arc::new(serde_json::from_value(set).unwrap()));
             if let Some((desired, most)) = before {
-                set.note_scale(desired, most);
+                set.set_replicas_annotations(desired, most);
             }
             set
         });
@@ -434,9 +455,9 @@ mod tests {
     #[test]
     fn a_count_that_is_not_the_one_written_down_means_scaled() {
         let deployment = deployment(10, &json!(0), &json!(1));
-        assert!(!rollout(&deployment, &[(5, 5), (0, 0)], Some((10, 10))).is_scaled());
-        assert!(rollout(&deployment, &[(5, 5), (0, 0)], Some((9, 9))).is_scaled());
-        assert!(!rollout(&deployment, &[(0, 0), (0, 0)], Some((9, 9))).is_scaled());
-        assert!(!rollout(&deployment, &[(5, 5), (5, 5)], None).is_scaled());
+        assert!(!rollout(&deployment, &[(5, 5), (0, 0)], Some((10, 10))).is_scaling_event());
+        assert!(rollout(&deployment, &[(5, 5), (0, 0)], Some((9, 9))).is_scaling_event());
+        assert!(!rollout(&deployment, &[(0, 0), (0, 0)], Some((9, 9))).is_scaling_event());
+        assert!(!rollout(&deployment, &[(5, 5), (5, 5)], None).is_scaling_event());
     }
 }

@@ -1,24 +1,23 @@
-//! Says how many pods of a disruption budget may be missed now, so that the server can allow or refuse evictions.
+//! The disruption controller: keeps the status of PodDisruptionBudgets, which the eviction API reads.
 
-mod keeper;
-mod plan;
+mod controller;
+mod event_handler;
+mod pdb_status;
 mod scale;
 mod stale;
 #[cfg(test)]
 mod tests;
-mod wake;
 
-use self::{keeper::Keeper, scale::Scales, wake::Wake};
+use self::{controller::DisruptionController, event_handler::PodEventHandler, scale::ScaleFinder};
 use crate::{
-    context::{Context, Task},
-    objects::Budget,
+    context::{ControllerContext, Task},
+    objects::PodDisruptionBudget,
     resource::{DEPLOYMENTS, POD_DISRUPTION_BUDGETS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS},
 };
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (budgets, pods) = (
-        context.informer::<Budget>(&POD_DISRUPTION_BUDGETS),
+        context.informer::<PodDisruptionBudget>(&POD_DISRUPTION_BUDGETS),
         context.pods(),
     );
     let controllers = context.informer(&REPLICATION_CONTROLLERS);
@@ -26,16 +25,16 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     let deployments = context.informer(&DEPLOYMENTS);
     let stateful = context.informer(&STATEFUL_SETS);
     let recorder = context.recorder.clone().component("controllermanager");
-    let wake = Wake {
+    let event_handler = PodEventHandler {
         budgets: budgets.store().by_namespace(),
         recorder: recorder.clone(),
     };
-    let keeper = Keeper {
+    let reconciler = DisruptionController {
         writer: context.writer.clone(),
         recorder,
         clock: context.clock.clone(),
         pods: pods.store().by_namespace(),
-        scales: Scales {
+        scale_finder: ScaleFinder {
             writer: context.writer.clone(),
             controllers: controllers.store().clone(),
             sets: sets.store().clone(),
@@ -47,11 +46,11 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     let controller = context
         .controller("disruption")
         .for_(&budgets)
-        .watches(&pods, move |delta| wake.keys(delta))
-        // These are read, and what was not read yet would be missing.
+        .watches(&pods, move |delta| event_handler.keys(delta))
+        // Read through their stores: they have to be synced before the first reconcile.
         .watches(&controllers, |_| Vec::new())
         .watches(&sets, |_| Vec::new())
         .watches(&deployments, |_| Vec::new())
         .watches(&stateful, |_| Vec::new());
-    vec![Box::new(controller.reconciler(keeper)), stale::make(context)]
+    vec![Box::new(controller.reconciler(reconciler)), stale::make(context)]
 }

@@ -1,4 +1,4 @@
-//! How many pods the owners of pods want.
+//! Expected scale of the controllers of pods.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,61 +9,60 @@ use kubecontroller::{Key, store::Store};
 use serde::Deserialize;
 
 use crate::{
-    objects::{Deployment, Owner, Pod, ReplicaSet, ReplicationController, StatefulSet, Thing},
+    objects::{Deployment, Owner, Pod, Projection, ReplicaSet, ReplicationController, StatefulSet},
     resource::Resource,
-    writer::{Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
-/// What the server says of anything that can be scaled.
-type Scale = Thing<Wanted>;
+/// The scale subresource of any kind.
+type Scale = Projection<ScaleSpec>;
 
-/// How many pods are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-struct Wanted {
+struct ScaleSpec {
     replicas: i32,
 }
 
-/// Where it is said how many pods are wanted.
-pub(super) struct Scales {
-    pub(super) writer: Writer,
+/// Finds the scale of controllers.
+pub(super) struct ScaleFinder {
+    pub(super) writer: ApiWriter,
     pub(super) controllers: Store<ReplicationController>,
     pub(super) sets: Store<ReplicaSet>,
     pub(super) deployments: Store<Deployment>,
     pub(super) stateful: Store<StatefulSet>,
 }
 
-/// How many pods are wanted in all.
+/// The total scale.
 #[derive(Debug, Default)]
-pub(super) struct Total {
+pub(super) struct ExpectedScale {
     pub(super) wanted: i32,
-    /// Whether there are pods that nobody controls, of which nobody says how many there are to be.
-    pub(super) has_strays: bool,
+    /// Whether there are pods without a controller (unmanaged pods).
+    pub(super) has_unmanaged_pods: bool,
 }
 
-/// Why nobody knows how many pods are wanted.
+/// Why the scale is unknown.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unknown {
+pub(super) enum ScaleError {
     #[error("found no controllers for pod {0:?}")]
     NoController(Box<str>),
     #[error("no matches for kind {kind:?} in version {version:?}")]
     NoKind { kind: Box<str>, version: Box<str> },
     #[error("{0} does not implement the scale subresource")]
     NoScale(String),
-    #[error("{}", crate::writer::words(.0))]
+    #[error("{}", crate::writer::error_message(.0))]
     Api(#[from] kube::Error),
 }
 
-/// The resources of a group and version.
+/// Resources of a group and version.
 #[derive(Deserialize)]
-struct Listed {
+struct ApiResourceList {
     #[serde(default)]
-    resources: Vec<ListedResource>,
+    resources: Vec<ApiResourceEntry>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct ListedResource {
+struct ApiResourceEntry {
     name: String,
     kind: String,
     namespaced: bool,
@@ -71,36 +70,41 @@ struct ListedResource {
 
 // --- Scales ---
 
-impl Scales {
-    /// How many pods the controllers of these pods want in all.
-    pub(super) async fn total(&self, pods: &[Arc<Pod>]) -> Result<Total, Unknown> {
-        let mut has_strays = false;
-        // By the uid of the controller of a pod: several of these may have the same owner, which counts once.
+impl ScaleFinder {
+    /// The total scale of the controllers of these pods.
+    // upstream: pkg/controller/disruption/disruption.go getExpectedScale
+    pub(super) async fn expected_scale(&self, pods: &[Arc<Pod>]) -> Result<ExpectedScale, ScaleError> {
+        let mut has_unmanaged_pods = false;
+        // By UID of a pod's controller: several of them may have the same owner, which counts once.
         let mut seen: HashSet<&str> = HashSet::new();
         let mut wanted: HashMap<Box<str>, i32> = HashMap::new();
         for pod in pods {
             let Some(owner) = pod.metadata.controller() else {
-                has_strays = true;
+                has_unmanaged_pods = true;
                 continue;
             };
             if !seen.insert(&owner.uid) {
                 continue;
             }
-            let scale = match self.known(owner, &pod.metadata.namespace) {
+            let scale = match self.scale_from_informers(owner, &pod.metadata.namespace) {
                 Some(scale) => Some(scale),
-                None => self.asked(owner, &pod.metadata.namespace).await?,
+                None => {
+                    self.scale_from_subresource(owner, &pod.metadata.namespace)
+                        .await?
+                }
             };
-            let (uid, replicas) = scale.ok_or_else(|| Unknown::NoController(pod.metadata.name.clone()))?;
+            let (uid, replicas) = scale.ok_or_else(|| ScaleError::NoController(pod.metadata.name.clone()))?;
             wanted.insert(uid, replicas);
         }
-        Ok(Total {
+        Ok(ExpectedScale {
             wanted: wanted.values().fold(0, |sum, one| sum.saturating_add(*one)),
-            has_strays,
+            has_unmanaged_pods,
         })
     }
 
-    /// What informers know: the uid of who wants pods, and how many.
-    fn known(&self, owner: &Owner, namespace: &str) -> Option<(Box<str>, i32)> {
+    /// From informers: UID of the scale's owner, and the scale.
+    // upstream: pkg/controller/disruption/disruption.go getPodReplicaSet, getPodStatefulSet, getPodDeployment, getPodReplicationController
+    fn scale_from_informers(&self, owner: &Owner, namespace: &str) -> Option<(Box<str>, i32)> {
         let key = Key::new(namespace, &owner.name);
         match (group(owner), &*owner.kind) {
             ("", "ReplicationController") => {
@@ -129,24 +133,29 @@ impl Scales {
         }
     }
 
-    /// What the server says of any kind that can be scaled.
-    async fn asked(&self, owner: &Owner, namespace: &str) -> Result<Option<(Box<str>, i32)>, Unknown> {
+    /// From the scale subresource of any kind.
+    // upstream: pkg/controller/disruption/disruption.go getScaleController, implementsScale
+    async fn scale_from_subresource(
+        &self,
+        owner: &Owner,
+        namespace: &str,
+    ) -> Result<Option<(Box<str>, i32)>, ScaleError> {
         let version = &*owner.api_version;
         let root = if version.contains('/') { "/apis" } else { "/api" };
-        let listed: Listed = match self
+        let listed: ApiResourceList = match self
             .writer
-            .read(&format!("{root}/{version}"), "application/json")
+            .get_path(&format!("{root}/{version}"), "application/json")
             .await
         {
-            Err(error) if is(&error, 404) => Listed {
+            Err(error) if has_status_code(&error, 404) => ApiResourceList {
                 resources: Vec::new(),
             },
             listed => listed?,
         };
         let is_meant =
-            |resource: &&ListedResource| resource.kind == *owner.kind && !resource.name.contains('/');
+            |resource: &&ApiResourceEntry| resource.kind == *owner.kind && !resource.name.contains('/');
         let Some(found) = listed.resources.iter().find(is_meant) else {
-            return Err(Unknown::NoKind {
+            return Err(ScaleError::NoKind {
                 kind: owner.kind.clone(),
                 version: version.into(),
             });
@@ -159,24 +168,24 @@ impl Scales {
             kind: owner.kind.to_string().into(),
             namespaced: found.namespaced,
         };
-        let place = Place::new(&resource, namespace, &owner.name).part("scale");
-        match self.writer.get::<Scale>(place).await {
+        let object_ref = ObjectRef::new(&resource, namespace, &owner.name).subresource("scale");
+        match self.writer.get::<Scale>(object_ref).await {
             Ok(scaled) => Ok(scale(owner, &scaled.metadata.uid, scaled.spec.replicas)),
-            Err(error) if is(&error, 404) => {
+            Err(error) if has_status_code(&error, 404) => {
                 let part = format!("{}/scale", found.name);
                 if listed.resources.iter().any(|resource| resource.name == part) {
                     return Ok(None);
                 }
                 let parts = [&*found.name, group];
                 let named: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-                Err(Unknown::NoScale(named.join(".")))
+                Err(ScaleError::NoScale(named.join(".")))
             }
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// What is known of an owner, if it is the one that is meant and not another of its name.
+/// The scale of an owner with the expected UID, not of another object with its name.
 fn scale(owner: &Owner, uid: &str, replicas: i32) -> Option<(Box<str>, i32)> {
     (&*owner.uid == uid).then(|| (uid.into(), replicas))
 }

@@ -1,4 +1,4 @@
-//! Takes back that a pod is about to be disrupted, if nobody does it: whoever said so has changed their mind or died.
+//! Removes stale DisruptionTarget conditions of pods that were not deleted.
 
 use std::time::Duration;
 
@@ -11,56 +11,62 @@ use kubecontroller::{
 use serde_json::json;
 
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{Condition, ConditionStatus, Pod},
+    patch_values,
     resource::PODS,
-    writer::{Made, Place, Writer, is},
-    written,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
-const TARGET: &str = "DisruptionTarget";
-/// The node takes its time between saying so and doing it.
-const BY_NODE: &str = "TerminationByKubelet";
-/// Others have so much time.
-const LONGEST: SignedDuration = SignedDuration::from_mins(2);
+const DISRUPTION_TARGET: &str = "DisruptionTarget";
+/// Set by the kubelet, which may take longer.
+const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";
+/// Timeout for other sources.
+const STALE_AFTER: SignedDuration = SignedDuration::from_mins(2);
 
-struct Cleaner {
-    writer: Writer,
+// upstream: pkg/controller/disruption/disruption.go syncStalePodDisruption
+struct StalePodDisruptionController {
+    writer: ApiWriter,
     clock: Clock,
     pods: Informer<Pod>,
 }
 
-/// What runs.
-pub(super) fn make(context: &Context) -> Task {
+pub(super) fn make(context: &ControllerContext) -> Task {
     let pods = context.pods();
-    let cleaner = Cleaner {
+    let cleaner = StalePodDisruptionController {
         writer: context.writer.clone(),
         clock: context.clock.clone(),
         pods: pods.clone(),
     };
-    let is_said = |delta: &Delta<Pod>| delta.new().is_some_and(|pod| said(pod).is_some());
+    let is_said = |delta: &Delta<Pod>| {
+        delta
+            .new()
+            .is_some_and(|pod| disruption_target_condition(pod).is_some())
+    };
     let controller = context
         .controller("stale_pod_disruption")
         .for_where(&pods, Predicate::new(is_said));
     Box::new(controller.reconciler(cleaner))
 }
 
-/// The condition that says so of a pod that is not going.
-fn said(pod: &Pod) -> Option<&Condition> {
-    let condition = Condition::find(&pod.status.conditions, TARGET)?;
-    let is_said =
-        condition.status == ConditionStatus::True && &*condition.reason != BY_NODE && pod.is_active();
+/// The DisruptionTarget condition of a pod that is not terminating.
+fn disruption_target_condition(pod: &Pod) -> Option<&Condition> {
+    let condition = Condition::find(&pod.status.conditions, DISRUPTION_TARGET)?;
+    let is_said = condition.status == ConditionStatus::True
+        && &*condition.reason != TERMINATION_BY_KUBELET
+        && pod.is_active();
     is_said.then_some(condition)
 }
 
-/// How long that may be said of a pod yet; `None` if it is not.
+/// Remaining time until the condition is stale; `None` if there is none.
+// upstream: pkg/controller/disruption/disruption.go nonTerminatingPodHasStaleDisruptionCondition
 fn time_left(pod: &Pod, now: Timestamp) -> Option<Duration> {
-    let since = said(pod)?.last_transition_time;
-    let age = since.map_or(LONGEST, |since| now.duration_since(since));
-    Some(Duration::try_from(LONGEST - age).unwrap_or_default())
+    let since = disruption_target_condition(pod)?.last_transition_time;
+    let age = since.map_or(STALE_AFTER, |since| now.duration_since(since));
+    Some(Duration::try_from(STALE_AFTER - age).unwrap_or_default())
 }
 
-impl Reconciler for Cleaner {
+impl Reconciler for StalePodDisruptionController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let now = self.clock.now();
         let pod = self.pods.store().get(&request.key);
@@ -74,19 +80,23 @@ impl Reconciler for Cleaner {
         let patch = json!({
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
             "status": {"conditions": [{
-                "type": TARGET,
+                "type": DISRUPTION_TARGET,
                 "status": "False",
                 "observedGeneration": (meta.generation != 0).then_some(meta.generation),
-                "lastTransitionTime": written::second(now),
+                "lastTransitionTime": patch_values::truncate_to_second(now),
                 "lastProbeTime": null,
                 "reason": null,
                 "message": null,
             }]},
         });
-        let place = Place::new(&PODS, &meta.namespace, &meta.name).part("status");
-        match self.writer.merge_lists::<Made>(place, &patch).await {
+        let object_ref = ObjectRef::new(&PODS, &meta.namespace, &meta.name).subresource("status");
+        match self
+            .writer
+            .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
+            .await
+        {
             Ok(made) => request.record_write(&self.pods, &made.metadata.resource_version),
-            Err(error) if is(&error, 404) => {}
+            Err(error) if has_status_code(&error, 404) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(Outcome::Done)
@@ -100,7 +110,7 @@ mod tests {
     #[test]
     fn it_may_be_said_for_two_minutes() {
         let pod = |phase: &str, status: &str, reason: &str, going: Option<&str>| {
-            let condition = json!({"type": TARGET, "status": status, "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let condition = json!({"type": DISRUPTION_TARGET, "status": status, "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"});
             let pod = json!({"metadata": {"deletionTimestamp": going}, "status": {"phase": phase, "conditions": [condition]}});
             serde_json::from_value::<Pod>(pod).unwrap()
         };
@@ -108,7 +118,7 @@ mod tests {
         for (pod, left) in [
             (pod("Running", "True", "EvictionByEvictionAPI", None), Some(90)),
             (pod("Running", "False", "EvictionByEvictionAPI", None), None),
-            (pod("Running", "True", BY_NODE, None), None),
+            (pod("Running", "True", TERMINATION_BY_KUBELET, None), None),
             (pod("Failed", "True", "EvictionByEvictionAPI", None), None),
             (
                 pod(

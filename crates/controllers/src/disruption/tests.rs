@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, STATEFUL_SETS},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
 fn budget(name: &str, app: &str, rule: &Value) -> Value {
@@ -39,7 +39,7 @@ fn pod(name: &str, app: &str, owner: Option<&Value>) -> Value {
 }
 
 fn owner(
-    stage: &Stage,
+    cluster: &TestCluster,
     resource: &crate::resource::Resource,
     name: &str,
     replicas: i32,
@@ -49,15 +49,15 @@ fn owner(
     owned["metadata"]["labels"] = json!({});
     owned["spec"] = json!({"replicas": replicas, "selector": {}, "template": {}, "serviceName": ""});
     owned["status"] = json!({});
-    let mut made = stage.put(resource, owned);
+    let mut made = cluster.put(resource, owned);
     made["apiVersion"] = json!(resource.api_version());
     made["kind"] = json!(resource.kind);
     made
 }
 
 /// How many are healthy, demanded, expected and may be missed, and why.
-fn told(stage: &Stage, name: &str) -> Option<Value> {
-    let status = stage.api.get::<PodDisruptionBudget>("shop", name)?.status?;
+fn reported_status(cluster: &TestCluster, name: &str) -> Option<Value> {
+    let status = cluster.api.get::<PodDisruptionBudget>("shop", name)?.status?;
     let condition = status.conditions?.pop()?;
     let counts = [
         status.current_healthy,
@@ -68,37 +68,42 @@ fn told(stage: &Stage, name: &str) -> Option<Value> {
     Some(json!({"counts": counts, "reason": condition.reason, "message": condition.message}))
 }
 
-fn is_told(stage: &Stage, name: &str, counts: [i32; 4]) -> Option<()> {
-    (told(stage, name)?["counts"] == json!(counts)).then_some(())
+fn reports_counts(cluster: &TestCluster, name: &str, counts: [i32; 4]) -> Option<()> {
+    (reported_status(cluster, name)?["counts"] == json!(counts)).then_some(())
 }
 
 /// A budget of numbers and one of parts, while a pod goes and another comes.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
-        let deployment = owner(stage, &DEPLOYMENTS, "web", 4, None);
-        let set = owner(stage, &REPLICA_SETS, "web-1", 4, Some(&deployment));
+    setup: |cluster| {
+        let deployment = owner(cluster, &DEPLOYMENTS, "web", 4, None);
+        let set = owner(cluster, &REPLICA_SETS, "web-1", 4, Some(&deployment));
         for name in ["a", "b", "c"] {
-            stage.put(&PODS, pod(name, "web", Some(&set)));
+            cluster.put(&PODS, pod(name, "web", Some(&set)));
         }
-        stage.put(
+        cluster.put(
             &POD_DISRUPTION_BUDGETS,
             budget("least", "web", &json!({"minAvailable": 2})),
         );
-        stage.put(
+        cluster.put(
             &POD_DISRUPTION_BUDGETS,
             budget("most", "web", &json!({"maxUnavailable": "50%"})),
         );
     },
-    play: |stage| {
-        let is_counted = is_told(stage, "least", [3, 2, 3, 1]).and(is_told(stage, "most", [3, 2, 4, 1]));
+    play: |cluster| {
+        let is_counted =
+            reports_counts(cluster, "least", [3, 2, 3, 1]).and(reports_counts(cluster, "most", [3, 2, 4, 1]));
         if is_counted.is_some() {
-            stage.api.remove::<Pod>("shop", "c");
+            cluster.api.remove::<Pod>("shop", "c");
         }
     },
-    end: |stage| {
-        let (least, most) = (told(stage, "least")?, told(stage, "most")?);
-        let is_done = is_told(stage, "least", [2, 2, 2, 0]).and(is_told(stage, "most", [2, 2, 4, 0]));
+    end: |cluster| {
+        let (least, most) = (
+            reported_status(cluster, "least")?,
+            reported_status(cluster, "most")?,
+        );
+        let is_done =
+            reports_counts(cluster, "least", [2, 2, 2, 0]).and(reports_counts(cluster, "most", [2, 2, 4, 0]));
         is_done.map(|()| json!([least, most]))
     },
 };
@@ -118,7 +123,7 @@ async fn whoever_crashes_budgets_follow_their_pods() {
 
 #[tokio::test(start_paused = true)]
 async fn owners_of_any_kind_say_how_many_pods_there_are_to_be() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     let kind = ApiResource {
         group: "example.com".into(),
         version: "v1".into(),
@@ -126,51 +131,51 @@ async fn owners_of_any_kind_say_how_many_pods_there_are_to_be() {
         kind: "Fleet".into(),
         plural: "fleets".into(),
     };
-    stage.api.register_described(&kind, true);
-    let mut fleet = stage.api.put_value(
+    cluster.api.register_described(&kind, true);
+    let mut fleet = cluster.api.put_value(
         &kind,
         json!({"metadata": {"name": "f", "namespace": "shop"}, "spec": {"replicas": 6}}),
     );
     fleet["apiVersion"] = json!("example.com/v1");
     fleet["kind"] = json!("Fleet");
-    let stateful = owner(&stage, &STATEFUL_SETS, "db", 2, None);
-    stage.put(&PODS, pod("a", "web", Some(&fleet)));
-    stage.put(&PODS, pod("b", "web", Some(&stateful)));
-    stage.put(
+    let stateful = owner(&cluster, &STATEFUL_SETS, "db", 2, None);
+    cluster.put(&PODS, pod("a", "web", Some(&fleet)));
+    cluster.put(&PODS, pod("b", "web", Some(&stateful)));
+    cluster.put(
         &POD_DISRUPTION_BUDGETS,
         budget("most", "web", &json!({"maxUnavailable": 7})),
     );
-    let _running = stage.start("k3", make);
-    eventually(|| async { is_told(&stage, "most", [2, 1, 8, 1]) }).await;
+    let _running = cluster.start("k3", make);
+    eventually(|| async { reports_counts(&cluster, "most", [2, 1, 8, 1]) }).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_allowed_while_nobody_knows_better() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     let mut ship =
         json!({"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "s", "uid": "u"}});
-    stage.put(&PODS, pod("a", "lost", Some(&ship)));
+    cluster.put(&PODS, pod("a", "lost", Some(&ship)));
     ship["kind"] = json!("StatefulSet");
     ship["apiVersion"] = json!("apps/v1");
-    stage.put(&PODS, pod("b", "gone", Some(&ship)));
-    stage.put(&PODS, pod("c", "alone", None));
+    cluster.put(&PODS, pod("b", "gone", Some(&ship)));
+    cluster.put(&PODS, pod("c", "alone", None));
     for app in ["lost", "gone", "alone", "none"] {
-        stage.put(
+        cluster.put(
             &POD_DISRUPTION_BUDGETS,
             budget(app, app, &json!({"maxUnavailable": 1})),
         );
     }
-    let _running = stage.start("k3", make);
-    let lost = eventually(|| async { told(&stage, "lost") }).await;
+    let _running = cluster.start("k3", make);
+    let lost = eventually(|| async { reported_status(&cluster, "lost") }).await;
     assert_eq!(lost["reason"], "SyncFailed");
     assert_eq!(
         lost["message"],
         "no matches for kind \"Ship\" in version \"example.com/v1\""
     );
-    eventually(|| async { is_told(&stage, "alone", [1, 0, 0, 0]) }).await;
-    eventually(|| async { is_told(&stage, "none", [0, 0, 0, 0]) }).await;
+    eventually(|| async { reports_counts(&cluster, "alone", [1, 0, 0, 0]) }).await;
+    eventually(|| async { reports_counts(&cluster, "none", [0, 0, 0, 0]) }).await;
     let reasons = || {
-        let events = stage.api.list::<Event>().into_iter();
+        let events = cluster.api.list::<Event>().into_iter();
         let mut reasons: Vec<_> = events
             .filter_map(|event| Some((event.involved_object.name?, event.reason?)))
             .collect();
@@ -193,26 +198,26 @@ async fn nothing_is_allowed_while_nobody_knows_better() {
 
 #[tokio::test(start_paused = true)]
 async fn an_eviction_that_does_not_happen_is_forgotten() {
-    let stage = Stage::new();
-    stage.put(&PODS, pod("a", "web", None));
-    stage.put(&PODS, pod("b", "web", None));
+    let cluster = TestCluster::new();
+    cluster.put(&PODS, pod("a", "web", None));
+    cluster.put(&PODS, pod("b", "web", None));
     let mut evicting = budget("least", "web", &json!({"minAvailable": 1}));
     let time = json!("2026-01-01T00:00:30Z");
     evicting["status"] = json!({"disruptedPods": {"a": time}, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0, "disruptionsAllowed": 0});
-    stage.put(&POD_DISRUPTION_BUDGETS, evicting);
-    let _running = stage.start("k3", make);
-    eventually(|| async { is_told(&stage, "least", [1, 1, 2, 0]) }).await;
+    cluster.put(&POD_DISRUPTION_BUDGETS, evicting);
+    let _running = cluster.start("k3", make);
+    eventually(|| async { reports_counts(&cluster, "least", [1, 1, 2, 0]) }).await;
     tokio::time::sleep(Duration::from_secs(115)).await;
-    assert_eq!(is_told(&stage, "least", [1, 1, 2, 0]), Some(()));
-    eventually(|| async { is_told(&stage, "least", [2, 1, 2, 1]) }).await;
-    let status = stage
+    assert_eq!(reports_counts(&cluster, "least", [1, 1, 2, 0]), Some(()));
+    eventually(|| async { reports_counts(&cluster, "least", [2, 1, 2, 1]) }).await;
+    let status = cluster
         .api
         .get::<PodDisruptionBudget>("shop", "least")
         .unwrap()
         .status
         .unwrap();
     assert_eq!(status.disrupted_pods, None);
-    let event = eventually(|| async { stage.api.list::<Event>().pop() }).await;
+    let event = eventually(|| async { cluster.api.list::<Event>().pop() }).await;
     let message = "Pod was expected by PDB shop/shop to be deleted but it wasn't";
     assert_eq!(
         (event.reason.as_deref(), event.message.as_deref()),
@@ -222,7 +227,7 @@ async fn an_eviction_that_does_not_happen_is_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn a_disruption_that_does_not_happen_is_taken_back() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     let mut target = pod("a", "web", None);
     let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "m",
         "lastTransitionTime": "2026-01-01T00:00:30Z"});
@@ -230,10 +235,10 @@ async fn a_disruption_that_does_not_happen_is_taken_back() {
         .as_array_mut()
         .unwrap()
         .push(condition);
-    stage.put(&PODS, target);
-    let _running = stage.start("k3", make);
+    cluster.put(&PODS, target);
+    let _running = cluster.start("k3", make);
     let look = || {
-        let conditions = stage.api.get::<Pod>("shop", "a")?.status?.conditions?;
+        let conditions = cluster.api.get::<Pod>("shop", "a")?.status?.conditions?;
         let target = conditions
             .iter()
             .find(|condition| condition.type_ == "DisruptionTarget")?;

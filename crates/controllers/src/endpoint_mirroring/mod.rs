@@ -1,30 +1,29 @@
-//! Tells in slices what somebody says is behind a service that chooses no pods.
+//! The EndpointSlice mirroring controller: mirrors Endpoints of Services without a selector to EndpointSlices (KEP-752).
 
-mod keeper;
-mod plan;
+mod controller;
+mod mirror;
 #[cfg(test)]
 mod tests;
 
 use kubecontroller::{Key, informer::Delta, object::Object};
 
-use self::{keeper::Keeper, plan::is_meant};
+use self::{controller::EndpointSliceMirroringController, mirror::should_mirror};
 use crate::{
-    calm::Calm,
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{EndpointSlice, Endpoints, Service},
     resource::{ENDPOINT_SLICES, ENDPOINTS, SERVICES},
-    services::slices::{self, ByService},
+    services::slice_writer::{self, SlicesByService},
+    status_throttle::StatusThrottle,
 };
 
-/// Who looks after slices that are made here.
+/// Value of the managed-by label.
 const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let services = context.informer::<Service>(&SERVICES);
     let endpoints = context.informer::<Endpoints>(&ENDPOINTS);
     let known = context.informer::<EndpointSlice>(&ENDPOINT_SLICES);
-    let keeper = Keeper {
+    let reconciler = EndpointSliceMirroringController {
         writer: context.writer.clone(),
         recorder: context
             .recorder
@@ -32,26 +31,27 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
             .component("endpoint-slice-mirroring-controller"),
         services: services.store().clone(),
         endpoints: endpoints.store().clone(),
-        by_service: ByService::new(known.store()),
+        by_service: SlicesByService::new(known.store()),
         slices: known.clone(),
-        calm: Calm::default(),
+        status_throttle: StatusThrottle::default(),
     };
     let controller = context
         .controller("endpoint_slice_mirroring")
         .watches(&endpoints, |delta| {
             let mut states = [delta.old(), delta.new()].into_iter().flatten();
             states
-                .any(|endpoints| is_meant(endpoints))
+                .any(|endpoints| should_mirror(endpoints))
                 .then(|| delta.object().key())
                 .into_iter()
                 .collect()
         })
         .watches(&services, service_changed)
-        .watches(&known, |delta| slices::concerned(delta, MANAGER));
-    vec![Box::new(controller.reconciler(keeper))]
+        .watches(&known, |delta| slice_writer::concerned(delta, MANAGER));
+    vec![Box::new(controller.reconciler(reconciler))]
 }
 
-/// Only whether a service chooses pods makes a difference.
+/// Only the presence of a selector matters.
+// upstream: pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go onServiceAdd, onServiceUpdate, onServiceDelete
 fn service_changed(delta: &Delta<Service>) -> Vec<Key> {
     let chooses = |service: &Service| !service.spec.selector.is_empty();
     let matters = match (delta.old(), delta.new()) {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{ENDPOINTS, SERVICES},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
 fn service(name: &str, selector: Value) -> Value {
@@ -31,9 +31,9 @@ fn endpoints(name: &str, ips: &[&str]) -> Value {
 }
 
 /// The addresses in the slices of each service.
-fn told(stage: &Stage) -> BTreeMap<String, Vec<Vec<String>>> {
+fn addresses_by_service(cluster: &TestCluster) -> BTreeMap<String, Vec<Vec<String>>> {
     let mut told: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
-    for slice in stage.api.list::<EndpointSlice>() {
+    for slice in cluster.api.list::<EndpointSlice>() {
         let labels = slice.metadata.labels.unwrap_or_default();
         let service = labels
             .get("kubernetes.io/service-name")
@@ -48,35 +48,35 @@ fn told(stage: &Stage) -> BTreeMap<String, Vec<Vec<String>>> {
 }
 
 /// One changes, one gets a selector; one has a selector, and one no service.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         for name in ["manual", "later"] {
-            stage.put(&SERVICES, service(name, json!(null)));
-            stage.put(&ENDPOINTS, endpoints(name, &["10.0.0.1", "fd00::1"]));
+            cluster.put(&SERVICES, service(name, json!(null)));
+            cluster.put(&ENDPOINTS, endpoints(name, &["10.0.0.1", "fd00::1"]));
         }
-        stage.put(&SERVICES, service("chosen", json!({"app": "a"})));
-        stage.put(&ENDPOINTS, endpoints("chosen", &["10.0.0.1"]));
-        stage.put(&ENDPOINTS, endpoints("alone", &["10.0.0.1"]));
+        cluster.put(&SERVICES, service("chosen", json!({"app": "a"})));
+        cluster.put(&ENDPOINTS, endpoints("chosen", &["10.0.0.1"]));
+        cluster.put(&ENDPOINTS, endpoints("alone", &["10.0.0.1"]));
         let mut skipped = endpoints("skipped", &["10.0.0.1"]);
         skipped["metadata"]["labels"]["endpointslice.kubernetes.io/skip-mirror"] = json!("true");
-        stage.put(&SERVICES, service("skipped", json!(null)));
-        stage.put(&ENDPOINTS, skipped);
+        cluster.put(&SERVICES, service("skipped", json!(null)));
+        cluster.put(&ENDPOINTS, skipped);
     },
-    play: |stage| {
-        let told = told(stage);
+    play: |cluster| {
+        let told = addresses_by_service(cluster);
         if ["manual", "later"]
             .iter()
             .all(|name| told.get(*name).is_some_and(|slices| slices.len() == 2))
         {
-            stage.put(&ENDPOINTS, endpoints("manual", &["10.0.0.2"]));
-            stage.api.edit::<Service>("shop", "later", |service| {
+            cluster.put(&ENDPOINTS, endpoints("manual", &["10.0.0.2"]));
+            cluster.api.edit::<Service>("shop", "later", |service| {
                 service.spec.as_mut().unwrap().selector = Some([("app".to_owned(), "a".to_owned())].into());
             });
         }
     },
-    end: |stage| {
-        let told = told(stage);
+    end: |cluster| {
+        let told = addresses_by_service(cluster);
         (told == [("manual".to_owned(), vec![vec!["10.0.0.2".to_owned()]])].into()).then(|| json!(told))
     },
 };
@@ -96,13 +96,13 @@ async fn whoever_crashes_slices_tell_what_endpoints_tell() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_says_what_it_tells_of() {
-    let stage = Stage::new();
-    stage.put(&SERVICES, service("manual", json!(null)));
+    let cluster = TestCluster::new();
+    cluster.put(&SERVICES, service("manual", json!(null)));
     let mut with = endpoints("manual", &["10.0.0.1", "nowhere"]);
     with["metadata"]["annotations"] = json!({"a": "b"});
-    let uid = stage.put(&ENDPOINTS, with)["metadata"]["uid"].clone();
-    let _running = stage.start("k3", make);
-    let meta = eventually(|| async { stage.api.list::<EndpointSlice>().pop() })
+    let uid = cluster.put(&ENDPOINTS, with)["metadata"]["uid"].clone();
+    let _running = cluster.start("k3", make);
+    let meta = eventually(|| async { cluster.api.list::<EndpointSlice>().pop() })
         .await
         .metadata;
     assert_eq!(
@@ -113,11 +113,11 @@ async fn a_slice_says_what_it_tells_of() {
     assert_eq!(json!(meta.annotations), json!({"a": "b"}));
     assert_eq!(json!(meta.owner_references)[0]["kind"], "Endpoints");
     assert_eq!(json!(meta.owner_references)[0]["uid"], uid);
-    let event = eventually(|| async { stage.api.list::<Event>().pop() }).await;
+    let event = eventually(|| async { cluster.api.list::<Event>().pop() }).await;
     assert_eq!(
         event.message.as_deref(),
         Some("Skipped 1 invalid IP addresses when mirroring to EndpointSlices")
     );
-    stage.api.remove::<Endpoints>("shop", "manual");
-    eventually(|| async { told(&stage).is_empty().then_some(()) }).await;
+    cluster.api.remove::<Endpoints>("shop", "manual");
+    eventually(|| async { addresses_by_service(&cluster).is_empty().then_some(()) }).await;
 }

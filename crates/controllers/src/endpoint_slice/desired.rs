@@ -1,14 +1,14 @@
-//! Which endpoints there are to be.
+//! Desired endpoints of a Service.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     objects::{Endpoint, EndpointConditions, Node, Pod, Service, SlicePort, Target},
     services::{
-        identity::{EndpointSet, Identity},
-        members::{addresses, can_serve, hostname},
-        order,
+        endpoint_key::{EndpointKey, EndpointSet},
         port::{PodPort, ports_of},
+        port_order,
+        service_pods::{addresses, can_serve, hostname},
     },
 };
 
@@ -17,32 +17,34 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// Endpoints by the ports that they have.
 pub(super) type ByPorts = BTreeMap<Vec<SlicePort>, EndpointSet>;
 
-/// The endpoints that a service is to have in a family of addresses, and the pods that cannot be told of because nobody
-/// knows their node.
+/// The desired endpoints of a Service in an address family, and the pods that are skipped because their node does not exist
+/// in the informer's cache.
+// upstream: staging/src/k8s.io/endpointslice/reconciler.go reconcileByAddressType
 pub(super) fn endpoints<'a>(
     service: &Service,
     pods: &'a [Arc<Pod>],
     family: &str,
     node: impl Fn(&str) -> Option<Arc<Node>>,
 ) -> (ByPorts, Vec<&'a Pod>) {
-    let (mut desired, mut lost) = (ByPorts::new(), Vec::new());
+    let (mut desired, mut skipped_pods) = (ByPorts::new(), Vec::new());
     for pod in pods.iter().filter(|pod| can_serve(pod)) {
         let set = desired
-            .entry(order::slice_ports(ports(service, pod)))
+            .entry(port_order::slice_ports(ports(service, pod)))
             .or_default();
         let node = node(&pod.spec.node_name);
         if node.is_none() && !service.spec.publish_not_ready_addresses {
-            lost.push(&**pod);
+            skipped_pods.push(&**pod);
             continue;
         }
         let endpoint = endpoint(service, pod, family, node.as_deref());
         if !endpoint.addresses.is_empty() {
-            set.insert(Identity::of(&endpoint), endpoint);
+            set.insert(EndpointKey::of(&endpoint), endpoint);
         }
     }
-    (desired, lost)
+    (desired, skipped_pods)
 }
 
+// upstream: staging/src/k8s.io/endpointslice/utils.go getEndpointPorts
 fn ports(service: &Service, pod: &Pod) -> Vec<SlicePort> {
     let ports = ports_of(service, pod).into_iter();
     let slice_port = |(port, number): PodPort<'_>| SlicePort {
@@ -54,10 +56,11 @@ fn ports(service: &Service, pod: &Pod) -> Vec<SlicePort> {
     ports.map(slice_port).collect()
 }
 
+// upstream: staging/src/k8s.io/endpointslice/utils.go podToEndpoint
 fn endpoint(service: &Service, pod: &Pod, family: &str, node: Option<&Node>) -> Endpoint {
     let meta = &pod.metadata;
     let (serving, terminating) = (pod.is_ready(), meta.is_going());
-    // Who reads only this must not send anything to a pod that is going.
+    // A consumer that reads only `ready` must not send traffic to a terminating pod.
     let ready = service.spec.publish_not_ready_addresses || (serving && !terminating);
     let own = addresses(pod).filter(|ip| ip.is_ipv6() == (family == "IPv6"));
     let zone = node.and_then(|node| node.metadata.label(ZONE));
@@ -150,10 +153,10 @@ mod tests {
     #[test]
     fn a_pod_on_a_node_that_nobody_knows_is_not_told_of_unless_all_are() {
         let pods = [pod("a", json!({"spec": {"nodeName": "n2"}}))];
-        let (desired, lost) = endpoints(&service(json!({})), &pods, "IPv4", node);
-        assert_eq!((desired[&vec![]].len(), lost.len()), (0, 1));
+        let (desired, skipped_pods) = endpoints(&service(json!({})), &pods, "IPv4", node);
+        assert_eq!((desired[&vec![]].len(), skipped_pods.len()), (0, 1));
         let web = service(json!({"publishNotReadyAddresses": true}));
-        let (desired, lost) = endpoints(&web, &pods, "IPv4", node);
-        assert_eq!((desired[&vec![]].len(), lost.len()), (1, 0));
+        let (desired, skipped_pods) = endpoints(&web, &pods, "IPv4", node);
+        assert_eq!((desired[&vec![]].len(), skipped_pods.len()), (1, 0));
     }
 }

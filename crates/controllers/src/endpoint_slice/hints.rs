@@ -1,25 +1,25 @@
-//! Who is to use an endpoint: those who are near it, if the service asks for that.
+//! Hints for traffic distribution (KEP-4444, KEP-3015).
 
 use crate::objects::{Endpoint, Hints, Service};
 
-/// Notes that ask for another way to decide that: see `topology`.
+/// Annotations for topology aware hints; see `topology`.
 const MODES: [&str; 2] = [
     "service.kubernetes.io/topology-aware-hints",
     "service.kubernetes.io/topology-mode",
 ];
 
-/// Who is preferred.
+/// spec.trafficDistribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Preference {
-    /// Nobody.
-    Nobody,
-    /// Who is in the same zone.
+pub(super) enum TrafficDistribution {
+    None,
+    /// PreferSameZone, or its older name PreferClose.
     SameZone,
-    /// Who is on the same node, then who is in the same zone.
+    /// PreferSameNode.
     SameNode,
 }
 
-/// Whether a service asks by a note that hints follow from where processors are.
+/// Whether the Service has the annotation for topology aware hints.
+// upstream: staging/src/k8s.io/endpointslice/utils.go hintsEnabled
 pub(super) fn is_automatic(service: &Service) -> bool {
     let mode = MODES.iter().find_map(|note| service.metadata.annotation(note));
     matches!(mode, Some("Auto" | "auto"))
@@ -27,25 +27,28 @@ pub(super) fn is_automatic(service: &Service) -> bool {
 
 // --- Preference ---
 
-impl Preference {
-    /// What a service asks for.
+impl TrafficDistribution {
+    /// From a Service.
+    // upstream: staging/src/k8s.io/endpointslice/reconciler.go validTrafficDistribution
     pub(super) fn of(service: &Service) -> Self {
         if is_automatic(service) {
-            return Preference::Nobody;
+            return TrafficDistribution::None;
         }
         match &*service.spec.traffic_distribution {
-            "PreferClose" | "PreferSameZone" => Preference::SameZone,
-            "PreferSameNode" => Preference::SameNode,
-            _ => Preference::Nobody,
+            "PreferClose" | "PreferSameZone" => TrafficDistribution::SameZone,
+            "PreferSameNode" => TrafficDistribution::SameNode,
+            _ => TrafficDistribution::None,
         }
     }
 
-    /// Whether the hints of an endpoint are others than it should have.
-    pub(super) fn is_missed(self, endpoint: &Endpoint) -> bool {
+    /// Whether an endpoint's hints differ from the desired ones.
+    // upstream: staging/src/k8s.io/endpointslice/trafficdist/trafficdist.go needsUpdate
+    pub(super) fn needs_update(self, endpoint: &Endpoint) -> bool {
         self.hints(endpoint) != endpoint.hints
     }
 
-    /// Gives an endpoint the hints it should have.
+    /// Sets the hints of an endpoint.
+    // upstream: staging/src/k8s.io/endpointslice/trafficdist/trafficdist.go ReconcileHints, update
     pub(super) fn apply(self, endpoint: &mut Endpoint) {
         endpoint.hints = self.hints(endpoint);
     }
@@ -53,11 +56,11 @@ impl Preference {
     fn hints(self, endpoint: &Endpoint) -> Option<Box<Hints>> {
         let node = endpoint.node_name.as_deref();
         match self {
-            Preference::Nobody => None,
-            // Nobody is sent there for now; what was said before does no harm.
+            TrafficDistribution::None => None,
+            // An endpoint that is not ready gets no traffic; existing hints are kept to avoid an update.
             _ if endpoint.conditions.ready != Some(true) => endpoint.hints.clone(),
-            Preference::SameZone => Hints::new(endpoint.zone.as_deref(), None),
-            Preference::SameNode => Hints::new(endpoint.zone.as_deref(), node),
+            TrafficDistribution::SameZone => Hints::new(endpoint.zone.as_deref(), None),
+            TrafficDistribution::SameNode => Hints::new(endpoint.zone.as_deref(), node),
         }
     }
 }
@@ -77,21 +80,29 @@ mod tests {
     #[test]
     fn a_service_asks_for_what_is_near() {
         for (annotations, distribution, expected) in [
-            (json!({}), "", Preference::Nobody),
-            (json!({}), "PreferClose", Preference::SameZone),
-            (json!({}), "PreferSameZone", Preference::SameZone),
-            (json!({}), "PreferSameNode", Preference::SameNode),
-            (json!({}), "Other", Preference::Nobody),
-            (json!({MODES[1]: "Auto"}), "PreferClose", Preference::Nobody),
-            (json!({MODES[1]: "Disabled"}), "PreferClose", Preference::SameZone),
+            (json!({}), "", TrafficDistribution::None),
+            (json!({}), "PreferClose", TrafficDistribution::SameZone),
+            (json!({}), "PreferSameZone", TrafficDistribution::SameZone),
+            (json!({}), "PreferSameNode", TrafficDistribution::SameNode),
+            (json!({}), "Other", TrafficDistribution::None),
+            (
+                json!({MODES[1]: "Auto"}),
+                "PreferClose",
+                TrafficDistribution::None,
+            ),
+            (
+                json!({MODES[1]: "Disabled"}),
+                "PreferClose",
+                TrafficDistribution::SameZone,
+            ),
             (
                 json!({MODES[0]: "other", MODES[1]: "Auto"}),
                 "PreferClose",
-                Preference::SameZone,
+                TrafficDistribution::SameZone,
             ),
         ] {
             assert_eq!(
-                Preference::of(&service(annotations.clone(), distribution)),
+                TrafficDistribution::of(&service(annotations.clone(), distribution)),
                 expected,
                 "{annotations}"
             );
@@ -100,12 +111,12 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_for_its_zone_and_its_node() {
-        let with = |preference: Preference, endpoint: &Value| {
+        let with = |preference: TrafficDistribution, endpoint: &Value| {
             let mut endpoint: Endpoint = serde_json::from_value(endpoint.clone()).unwrap();
             preference.apply(&mut endpoint);
             json!(endpoint)["hints"].clone()
         };
-        let (near, same) = (Preference::SameZone, Preference::SameNode);
+        let (near, same) = (TrafficDistribution::SameZone, TrafficDistribution::SameNode);
         let zone = json!([{"name": "z"}]);
         let ready = json!({"conditions": {"ready": true}, "nodeName": "n", "zone": "z"});
         assert_eq!(with(near, &ready), json!({"forZones": zone}));
@@ -117,6 +128,6 @@ mod tests {
         assert_eq!(with(near, &nowhere), Value::Null);
         let not_ready = json!({"conditions": {"ready": false}, "zone": "y", "hints": {"forZones": zone}});
         assert_eq!(with(near, &not_ready), json!({"forZones": zone}));
-        assert_eq!(with(Preference::Nobody, &not_ready), Value::Null);
+        assert_eq!(with(TrafficDistribution::None, &not_ready), Value::Null);
     }
 }

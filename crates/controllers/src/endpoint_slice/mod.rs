@@ -1,11 +1,11 @@
-//! Tells which pods are behind a service, in slices, so that a change of one endpoint is not a change of all.
+//! The EndpointSlice controller: publishes the pods of a Service in slices, so that one changed endpoint does not resend all.
 
+mod assign;
+mod controller;
 mod desired;
-mod figures;
-mod fill;
 mod hints;
-mod keeper;
-mod plan;
+mod metrics;
+mod reconcile;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -14,27 +14,27 @@ use std::sync::Mutex;
 
 use kubecontroller::informer::Delta;
 
-use self::{figures::Figures, keeper::Keeper, topology::Zones};
+use self::{controller::EndpointSliceController, metrics::EndpointSliceMetrics, topology::ZoneCpu};
 use crate::{
-    calm::Calm,
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{EndpointSlice, Node, Service},
     resource::{ENDPOINT_SLICES, NODES, SERVICES},
     services::{
-        members::Members,
-        slices::{self, ByService},
-        trigger::Triggers,
+        service_pods::ServicePods,
+        slice_writer::{self, SlicesByService},
+        trigger_time::TriggerTimeTracker,
     },
+    status_throttle::StatusThrottle,
 };
 
-/// Who looks after slices that are made here.
+/// Value of the managed-by label.
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 
-/// Under which services are found that ask by a note for hints.
+/// Index key of Services with topology aware hints.
 const AUTOMATIC: &str = "automatic";
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+// upstream: pkg/controller/endpointslice/endpointslice_controller.go NewController
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let services = context.informer::<Service>(&SERVICES);
     let known = context.informer::<EndpointSlice>(&ENDPOINT_SLICES);
     let nodes = context.informer::<Node>(&NODES);
@@ -43,26 +43,26 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         let is_meant = hints::is_automatic(service) && service.selects_pods();
         is_meant.then(|| AUTOMATIC.to_owned()).into_iter().collect()
     });
-    let members = Members::new(services.store(), pods.store());
-    let keeper = Keeper {
+    let service_pods = ServicePods::new(services.store(), pods.store());
+    let reconciler = EndpointSliceController {
         writer: context.writer.clone(),
         recorder: context.recorder.clone().component("endpoint-slice-controller"),
         services: services.store().clone(),
         nodes: nodes.store().clone(),
-        by_service: ByService::new(known.store()),
+        by_service: SlicesByService::new(known.store()),
         slices: known.clone(),
-        members: members.clone(),
-        triggers: Triggers::default(),
-        calm: Calm::default(),
-        figures: Figures::new(&context.metrics),
+        service_pods: service_pods.clone(),
+        trigger_times: TriggerTimeTracker::default(),
+        status_throttle: StatusThrottle::default(),
+        metrics: EndpointSliceMetrics::new(&context.metrics),
         hinted: Mutex::default(),
     };
     let controller = context
         .controller("endpoint_slice")
         .for_(&services)
-        .watches(&pods, move |delta| members.concerned(delta))
-        .watches(&known, |delta| slices::concerned(delta, MANAGER))
-        // Where processors are decides about hints of services that ask for it.
+        .watches(&pods, move |delta| service_pods.concerned(delta))
+        .watches(&known, |delta| slice_writer::concerned(delta, MANAGER))
+        // Node CPU and zones determine topology aware hints.
         .watches(&nodes, move |delta| {
             if matters(delta) {
                 automatic.keys(AUTOMATIC)
@@ -70,11 +70,12 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 Vec::new()
             }
         });
-    vec![Box::new(controller.reconciler(keeper))]
+    vec![Box::new(controller.reconciler(reconciler))]
 }
 
-/// Whether a change of a node can change the zones.
+/// Whether a node change can change topology aware hints.
+// upstream: pkg/controller/endpointslice/endpointslice_controller.go updateNode
 fn matters(delta: &Delta<Node>) -> bool {
-    let old = delta.old().and_then(|node| Zones::part(node));
-    old != delta.new().and_then(|node| Zones::part(node))
+    let old = delta.old().and_then(|node| ZoneCpu::zone_and_cpu(node));
+    old != delta.new().and_then(|node| ZoneCpu::zone_and_cpu(node))
 }

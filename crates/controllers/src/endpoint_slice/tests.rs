@@ -13,25 +13,25 @@ use super::make;
 use crate::{
     resource::{NODES, PODS, SERVICES},
     services::examples::{pod, service},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
-fn put_pods(stage: &Stage, app: &str, numbers: std::ops::Range<usize>) {
+fn put_pods(cluster: &TestCluster, app: &str, numbers: std::ops::Range<usize>) {
     for number in numbers {
         let ip = format!("10.1.{}.{}", number / 200, number % 200);
-        stage.put(&PODS, pod(&format!("{app}-{number:03}"), app, &ip));
+        cluster.put(&PODS, pod(&format!("{app}-{number:03}"), app, &ip));
     }
 }
 
 /// The pods in each slice of a service, without the names of slices.
-fn told(stage: &Stage, service: &str) -> Vec<Vec<String>> {
+fn join_messages(cluster: &TestCluster, service: &str) -> Vec<Vec<String>> {
     let is_of = |slice: &EndpointSlice| {
         let labels = slice.metadata.labels.as_ref();
         labels
             .and_then(|labels| labels.get("kubernetes.io/service-name"))
             .is_some_and(|name| name == service)
     };
-    let slices = stage.api.list::<EndpointSlice>().into_iter().filter(is_of);
+    let slices = cluster.api.list::<EndpointSlice>().into_iter().filter(is_of);
     let mut slices: Vec<Vec<String>> = slices
         .map(|slice| {
             let targets = slice
@@ -58,24 +58,24 @@ fn all(slices: &[Vec<String>]) -> BTreeMap<&str, usize> {
 }
 
 /// A service with more pods than fit into one slice loses some and gets others; one has no pods.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
-        stage.put(&NODES, json!({"metadata": {"name": "n1"}}));
-        stage.put(&SERVICES, service("web"));
-        stage.put(&SERVICES, service("empty"));
-        put_pods(stage, "web", 0..120);
+    setup: |cluster| {
+        cluster.put(&NODES, json!({"metadata": {"name": "n1"}}));
+        cluster.put(&SERVICES, service("web"));
+        cluster.put(&SERVICES, service("empty"));
+        put_pods(cluster, "web", 0..120);
     },
-    play: |stage| {
-        let is_full = all(&told(stage, "web")).len() == 120;
-        if is_full && stage.api.get::<Pod>("shop", "web-120").is_none() {
-            stage.api.remove::<Pod>("shop", "web-000");
-            stage.api.remove::<Pod>("shop", "web-119");
-            put_pods(stage, "web", 120..125);
+    play: |cluster| {
+        let is_full = all(&join_messages(cluster, "web")).len() == 120;
+        if is_full && cluster.api.get::<Pod>("shop", "web-120").is_none() {
+            cluster.api.remove::<Pod>("shop", "web-000");
+            cluster.api.remove::<Pod>("shop", "web-119");
+            put_pods(cluster, "web", 120..125);
         }
     },
-    end: |stage| {
-        let (web, empty) = (told(stage, "web"), told(stage, "empty"));
+    end: |cluster| {
+        let (web, empty) = (join_messages(cluster, "web"), join_messages(cluster, "empty"));
         let pods = all(&web);
         let is_done = pods.len() == 123 && pods.values().all(|count| *count == 1) && web.len() == 2;
         (is_done && empty.len() == 1)
@@ -100,18 +100,18 @@ async fn whoever_crashes_slices_follow_pods() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_says_whose_it_is_and_how_its_endpoints_are() {
-    let stage = Stage::new();
-    stage.put(
+    let cluster = TestCluster::new();
+    cluster.put(
         &NODES,
         json!({"metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": "z"}}}),
     );
-    let web = stage.put(&SERVICES, service("web"));
+    let web = cluster.put(&SERVICES, service("web"));
     let mut named = pod("a", "web", "10.1.0.1");
     named["spec"]["hostname"] = json!("h");
     named["spec"]["subdomain"] = json!("web");
-    let uid = stage.put(&PODS, named)["metadata"]["uid"].clone();
-    let _running = stage.start("k3", make);
-    let slice = eventually(|| async { stage.api.list::<EndpointSlice>().pop() }).await;
+    let uid = cluster.put(&PODS, named)["metadata"]["uid"].clone();
+    let _running = cluster.start("k3", make);
+    let slice = eventually(|| async { cluster.api.list::<EndpointSlice>().pop() }).await;
     let meta = slice.metadata;
     assert!(meta.name.as_ref().unwrap().starts_with("web-"));
     assert_eq!(meta.generate_name.as_deref(), Some("web-"));
@@ -143,44 +143,44 @@ async fn a_slice_says_whose_it_is_and_how_its_endpoints_are() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_on_an_unknown_node_is_told_of_when_the_node_is_known() {
-    let stage = Stage::new();
-    stage.put(&SERVICES, service("web"));
-    put_pods(&stage, "web", 0..1);
-    let _running = stage.start("k3", make);
-    let event = eventually(|| async { stage.api.list::<Event>().pop() }).await;
+    let cluster = TestCluster::new();
+    cluster.put(&SERVICES, service("web"));
+    put_pods(&cluster, "web", 0..1);
+    let _running = cluster.start("k3", make);
+    let event = eventually(|| async { cluster.api.list::<Event>().pop() }).await;
     assert_eq!(event.reason.as_deref(), Some("FailedToUpdateEndpointSlices"));
     let expected = "Error updating Endpoint Slices for Service shop/web: \
         skipping Pod web-000 for Service shop/web: Node n1 Not Found";
     assert_eq!(event.message.as_deref(), Some(expected));
-    assert_eq!(told(&stage, "web"), [Vec::<String>::new()]);
-    stage.put(&NODES, json!({"metadata": {"name": "n1"}}));
-    eventually(|| async { (told(&stage, "web") == [["web-000"]]).then_some(()) }).await;
+    assert_eq!(join_messages(&cluster, "web"), [Vec::<String>::new()]);
+    cluster.put(&NODES, json!({"metadata": {"name": "n1"}}));
+    eventually(|| async { (join_messages(&cluster, "web") == [["web-000"]]).then_some(()) }).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_others_do_to_slices_is_undone() {
-    let stage = Stage::new();
-    stage.put(&NODES, json!({"metadata": {"name": "n1"}}));
-    stage.put(&SERVICES, service("web"));
-    put_pods(&stage, "web", 0..2);
-    let _running = stage.start("k3", make);
-    let is_told = || (told(&stage, "web") == [["web-000", "web-001"]]).then_some(());
+    let cluster = TestCluster::new();
+    cluster.put(&NODES, json!({"metadata": {"name": "n1"}}));
+    cluster.put(&SERVICES, service("web"));
+    put_pods(&cluster, "web", 0..2);
+    let _running = cluster.start("k3", make);
+    let is_told = || (join_messages(&cluster, "web") == [["web-000", "web-001"]]).then_some(());
     eventually(|| async { is_told() }).await;
-    let name = stage.api.list::<EndpointSlice>()[0]
+    let name = cluster.api.list::<EndpointSlice>()[0]
         .metadata
         .name
         .clone()
         .unwrap();
-    stage
+    cluster
         .api
         .edit::<EndpointSlice>("shop", &name, |slice| slice.endpoints = None);
     eventually(|| async { is_told() }).await;
-    stage.api.remove::<EndpointSlice>("shop", &name);
+    cluster.api.remove::<EndpointSlice>("shop", &name);
     eventually(|| async { is_told() }).await;
     // Nothing more is written when all is as it should be, or when the service goes.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    stage.api.clear_requests();
-    stage.api.remove::<Service>("shop", "web");
+    cluster.api.clear_requests();
+    cluster.api.remove::<Service>("shop", "web");
     tokio::time::sleep(std::time::Duration::from_mins(1)).await;
-    assert_eq!(stage.api.writes().len(), 0);
+    assert_eq!(cluster.api.writes().len(), 0);
 }

@@ -1,73 +1,76 @@
-//! Hints that follow from where processors are: each zone is to use as large a part of the endpoints as it has of all
-//! processors, if that can be without any endpoint being asked much more than others.
+//! Topology aware hints (KEP-2433): each zone gets a share of the endpoints in proportion to its CPU, if no endpoint is
+//! overloaded by that.
 //!
-//! All amounts are counted in parts of an endpoint, one for each thousandth of a processor in the cluster, so that nothing is
-//! rounded before it has to be.
+//! Amounts are counted in fractions of an endpoint, one per millicore in the cluster, so that nothing is rounded too
+//! early.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::plan::unchanged;
+use super::reconcile::unchanged;
 use crate::{
     objects::{Endpoint, EndpointSlice, Hints, Node},
-    services::slices::Changes,
+    services::slice_writer::Changes,
 };
 
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// Nodes with one of these labels do not count.
+/// Nodes with one of these labels are excluded.
 const EXCLUDED: [&str; 2] = [
     "node-role.kubernetes.io/control-plane",
     "node-role.kubernetes.io/master",
 ];
 
-/// The processors of each zone, in thousandths. There are two zones at least, and none without processors.
+/// Millicores of each zone. At least two zones, none without CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Zones(BTreeMap<Box<str>, i128>);
+pub(super) struct ZoneCpu(BTreeMap<Box<str>, i128>);
 
-/// How many endpoints a zone may use.
+/// Endpoints of a zone.
 struct Allocation {
     most: i128,
-    /// How many it should, in parts.
+    /// The desired number, in fractions.
     desired: i128,
 }
 
-/// By zone, how many endpoints are for it.
+/// Number of endpoints per zone.
 type Counts = BTreeMap<Box<str>, i128>;
 
 // --- Zones ---
 
-impl Zones {
-    /// The zones of all nodes that are ready; `None` if it cannot be told where some of them are or what they have.
+impl ZoneCpu {
+    /// Zones of all ready nodes; `None` if zone or CPU of one is unknown.
+    // upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go SetNodes
     pub(super) fn of<'n>(nodes: impl IntoIterator<Item = &'n Arc<Node>>) -> Option<Self> {
         let mut zones = BTreeMap::<Box<str>, i128>::new();
-        for (zone, processors) in nodes.into_iter().filter_map(|node| Zones::part(node)) {
+        for (zone, processors) in nodes.into_iter().filter_map(|node| ZoneCpu::zone_and_cpu(node)) {
             if zone.is_empty() || processors == 0 {
                 return None;
             }
             *zones.entry(zone.into()).or_default() += i128::from(processors);
         }
-        (zones.len() > 1).then_some(Zones(zones))
+        (zones.len() > 1).then_some(ZoneCpu(zones))
     }
 
-    /// The zone of a node, and its processors; `None` if it does not count.
-    pub(super) fn part(node: &Node) -> Option<(&str, i64)> {
+    /// Zone and CPU of a node; `None` if it is excluded.
+    // upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go SetNodes, hasExcludedLabels
+    pub(super) fn zone_and_cpu(node: &Node) -> Option<(&str, i64)> {
         let is_excluded = EXCLUDED.iter().any(|label| node.metadata.label(label).is_some());
         let zone = node.metadata.label(ZONE).unwrap_or_default();
         (!is_excluded && node.is_ready()).then_some((zone, node.status.allocatable.milli_cpu))
     }
 
-    /// One endpoint, in parts.
-    fn whole(&self) -> i128 {
+    /// One endpoint in fractions.
+    fn endpoint_unit(&self) -> i128 {
         self.0.values().sum()
     }
 
-    /// How many of so many endpoints each zone may use, or why that cannot be told.
+    /// How many of the endpoints each zone gets, or why they cannot be allocated.
+    // upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go getAllocations
     fn allocate(&self, endpoints: i128) -> Result<BTreeMap<&str, Allocation>, String> {
-        let (whole, count) = (self.whole(), self.0.len());
+        let (whole, count) = (self.endpoint_unit(), self.0.len());
         if usize::try_from(endpoints).is_ok_and(|endpoints| endpoints < count) {
             let why = "Insufficient number of endpoints";
             return Err(format!("{why} ({endpoints} endpoints, {count} zones)"));
         }
-        // A fifth more than its share is what an endpoint can bear.
+        // overloadThreshold: an endpoint may get 20 percent more than its share.
         let least = |processors: i128| (processors * endpoints * 5 + whole * 6 - 1) / (whole * 6);
         let spare = endpoints - self.0.values().copied().map(least).sum::<i128>();
         if spare < 0 {
@@ -86,21 +89,22 @@ impl Zones {
     }
 }
 
-/// Says for which zones endpoints are, or why it cannot be said. Slices that need no other change stay as they are if they can.
-pub(super) fn spread(
-    zones: Option<&Zones>,
+/// Sets hints, or returns why it is impossible. Slices without other changes are kept if possible.
+// upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go AddHints
+pub(super) fn add_hints(
+    zones: Option<&ZoneCpu>,
     changes: &mut Changes,
     same: &mut Vec<Arc<EndpointSlice>>,
 ) -> Result<(), String> {
     let insufficient =
         "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes";
     let zones = zones.ok_or(insufficient)?;
-    let updated = changes.update.iter().map(|(_, draft)| draft);
+    let updated = changes.update.iter().map(|(_, desired_slice)| desired_slice);
     let drafted = changes
         .create
         .iter()
         .chain(updated)
-        .flat_map(|draft| &draft.endpoints);
+        .flat_map(|desired_slice| &desired_slice.endpoints);
     let kept = same.iter().flat_map(|slice| &slice.endpoints);
     let ready = drafted.chain(kept).filter(|endpoint| is_ready(endpoint)).count();
     let allocations = zones.allocate(i128::try_from(ready).unwrap_or(i128::MAX))?;
@@ -117,10 +121,10 @@ pub(super) fn spread(
             None => changes.update.push(unchanged(slice)),
         }
     }
-    let updated = changes.update.iter_mut().map(|(_, draft)| draft);
+    let updated = changes.update.iter_mut().map(|(_, desired_slice)| desired_slice);
     let drafts = changes.create.iter_mut().chain(updated);
     let mut open: Vec<&mut Endpoint> = drafts
-        .flat_map(|draft| &mut draft.endpoints)
+        .flat_map(|desired_slice| &mut desired_slice.endpoints)
         .filter(|endpoint| is_ready(endpoint))
         .collect();
     for endpoint in &mut open {
@@ -129,7 +133,8 @@ pub(super) fn spread(
         endpoint.hints = Hints::new(Some(&*zone), None);
         *counts.entry(zone).or_default() += 1;
     }
-    let (mut giving, mut receiving) = exchange(&allocations, &counts, zones.whole());
+    let (mut giving, mut receiving) =
+        giving_and_receiving_zones(&allocations, &counts, zones.endpoint_unit());
     for endpoint in open {
         let Some(gives) = endpoint.zone.as_ref().and_then(|zone| giving.get_mut(zone)) else {
             continue;
@@ -148,7 +153,8 @@ pub(super) fn spread(
     Ok(())
 }
 
-/// How many endpoints of a slice are for which zone; `None` if that has to change.
+/// Endpoints of a slice per zone; `None` if hints have to change.
+// upstream: staging/src/k8s.io/endpointslice/topologycache/utils.go getHintsByZone
 fn hinted(
     slice: &EndpointSlice,
     counts: &Counts,
@@ -175,8 +181,13 @@ fn hinted(
     do_all_fit.then_some(hinted)
 }
 
-/// How many endpoints zones give to others, and how many they take.
-fn exchange(allocations: &BTreeMap<&str, Allocation>, counts: &Counts, whole: i128) -> (Counts, Counts) {
+/// Endpoints that zones give and receive.
+// upstream: staging/src/k8s.io/endpointslice/topologycache/utils.go getGivingAndReceivingZones
+fn giving_and_receiving_zones(
+    allocations: &BTreeMap<&str, Allocation>,
+    counts: &Counts,
+    whole: i128,
+) -> (Counts, Counts) {
     let over: Vec<(&str, i128)> = allocations
         .iter()
         .map(|(zone, allocation)| {
@@ -191,10 +202,10 @@ fn exchange(allocations: &BTreeMap<&str, Allocation>, counts: &Counts, whole: i1
         .map(|(zone, parts)| (zone, -parts))
         .collect();
     let (mut giving, mut receiving) = (Counts::new(), Counts::new());
-    while let Some((gives, more)) = most(&mut too_many)
-        && let Some((takes, fewer)) = most(&mut too_few)
+    while let Some((gives, more)) = zone_with_most(&mut too_many)
+        && let Some((takes, fewer)) = zone_with_most(&mut too_few)
     {
-        // Half an endpoint is worth it only if it is a whole one for the other side.
+        // Half an endpoint is moved only if it makes a whole one for the other zone.
         if (*more < whole && *fewer < whole) || 2 * *more < whole || 2 * *fewer < whole {
             break;
         }
@@ -206,8 +217,9 @@ fn exchange(allocations: &BTreeMap<&str, Allocation>, counts: &Counts, whole: i1
     (giving, receiving)
 }
 
-/// The zone with most, if any has something.
-fn most<'z, 'm>(zones: &'m mut BTreeMap<&'z str, i128>) -> Option<(&'z str, &'m mut i128)> {
+/// The zone with the highest count, if any is positive.
+// upstream: staging/src/k8s.io/endpointslice/topologycache/utils.go getMost
+fn zone_with_most<'z, 'm>(zones: &'m mut BTreeMap<&'z str, i128>) -> Option<(&'z str, &'m mut i128)> {
     let most = zones.iter_mut().max_by_key(|(_, parts)| **parts);
     most.map(|(zone, parts)| (*zone, parts))
         .filter(|(_, parts)| **parts > 0)
@@ -222,7 +234,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::services::slices::Draft;
+    use crate::services::slice_writer::DesiredSlice;
 
     fn node(zone: &str, cpu: &str) -> Arc<Node> {
         let ready = json!([{"type": "Ready", "status": "True"}]);
@@ -248,13 +260,13 @@ mod tests {
     fn spread_over(nodes: &[(&str, &str)], found: &[&str]) -> Result<Vec<String>, String> {
         let nodes: Vec<_> = nodes.iter().map(|(zone, cpu)| node(zone, cpu)).collect();
         let mut changes = Changes {
-            create: vec![Draft {
+            create: vec![DesiredSlice {
                 endpoints: endpoints(found),
-                ..Draft::default()
+                ..DesiredSlice::default()
             }],
             ..Changes::default()
         };
-        spread(Zones::of(&nodes).as_ref(), &mut changes, &mut Vec::new())?;
+        add_hints(ZoneCpu::of(&nodes).as_ref(), &mut changes, &mut Vec::new())?;
         Ok(hints(&changes.create[0].endpoints))
     }
 
@@ -317,7 +329,7 @@ mod tests {
 
     #[test]
     fn slices_that_are_right_stay_as_they_are() {
-        let zones = Zones::of(&[node("a", "4"), node("b", "4")]);
+        let zones = ZoneCpu::of(&[node("a", "4"), node("b", "4")]);
         let slice = |zones: &[&str], hints: &[&str]| {
             let mut endpoints = endpoints(zones);
             for (endpoint, hint) in endpoints.iter_mut().zip(hints) {
@@ -330,7 +342,7 @@ mod tests {
         };
         let mut same = vec![slice(&["a", "a"], &["a", "b"]), slice(&["b", "b"], &["b"])];
         let mut changes = Changes::default();
-        spread(zones.as_ref(), &mut changes, &mut same).unwrap();
+        add_hints(zones.as_ref(), &mut changes, &mut same).unwrap();
         assert_eq!(same.len(), 1);
         assert_eq!(hints(&changes.update[0].1.endpoints), ["a", "b"], "{changes:?}");
     }

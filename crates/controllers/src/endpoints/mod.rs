@@ -1,47 +1,47 @@
-//! Tells which pods are behind a service, in the older form: one object for each service.
+//! The Endpoints controller: publishes the pods of a Service in one Endpoints object.
 
-mod keeper;
-mod plan;
+mod controller;
+mod desired;
 #[cfg(test)]
 mod tests;
 
 use kubecontroller::{Key, informer::Delta, object::Object};
 
-use self::keeper::Keeper;
+use self::controller::EndpointsController;
 use crate::{
-    calm::Calm,
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{Endpoints, Service},
     resource::{ENDPOINTS, SERVICES},
-    services::{LEADER, members::Members, trigger::Triggers},
+    services::{LEADER, service_pods::ServicePods, trigger_time::TriggerTimeTracker},
+    status_throttle::StatusThrottle,
 };
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let services = context.informer::<Service>(&SERVICES);
     let endpoints = context.informer::<Endpoints>(&ENDPOINTS);
     let pods = context.pods();
-    let members = Members::new(services.store(), pods.store());
-    let keeper = Keeper {
+    let service_pods = ServicePods::new(services.store(), pods.store());
+    let reconciler = EndpointsController {
         writer: context.writer.clone(),
         recorder: context.recorder.clone().component("endpoint-controller"),
         services: services.store().clone(),
         endpoints: endpoints.clone(),
-        members: members.clone(),
-        triggers: Triggers::default(),
-        calm: Calm::default(),
+        service_pods: service_pods.clone(),
+        trigger_times: TriggerTimeTracker::default(),
+        status_throttle: StatusThrottle::default(),
     };
     let controller = context
         .controller("endpoint")
         .for_(&services)
-        .watches(&pods, move |delta| members.concerned(delta))
-        .watches(&endpoints, left_over);
-    vec![Box::new(controller.reconciler(keeper))]
+        .watches(&pods, move |delta| service_pods.concerned(delta))
+        .watches(&endpoints, leftover_endpoints);
+    vec![Box::new(controller.reconciler(reconciler))]
 }
 
-/// Endpoints that were there before may be those of a service that is gone, unless they are the lock of an election. Those
-/// that somebody deletes are made again.
-fn left_over(delta: &Delta<Endpoints>) -> Vec<Key> {
+/// Endpoints of the initial list may belong to a deleted Service, unless they are a leader election lock. Deleted ones are
+/// created again.
+// upstream: pkg/controller/endpoint/endpoints_controller.go checkLeftoverEndpoints, onEndpointsDelete
+fn leftover_endpoints(delta: &Delta<Endpoints>) -> Vec<Key> {
     let endpoints = delta.object();
     let is_meant = match delta {
         Delta::Added { initial, .. } => *initial && endpoints.metadata.annotation(LEADER).is_none(),

@@ -8,48 +8,48 @@ use super::make;
 use crate::{
     resource::{ENDPOINTS, PODS, SERVICES},
     services::examples::{pod, service},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
 /// Who is told to be ready and not ready.
-fn told(stage: &Stage, name: &str) -> Option<Value> {
-    let endpoints = stage.api.get::<Endpoints>("shop", name)?;
+fn reported_addresses(cluster: &TestCluster, name: &str) -> Option<Value> {
+    let endpoints = cluster.api.get::<Endpoints>("shop", name)?;
     let subsets = json!(endpoints.subsets.unwrap_or_default());
     Some(subsets)
 }
 
 /// One service gets a pod, loses one, and has one that is not ready; another is deleted; one was deleted before.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
-        stage.put(&SERVICES, service("web"));
-        stage.put(&SERVICES, service("old"));
+    setup: |cluster| {
+        cluster.put(&SERVICES, service("web"));
+        cluster.put(&SERVICES, service("old"));
         let gone = json!({"metadata": {"name": "gone", "namespace": "shop"}});
-        stage.put(&ENDPOINTS, gone);
+        cluster.put(&ENDPOINTS, gone);
         let lock = json!({"metadata": {"name": "lock", "namespace": "shop",
             "annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}});
-        stage.put(&ENDPOINTS, lock);
-        stage.put(&PODS, pod("a", "web", "10.1.0.1"));
-        stage.put(&PODS, pod("b", "web", "10.1.0.2"));
-        stage.put(&PODS, pod("d", "old", "10.1.0.4"));
+        cluster.put(&ENDPOINTS, lock);
+        cluster.put(&PODS, pod("a", "web", "10.1.0.1"));
+        cluster.put(&PODS, pod("b", "web", "10.1.0.2"));
+        cluster.put(&PODS, pod("d", "old", "10.1.0.4"));
     },
-    play: |stage| {
-        let is_told = |name: &str| told(stage, name).is_some();
-        if is_told("web") && stage.api.get::<Pod>("shop", "c").is_none() {
-            stage.api.remove::<Pod>("shop", "a");
+    play: |cluster| {
+        let is_reported = |name: &str| reported_addresses(cluster, name).is_some();
+        if is_reported("web") && cluster.api.get::<Pod>("shop", "c").is_none() {
+            cluster.api.remove::<Pod>("shop", "a");
             let mut waiting = pod("c", "web", "10.1.0.3");
             waiting["status"]["conditions"] = json!([]);
-            stage.put(&PODS, waiting);
+            cluster.put(&PODS, waiting);
         }
-        if is_told("old") {
-            stage.api.remove::<Service>("shop", "old");
+        if is_reported("old") {
+            cluster.api.remove::<Service>("shop", "old");
         }
     },
-    end: |stage| {
-        let web = told(stage, "web")?;
-        let is_done =
-            web[0]["notReadyAddresses"][0]["targetRef"]["name"] == "c" && told(stage, "gone").is_none();
-        let names = stage
+    end: |cluster| {
+        let web = reported_addresses(cluster, "web")?;
+        let is_done = web[0]["notReadyAddresses"][0]["targetRef"]["name"] == "c"
+            && reported_addresses(cluster, "gone").is_none();
+        let names = cluster
             .api
             .list::<Endpoints>()
             .into_iter()
@@ -59,7 +59,7 @@ const STORY: Story = Story {
             list.as_array()
                 .map(|list| list.iter().map(|one| one["ip"].clone()).collect::<Vec<_>>())
         });
-        (is_done && told(stage, "old").is_none())
+        (is_done && reported_addresses(cluster, "old").is_none())
             .then(|| json!({"names": names.collect::<Vec<_>>(), "web": ips}))
     },
 };
@@ -80,17 +80,17 @@ async fn whoever_crashes_endpoints_follow_pods_and_services() {
 
 #[tokio::test(start_paused = true)]
 async fn endpoints_tell_since_when_and_whose_they_are() {
-    let stage = Stage::new();
-    stage.put(&PODS, pod("a", "web", "10.1.0.1"));
-    stage.put(&SERVICES, service("web"));
-    let _running = stage.start("k3", make);
-    let look = |stage: &Stage| {
-        let meta = stage.api.get::<Endpoints>("shop", "web")?.metadata;
+    let cluster = TestCluster::new();
+    cluster.put(&PODS, pod("a", "web", "10.1.0.1"));
+    cluster.put(&SERVICES, service("web"));
+    let _running = cluster.start("k3", make);
+    let look = |cluster: &TestCluster| {
+        let meta = cluster.api.get::<Endpoints>("shop", "web")?.metadata;
         Some(
-            json!({"labels": meta.labels, "annotations": meta.annotations.filter(|notes| !notes.is_empty())}),
+            json!({"labels": meta.labels, "annotations": meta.annotations.filter(|annotations| !annotations.is_empty())}),
         )
     };
-    let made = eventually(|| async { look(&stage) }).await;
+    let made = eventually(|| async { look(&cluster) }).await;
     let labels = json!({"team": "a", "endpoints.kubernetes.io/managed-by": "endpoint-controller"});
     let since = |time: &str| json!({"endpoints.kubernetes.io/last-change-trigger-time": time});
     assert_eq!(
@@ -99,49 +99,51 @@ async fn endpoints_tell_since_when_and_whose_they_are() {
     );
     let mut later = pod("b", "web", "10.1.0.2");
     later["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T00:00:40Z");
-    stage.put(&PODS, later);
-    eventually(|| async { look(&stage).filter(|told| told["annotations"] == since("2026-01-01T00:00:40Z")) })
-        .await;
+    cluster.put(&PODS, later);
+    eventually(|| async {
+        look(&cluster).filter(|told| told["annotations"] == since("2026-01-01T00:00:40Z"))
+    })
+    .await;
     // Nothing is known of why others changed them.
-    stage
+    cluster
         .api
         .edit::<Endpoints>("shop", "web", |endpoints| endpoints.subsets = None);
-    stage
+    cluster
         .api
         .edit::<Service>("shop", "web", |service| service.metadata.labels = None);
-    eventually(|| async { look(&stage).filter(|told| told["annotations"].is_null()) }).await;
-    stage.api.remove::<Endpoints>("shop", "web");
-    eventually(|| async { look(&stage) }).await;
+    eventually(|| async { look(&cluster).filter(|told| told["annotations"].is_null()) }).await;
+    cluster.api.remove::<Endpoints>("shop", "web");
+    eventually(|| async { look(&cluster) }).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn services_that_choose_no_pods_are_left_alone() {
-    let stage = Stage::new();
-    stage.put(&PODS, pod("a", "web", "10.1.0.1"));
+    let cluster = TestCluster::new();
+    cluster.put(&PODS, pod("a", "web", "10.1.0.1"));
     let mut manual = service("manual");
     manual["spec"]["selector"] = json!({});
-    stage.put(&SERVICES, manual);
+    cluster.put(&SERVICES, manual);
     let mut name = service("web");
     name["spec"]["type"] = json!("ExternalName");
-    stage.put(&SERVICES, name);
-    stage.put(&SERVICES, service("other"));
-    let _running = stage.start("k3", make);
-    eventually(|| async { told(&stage, "other") }).await;
-    assert_eq!(stage.api.list::<Endpoints>().len(), 1);
-    assert_eq!(stage.api.writes().len(), 1);
+    cluster.put(&SERVICES, name);
+    cluster.put(&SERVICES, service("other"));
+    let _running = cluster.start("k3", make);
+    eventually(|| async { reported_addresses(&cluster, "other") }).await;
+    assert_eq!(cluster.api.list::<Endpoints>().len(), 1);
+    assert_eq!(cluster.api.writes().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn people_are_told_what_cannot_be_written() {
-    let stage = Stage::new();
-    stage.put(&SERVICES, service("web"));
-    stage.api.faults().on(
+    let cluster = TestCluster::new();
+    cluster.put(&SERVICES, service("web"));
+    cluster.api.faults().on(
         RequestMatcher::verb("create").resource("endpoints").times(1),
         Fault::Status(403),
     );
-    let _running = stage.start("k3", make);
-    eventually(|| async { told(&stage, "web") }).await;
-    let event = eventually(|| async { stage.api.list::<k8s_openapi::api::core::v1::Event>().pop() }).await;
+    let _running = cluster.start("k3", make);
+    eventually(|| async { reported_addresses(&cluster, "web") }).await;
+    let event = eventually(|| async { cluster.api.list::<k8s_openapi::api::core::v1::Event>().pop() }).await;
     assert_eq!(event.reason.as_deref(), Some("FailedToCreateEndpoint"));
     let message = event.message.unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! Makes the claims that pods bring along: one for each of their ephemeral volumes, which goes with the pod.
+//! The ephemeral volume controller: creates a PersistentVolumeClaim for each ephemeral volume of a pod, owned by the pod.
 
 #[cfg(test)]
 mod tests;
@@ -15,18 +15,19 @@ use kubecontroller::{
 use serde_json::{Value, json};
 
 use crate::{
-    context::{Context, Task},
-    news::News,
+    context::{ControllerContext, Task},
+    event_message::EventMessage,
     objects::{PersistentVolumeClaim, Pod, Volume},
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
-    writer::{Place, Writer, is, is_taken, words},
+    writer::{ApiWriter, ObjectRef, error_message, has_status_code, is_already_exists},
 };
 
-/// The name of its queue, and the one that its events are signed with.
+/// Name of its work queue and source of its events.
 const NAME: &str = "ephemeral_volume";
 
-struct Maker {
-    writer: Writer,
+// upstream: pkg/controller/volume/ephemeral/controller.go ephemeralController, syncHandler
+struct EphemeralVolumeController {
+    writer: ApiWriter,
     recorder: EventRecorder,
     pods: Store<Pod>,
     claims: Store<PersistentVolumeClaim>,
@@ -34,23 +35,22 @@ struct Maker {
 
 /// Why a volume of a pod has no claim.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum VolumeError {
     #[error("PVC {claim} was not created for pod {pod} (pod is not owner)")]
-    NotOurs { claim: Key, pod: Key },
-    #[error("create PVC {name}: {}", words(source))]
-    Refused {
+    ForeignClaim { claim: Key, pod: Key },
+    #[error("create PVC {name}: {}", error_message(source))]
+    CreateFailed {
         name: String,
         #[source]
         source: kube::Error,
     },
 }
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let pods = context.pods();
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
-    let (maker, users) = (
-        Maker {
+    let (reconciler, users) = (
+        EphemeralVolumeController {
             writer: context.writer.clone(),
             recorder: context.recorder.clone().component(NAME),
             pods: pods.store().clone(),
@@ -58,7 +58,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         },
         context.pods_by_claim(),
     );
-    let is_new = |delta: &Delta<Pod>| matches!(delta, Delta::Added { new, .. } if wants_claims(new));
+    let is_new = |delta: &Delta<Pod>| matches!(delta, Delta::Added { new, .. } if has_ephemeral_volumes(new));
     let is_gone = |delta: &Delta<PersistentVolumeClaim>| delta.new().is_none();
     let runner = context
         .controller(NAME)
@@ -66,39 +66,43 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         .watches_where(&claims, Predicate::new(is_gone), move |delta| {
             let meta = &delta.object().metadata;
             let pods = users.get(Key::new(&meta.namespace, &meta.name).as_str());
-            let pods = pods.into_iter().filter(|pod| wants_claims(pod));
+            let pods = pods.into_iter().filter(|pod| has_ephemeral_volumes(pod));
             pods.map(|pod| Key::new(&pod.metadata.namespace, &pod.metadata.name))
                 .collect()
         })
-        .reconciler(maker);
+        .reconciler(reconciler);
     vec![Box::new(runner)]
 }
 
-fn wants_claims(pod: &Pod) -> bool {
+fn has_ephemeral_volumes(pod: &Pod) -> bool {
     !pod.metadata.is_going() && pod.spec.volumes.iter().any(Volume::is_ephemeral)
 }
 
 // --- Maker ---
 
-impl Reconciler for Maker {
+impl Reconciler for EphemeralVolumeController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
-        let Some(pod) = self.pods.get(&request.key).filter(|pod| wants_claims(pod)) else {
+        let Some(pod) = self
+            .pods
+            .get(&request.key)
+            .filter(|pod| has_ephemeral_volumes(pod))
+        else {
             return Ok(Outcome::Done);
         };
-        // Templates are not kept of all pods, for these few.
+        // Templates are not in the pod cache; the few pods that need them are read from the server.
         let mut whole = None;
         for volume in pod.spec.volumes.iter().filter(|volume| volume.is_ephemeral()) {
-            let name = volume.claim_of(&pod.metadata.name);
+            let name = volume.claim_name(&pod.metadata.name);
             let key = Key::new(&pod.metadata.namespace, &name);
             let made = match self.claims.get(&key) {
                 Some(claim) if claim.metadata.is_controlled_by(&pod.metadata.uid) => continue,
-                Some(_) => Err(Trouble::NotOurs {
+                Some(_) => Err(VolumeError::ForeignClaim {
                     claim: key,
                     pod: request.key.clone(),
                 }),
                 None => {
                     if whole.is_none() {
-                        whole = self.whole(&pod).await?;
+                        whole = self.complete_pod(&pod).await?;
                     }
                     let Some(whole) = &whole else {
                         return Ok(Outcome::Done);
@@ -108,13 +112,15 @@ impl Reconciler for Maker {
             };
             match made {
                 Ok(()) => {}
-                // The informer will tell whose it is.
-                Err(Trouble::Refused { source, .. }) if is_taken(&source) => return Err(source.into()),
-                Err(trouble) => {
-                    let message = format_args!("ephemeral volume {}: {trouble}", volume.name);
+                // The informer will deliver its owner.
+                Err(VolumeError::CreateFailed { source, .. }) if is_already_exists(&source) => {
+                    return Err(source.into());
+                }
+                Err(error) => {
+                    let message = format_args!("ephemeral volume {}: {error}", volume.name);
                     let about = pod.metadata.reference(&PODS);
-                    News::warning("FailedBinding", message).tell(&self.recorder, &about);
-                    return Err(trouble.into());
+                    EventMessage::warning("FailedBinding", message).record(&self.recorder, &about);
+                    return Err(error.into());
                 }
             }
         }
@@ -122,18 +128,19 @@ impl Reconciler for Maker {
     }
 }
 
-impl Maker {
-    /// All of a pod, if it is still there.
-    async fn whole(&self, pod: &Arc<Pod>) -> kube::Result<Option<Value>> {
-        let place = Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
-        match self.writer.get::<Value>(place).await {
+impl EphemeralVolumeController {
+    /// The complete pod, if it still exists.
+    async fn complete_pod(&self, pod: &Arc<Pod>) -> kube::Result<Option<Value>> {
+        let object_ref = ObjectRef::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
+        match self.writer.get::<Value>(object_ref).await {
             Ok(whole) => Ok(Some(whole).filter(|whole| whole["metadata"]["uid"] == *pod.metadata.uid)),
-            Err(error) if is(&error, 404) => Ok(None),
+            Err(error) if has_status_code(&error, 404) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn make(&self, pod: &Pod, whole: &Value, volume: &Volume, name: &str) -> Result<(), Trouble> {
+    // upstream: pkg/controller/volume/ephemeral/controller.go handleVolume
+    async fn make(&self, pod: &Pod, whole: &Value, volume: &Volume, name: &str) -> Result<(), VolumeError> {
         let volumes = whole["spec"]["volumes"].as_array().into_iter().flatten();
         let written = volumes
             .into_iter()
@@ -152,7 +159,7 @@ impl Maker {
         let made = self
             .writer
             .create::<Value>(&PERSISTENT_VOLUME_CLAIMS, &pod.metadata.namespace, &claim);
-        let made = made.await.map_err(|source| Trouble::Refused {
+        let made = made.await.map_err(|source| VolumeError::CreateFailed {
             name: name.to_owned(),
             source,
         });

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
-fn pod(stage: &Stage, name: &str, volumes: &Value) {
-    stage.put(
+fn pod(cluster: &TestCluster, name: &str, volumes: &Value) {
+    cluster.put(
         &PODS,
         json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {"containers": [], "volumes": volumes}}),
     );
@@ -23,33 +23,33 @@ fn ephemeral(name: &str) -> Value {
 }
 
 /// One pod brings two claims, one brings none, and for one the name is taken. A claim is deleted and made again.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         pod(
-            stage,
+            cluster,
             "two",
             &json!([ephemeral("a"), ephemeral("b"), {"name": "c", "emptyDir": {}}]),
         );
         pod(
-            stage,
+            cluster,
             "none",
             &json!([{"name": "a", "persistentVolumeClaim": {"claimName": "x"}}]),
         );
         let taken = json!({"metadata": {"name": "late-a", "namespace": "shop"}, "spec": {}});
-        stage.put(&PERSISTENT_VOLUME_CLAIMS, taken);
-        pod(stage, "late", &json!([ephemeral("a")]));
+        cluster.put(&PERSISTENT_VOLUME_CLAIMS, taken);
+        pod(cluster, "late", &json!([ephemeral("a")]));
     },
-    play: |stage| {
-        let seconds = stage.now().as_second() - 1_767_225_630;
+    play: |cluster| {
+        let seconds = cluster.now().as_second() - 1_767_225_630;
         let labels = |claim: PersistentVolumeClaim| claim.metadata.labels;
-        let taken = stage.api.get::<PersistentVolumeClaim>("shop", "late-a");
+        let taken = cluster.api.get::<PersistentVolumeClaim>("shop", "late-a");
         if seconds >= 10 && taken.is_some_and(|claim| labels(claim).is_none()) {
-            stage.api.remove::<PersistentVolumeClaim>("shop", "late-a");
+            cluster.api.remove::<PersistentVolumeClaim>("shop", "late-a");
         }
     },
-    end: |stage| {
-        let claims = stage
+    end: |cluster| {
+        let claims = cluster
             .api
             .list::<PersistentVolumeClaim>()
             .into_iter()
@@ -64,7 +64,7 @@ const STORY: Story = Story {
                     claim.spec.is_some_and(|spec| spec.resources.is_some())
                 ])
             });
-        let is_late = stage.now().as_second() > 1_767_225_630 + 30;
+        let is_late = cluster.now().as_second() > 1_767_225_630 + 30;
         is_late.then(|| claims.collect())
     },
 };
@@ -90,11 +90,11 @@ async fn whoever_crashes_a_pod_gets_the_claims_it_brings_along() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_somebody_else_is_told_about() {
-    let stage = Stage::new();
-    (STORY.setup)(&stage);
-    let _running = stage.start("one", make);
+    let cluster = TestCluster::new();
+    (STORY.setup)(&cluster);
+    let _running = cluster.start("one", make);
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-    let events = stage.api.list::<Event>();
+    let events = cluster.api.list::<Event>();
     let told = events
         .iter()
         .find(|event| event.reason.as_deref() == Some("FailedBinding"))

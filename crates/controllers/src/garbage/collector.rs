@@ -1,4 +1,4 @@
-//! Carries out what the graph says is to be looked at.
+//! Carries out the graph's work items: attemptToDelete and attemptToOrphan.
 
 use std::{
     collections::HashMap,
@@ -12,39 +12,39 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    absent::Absent,
-    dependent::{Dependent, FOREGROUND, ORPHAN, Reference},
+    absent_owner_cache::AbsentOwnerCache,
+    classify::{DeletionDecision, OwnerState, decide_deletion},
+    dependent::{Dependent, FOREGROUND, ORPHAN, OwnerReference},
     graph::{self, Graph, Node, Uid, Work},
-    verdict::{Owner, Verdict, judge},
 };
 use crate::{
-    news::News,
+    event_message::EventMessage,
     resource::Resource,
-    writer::{Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
-/// How many dependents lose an owner at once.
-const AT_ONCE: usize = 20;
+/// Dependents that are orphaned concurrently.
+const CONCURRENT_ORPHANING: usize = 20;
 
-/// What collects. All that changes is behind locks, none of which is held while something is waited for.
-pub(super) struct Collector {
-    writer: Writer,
+/// Processes work items. All mutable state is behind locks, none of which is held across an await.
+pub(super) struct WorkProcessor {
+    writer: ApiWriter,
     recorder: EventRecorder,
     graph: Mutex<Graph>,
-    absent: Mutex<Absent>,
-    /// The resources that are served, by group and kind.
+    absent_owners: Mutex<AbsentOwnerCache>,
+    /// Served resources by group and kind.
     resources: RwLock<HashMap<(String, String), Resource>>,
 }
 
-/// An object as the server has it now.
+/// An object as read from the server.
 #[derive(Deserialize)]
-struct Live {
-    metadata: LiveMetadata,
+struct LiveObject {
+    metadata: LiveObjectMeta,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct LiveMetadata {
+struct LiveObjectMeta {
     uid: String,
     resource_version: String,
     deletion_timestamp: Option<String>,
@@ -54,42 +54,40 @@ struct LiveMetadata {
     finalizers: Vec<String>,
 }
 
-/// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
-    /// A kind that an object names as that of its owner is not served; it may come to be.
+pub(super) enum ProcessingError {
+    /// The kind of an owner reference is not served; it may be later (a CRD).
     #[error("no resource serves the kind {0} of {1:?}")]
     UnknownKind(String, String),
-    /// The server refused.
     #[error(transparent)]
     Server(#[from] kube::Error),
 }
 
 // --- Collector ---
 
-impl Collector {
-    pub(super) fn new(writer: Writer, recorder: EventRecorder) -> Self {
-        Collector {
+impl WorkProcessor {
+    pub(super) fn new(writer: ApiWriter, recorder: EventRecorder) -> Self {
+        WorkProcessor {
             writer,
             recorder,
             graph: Mutex::default(),
-            absent: Mutex::default(),
+            absent_owners: Mutex::default(),
             resources: RwLock::default(),
         }
     }
 
-    /// An object was made or has changed.
-    pub(super) fn saw(&self, resource: &Resource, object: &Dependent) -> Vec<Work> {
-        self.graph().saw(resource, object)
+    /// An object was added or updated.
+    pub(super) fn observe(&self, resource: &Resource, object: &Dependent) -> Vec<Work> {
+        self.graph().observe(resource, object)
     }
 
-    /// An object is gone.
-    pub(super) fn lost(&self, uid: &str) -> Vec<Work> {
-        self.graph().lost(uid)
+    /// An object was deleted.
+    pub(super) fn remove(&self, uid: &str) -> Vec<Work> {
+        self.graph().remove(uid)
     }
 
-    /// These resources are served now.
-    pub(super) fn serves(&self, resources: &[Resource]) {
+    /// Replaces the set of served resources.
+    pub(super) fn set_resources(&self, resources: &[Resource]) {
         let by_kind = resources.iter().map(|resource| {
             let kind = (resource.group.to_string(), resource.kind.to_string());
             (kind, resource.clone())
@@ -97,30 +95,34 @@ impl Collector {
         *self.resources.write().unwrap_or_else(PoisonError::into_inner) = by_kind.collect();
     }
 
-    /// Does a piece of work. Gives what follows from it.
-    pub(super) async fn work(&self, work: &Work) -> Result<Vec<Work>, Problem> {
+    /// Processes a work item. Returns follow-up items.
+    // upstream: pkg/controller/garbagecollector/garbagecollector.go processAttemptToDeleteWorker, processAttemptToOrphanWorker
+    pub(super) async fn process(&self, work: &Work) -> Result<Vec<Work>, ProcessingError> {
         match work {
-            Work::Judge(uid) => self.judge(uid).await,
-            Work::Orphan(uid) => self.orphan(uid).await.map(|()| Vec::new()),
-            Work::Report { dependent, owner } => {
-                self.report(dependent, owner);
+            Work::AttemptToDelete(uid) => self.attempt_to_delete_item(uid).await,
+            Work::AttemptToOrphan(uid) => self.orphan_dependents(uid).await.map(|()| Vec::new()),
+            Work::ReportInvalidNamespaceOwnerRef { dependent, owner } => {
+                self.report_invalid_namespace_owner_ref(dependent, owner);
                 Ok(Vec::new())
             }
         }
     }
 
-    /// Tells that an object names an owner that is in another namespace.
-    fn report(&self, dependent: &Uid, owner: &Uid) {
+    /// Records an event for an owner reference that points to another namespace.
+    // upstream: pkg/controller/garbagecollector/graph_builder.go reportInvalidNamespaceOwnerRef
+    fn report_invalid_namespace_owner_ref(&self, dependent: &Uid, owner: &Uid) {
         let Some(node) = self.graph().get(dependent).cloned() else {
             return;
         };
-        let Some(owner) = node.owner(owner) else { return };
-        let graph::Place {
+        let Some(owner) = node.classify_owner(owner) else {
+            return;
+        };
+        let graph::ObjectRef {
             api_version,
             kind,
             namespace,
             name,
-        } = &node.place;
+        } = &node.object_ref;
         let about = ObjectReference {
             api_version: Some(api_version.to_string()),
             kind: Some(kind.to_string()),
@@ -133,94 +135,115 @@ impl Collector {
             "ownerRef [{}/{}, namespace: {namespace}, name: {}, uid: {}] does not exist in namespace {namespace:?}",
             owner.api_version, owner.kind, owner.name, owner.uid
         );
-        News::warning("OwnerRefInvalidNamespace", message).tell(&self.recorder, &about);
+        EventMessage::warning("OwnerRefInvalidNamespace", message).record(&self.recorder, &about);
     }
 
-    async fn judge(&self, uid: &Uid) -> Result<Vec<Work>, Problem> {
+    // upstream: pkg/controller/garbagecollector/garbagecollector.go attemptToDeleteItem
+    async fn attempt_to_delete_item(&self, uid: &Uid) -> Result<Vec<Work>, ProcessingError> {
         let Some(node) = self.graph().get(uid).cloned() else {
             return Ok(Vec::new());
         };
-        if node.is_going && !node.waits {
+        if node.is_being_deleted && !node.deleting_dependents {
             return Ok(Vec::new());
         }
-        let (resource, namespace) = self.place(&node)?;
-        let place = Place::new(&resource, &namespace, &node.place.name);
-        let live = match self.read(place).await? {
+        let (resource, namespace) = self.resource_and_namespace(&node)?;
+        let object_ref = ObjectRef::new(&resource, &namespace, &node.object_ref.name);
+        let live = match self.read(object_ref).await? {
             Some(live) if live.metadata.uid == **uid => live,
-            _ => return Ok(self.lost(uid)),
+            _ => return Ok(self.remove(uid)),
         };
         if live.waits() {
-            return self.waiting(uid, place, &live).await;
+            return self
+                .process_deleting_dependents_item(uid, object_ref, &live)
+                .await;
         }
         if live.metadata.deletion_timestamp.is_some() {
             return Ok(Vec::new());
         }
         let mut owners = Vec::new();
         for owner in &live.metadata.owner_references {
-            owners.push(self.owner(owner, &namespace).await?);
+            owners.push(self.classify_owner(owner, &namespace).await?);
         }
         let dependents = self.graph().dependents(uid);
         let delete = |policy: &str| {
             let uid = &live.metadata.uid;
             json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy, "preconditions": {"uid": uid}})
         };
-        match judge(&owners, !dependents.is_empty(), &live.metadata.finalizers) {
-            Verdict::Stays => {}
-            Verdict::LosesOwners(positions) => {
+        match decide_deletion(&owners, !dependents.is_empty(), &live.metadata.finalizers) {
+            DeletionDecision::Keep => {}
+            DeletionDecision::RemoveOwnerReferences(positions) => {
                 let left = live.metadata.owner_references.iter().enumerate();
                 let left = left.filter(|(position, _)| positions.binary_search(position).is_err());
-                self.set_owners(place, &live, left.map(|(_, owner)| owner.clone()).collect())
+                self.set_owners(object_ref, &live, left.map(|(_, owner)| owner.clone()).collect())
                     .await?;
             }
-            Verdict::GoesWaiting => {
-                if dependents.iter().any(|(_, dependent)| dependent.waits) {
+            DeletionDecision::DeleteForeground => {
+                if dependents
+                    .iter()
+                    .any(|(_, dependent)| dependent.deleting_dependents)
+                {
                     let mut owners = live.metadata.owner_references.clone();
                     for owner in &mut owners {
                         owner["blockOwnerDeletion"] = false.into();
                     }
-                    self.set_owners(place, &live, owners).await?;
+                    self.set_owners(object_ref, &live, owners).await?;
                 }
-                self.delete(place, &delete("Foreground")).await?;
+                self.delete(object_ref, &delete("Foreground")).await?;
             }
-            Verdict::Goes(policy) => self.delete(place, &delete(policy)).await?,
+            DeletionDecision::Delete(policy) => self.delete(object_ref, &delete(policy)).await?,
         }
         Ok(Vec::new())
     }
 
-    /// An object that waits for its dependents: lets it go, or sees to those that hold it.
-    async fn waiting(&self, uid: &Uid, place: Place<'_>, live: &Live) -> Result<Vec<Work>, Problem> {
-        let blocking = self.graph().blocking(uid);
+    /// Foreground deletion: removes the finalizer if no dependent blocks, else enqueues the blocking dependents.
+    // upstream: pkg/controller/garbagecollector/garbagecollector.go processDeletingDependentsItem
+    async fn process_deleting_dependents_item(
+        &self,
+        uid: &Uid,
+        object_ref: ObjectRef<'_>,
+        live: &LiveObject,
+    ) -> Result<Vec<Work>, ProcessingError> {
+        let blocking = self.graph().blocking_dependents(uid);
         if blocking.is_empty() {
-            self.release(place, live, FOREGROUND).await?;
+            self.release(object_ref, live, FOREGROUND).await?;
             return Ok(Vec::new());
         }
-        let idle = blocking.into_iter().filter(|(_, dependent)| !dependent.waits);
-        Ok(idle.map(|(uid, _)| Work::Judge(uid)).collect())
+        let idle = blocking
+            .into_iter()
+            .filter(|(_, dependent)| !dependent.deleting_dependents);
+        Ok(idle.map(|(uid, _)| Work::AttemptToDelete(uid)).collect())
     }
 
-    async fn orphan(&self, uid: &Uid) -> Result<(), Problem> {
+    // upstream: pkg/controller/garbagecollector/garbagecollector.go orphanDependents
+    async fn orphan_dependents(&self, uid: &Uid) -> Result<(), ProcessingError> {
         let Some(node) = self.graph().get(uid).cloned() else {
             return Ok(());
         };
         let dependents = self.graph().dependents(uid);
-        stream::iter(dependents.into_iter().map(Ok::<_, Problem>))
-            .try_for_each_concurrent(AT_ONCE, |(dependent, node)| async move {
-                self.leave(uid, &dependent, &node).await
+        stream::iter(dependents.into_iter().map(Ok::<_, ProcessingError>))
+            .try_for_each_concurrent(CONCURRENT_ORPHANING, |(dependent, node)| async move {
+                self.remove_owner_reference(uid, &dependent, &node).await
             })
             .await?;
-        let (resource, namespace) = self.place(&node)?;
-        let place = Place::new(&resource, &namespace, &node.place.name);
-        match self.read(place).await? {
-            Some(live) if live.metadata.uid == **uid => self.release(place, &live, ORPHAN).await,
+        let (resource, namespace) = self.resource_and_namespace(&node)?;
+        let object_ref = ObjectRef::new(&resource, &namespace, &node.object_ref.name);
+        match self.read(object_ref).await? {
+            Some(live) if live.metadata.uid == **uid => self.release(object_ref, &live, ORPHAN).await,
             _ => Ok(()),
         }
     }
 
-    /// Takes an owner out of the owners of a dependent.
-    async fn leave(&self, owner: &str, uid: &str, node: &Node) -> Result<(), Problem> {
-        let (resource, namespace) = self.place(node)?;
-        let place = Place::new(&resource, &namespace, &node.place.name);
-        let Some(live) = self.read(place).await? else {
+    /// Removes an owner reference from a dependent.
+    // upstream: pkg/controller/garbagecollector/patch.go deleteOwnerRefJSONMergePatch
+    async fn remove_owner_reference(
+        &self,
+        owner: &str,
+        uid: &str,
+        node: &Node,
+    ) -> Result<(), ProcessingError> {
+        let (resource, namespace) = self.resource_and_namespace(node)?;
+        let object_ref = ObjectRef::new(&resource, &namespace, &node.object_ref.name);
+        let Some(live) = self.read(object_ref).await? else {
             return Ok(());
         };
         let is_other = |reference: &&Value| reference["uid"].as_str() != Some(owner);
@@ -234,102 +257,130 @@ impl Collector {
         if live.metadata.uid != *uid || left.len() == live.metadata.owner_references.len() {
             return Ok(());
         }
-        self.set_owners(place, &live, left).await
+        self.set_owners(object_ref, &live, left).await
     }
 
-    /// What an owner is that an object in a namespace names.
-    async fn owner(&self, reference: &Value, namespace: &str) -> Result<Owner, Problem> {
-        let Ok(owner) = Reference::deserialize(reference) else {
-            return Ok(Owner::Solid);
+    /// Looks up an owner reference of an object in a namespace.
+    // upstream: pkg/controller/garbagecollector/garbagecollector.go isDangling, classifyReferences
+    async fn classify_owner(
+        &self,
+        reference: &Value,
+        namespace: &str,
+    ) -> Result<OwnerState, ProcessingError> {
+        let Ok(owner) = OwnerReference::deserialize(reference) else {
+            return Ok(OwnerState::Solid);
         };
         if self
-            .absent
+            .absent_owners
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .has(&owner, namespace)
         {
-            return Ok(Owner::Absent);
+            return Ok(OwnerState::AbsentOwnerCache);
         }
         let resource = self.resource(&owner.api_version, &owner.kind)?;
         if resource.namespaced && namespace.is_empty() {
-            // Which namespace is meant cannot be known: whoever wrote this has to mend it.
-            tracing::warn!(kind = %owner.kind, name = %owner.name, "a cluster-wide object names an owner that is in a namespace");
-            return Ok(Owner::Solid);
+            // The namespace of the owner is unknown: only the author of the reference can correct it.
+            tracing::warn!(kind = %owner.kind, name = %owner.name, "invalid owner reference: cluster-scoped object refers to a namespaced owner");
+            return Ok(OwnerState::Solid);
         }
-        match self.read(Place::new(&resource, namespace, &owner.name)).await? {
+        match self
+            .read(ObjectRef::new(&resource, namespace, &owner.name))
+            .await?
+        {
             Some(live) if live.metadata.uid == *owner.uid => Ok(if live.waits() {
-                Owner::Waiting
+                OwnerState::Waiting
             } else {
-                Owner::Solid
+                OwnerState::Solid
             }),
             _ => {
-                let mut absent = self.absent.lock().unwrap_or_else(PoisonError::into_inner);
-                absent.remember(&owner, namespace);
-                Ok(Owner::Absent)
+                let mut absent_owners = self.absent_owners.lock().unwrap_or_else(PoisonError::into_inner);
+                absent_owners.remember(&owner, namespace);
+                Ok(OwnerState::AbsentOwnerCache)
             }
         }
     }
 
-    async fn read(&self, place: Place<'_>) -> Result<Option<Live>, Problem> {
-        match self.writer.get(place).await {
+    async fn read(&self, object_ref: ObjectRef<'_>) -> Result<Option<LiveObject>, ProcessingError> {
+        match self.writer.get(object_ref).await {
             Ok(live) => Ok(Some(live)),
-            Err(error) if is(&error, 404) => Ok(None),
+            Err(error) if has_status_code(&error, 404) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn delete(&self, place: Place<'_>, options: &Value) -> Result<(), Problem> {
-        match self.writer.delete(place, options).await {
-            // Another object has its place by now.
-            Err(error) if is(&error, 409) => Ok(()),
+    // upstream: pkg/controller/garbagecollector/operations.go deleteObject
+    async fn delete(&self, object_ref: ObjectRef<'_>, options: &Value) -> Result<(), ProcessingError> {
+        match self.writer.delete(object_ref, options).await {
+            // Another object has the name by now.
+            Err(error) if has_status_code(&error, 409) => Ok(()),
             other => Ok(other?),
         }
     }
 
-    async fn set_owners(&self, place: Place<'_>, live: &Live, owners: Vec<Value>) -> Result<(), Problem> {
-        self.change(place, live, "ownerReferences", owners.into()).await
+    async fn set_owners(
+        &self,
+        object_ref: ObjectRef<'_>,
+        live: &LiveObject,
+        owners: Vec<Value>,
+    ) -> Result<(), ProcessingError> {
+        self.patch_metadata(object_ref, live, "ownerReferences", owners.into())
+            .await
     }
 
-    async fn release(&self, place: Place<'_>, live: &Live, finalizer: &str) -> Result<(), Problem> {
+    // upstream: pkg/controller/garbagecollector/operations.go removeFinalizer
+    async fn release(
+        &self,
+        object_ref: ObjectRef<'_>,
+        live: &LiveObject,
+        finalizer: &str,
+    ) -> Result<(), ProcessingError> {
         let left = live.metadata.finalizers.iter().filter(|own| *own != finalizer);
         let left: Vec<_> = left.cloned().collect();
         if left.len() == live.metadata.finalizers.len() {
             return Ok(());
         }
-        self.change(place, live, "finalizers", left.into()).await
+        self.patch_metadata(object_ref, live, "finalizers", left.into())
+            .await
     }
 
-    /// Changes the object that was read, and no later form of it.
-    async fn change(&self, place: Place<'_>, live: &Live, field: &str, value: Value) -> Result<(), Problem> {
+    /// Patches the object at the resourceVersion that was read.
+    async fn patch_metadata(
+        &self,
+        object_ref: ObjectRef<'_>,
+        live: &LiveObject,
+        field: &str,
+        value: Value,
+    ) -> Result<(), ProcessingError> {
         let metadata = json!({"uid": live.metadata.uid, "resourceVersion": live.metadata.resource_version, field: value});
         let changed = self
             .writer
-            .merge::<Value>(place, &json!({"metadata": metadata}))
+            .merge_patch::<Value>(object_ref, &json!({"metadata": metadata}))
             .await;
         match changed {
-            Err(error) if is(&error, 404) => Ok(()),
+            Err(error) if has_status_code(&error, 404) => Ok(()),
             other => Ok(other.map(|_| ())?),
         }
     }
 
-    /// The resource of an object, and the namespace it is in: what a dependent says of its owner's is only a guess.
-    fn place(&self, node: &Node) -> Result<(Resource, String), Problem> {
-        let resource = self.resource(&node.place.api_version, &node.place.kind)?;
+    /// Resource and namespace of an object. The namespace of an owner that was only seen in references is a guess.
+    fn resource_and_namespace(&self, node: &Node) -> Result<(Resource, String), ProcessingError> {
+        let resource = self.resource(&node.object_ref.api_version, &node.object_ref.kind)?;
         let namespace = if resource.namespaced {
-            node.place.namespace.to_string()
+            node.object_ref.namespace.to_string()
         } else {
             String::new()
         };
         Ok((resource, namespace))
     }
 
-    fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, Problem> {
+    fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, ProcessingError> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
         let found = resources.get(&(group.to_owned(), kind.to_owned()));
         found
             .cloned()
-            .ok_or_else(|| Problem::UnknownKind(kind.to_owned(), group.to_owned()))
+            .ok_or_else(|| ProcessingError::UnknownKind(kind.to_owned(), group.to_owned()))
     }
 
     fn graph(&self) -> MutexGuard<'_, Graph> {
@@ -339,7 +390,7 @@ impl Collector {
 
 // --- Live ---
 
-impl Live {
+impl LiveObject {
     fn waits(&self) -> bool {
         let has = |finalizer: &String| finalizer == FOREGROUND;
         self.metadata.deletion_timestamp.is_some() && self.metadata.finalizers.iter().any(has)

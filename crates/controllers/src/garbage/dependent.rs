@@ -1,16 +1,16 @@
-//! What the garbage collector keeps of an object, of whatever kind: its place, its owners, and how it goes.
+//! The metadata of an object of any kind that the garbage collector keeps: name, owners, finalizers.
 
 use kubecontroller::object::{Metadata, Object, OwnerRef};
 use serde::Deserialize;
 
-use crate::objects::{Shared, pooled};
+use crate::objects::{SharedList, internable};
 
-/// Lets an object wait for its dependents to go first.
+/// Finalizer of foreground deletion: the object waits until its dependents are deleted.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
-/// Lets the dependents of an object stay when it goes.
+/// Finalizer of orphan deletion: dependents lose the owner reference and stay.
 pub(super) const ORPHAN: &str = "orphan";
 
-/// An object.
+// upstream: pkg/controller/garbagecollector/metaonly/types.go MetadataOnlyObject
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Dependent {
@@ -25,14 +25,13 @@ pub(crate) struct Meta {
     pub(super) uid: Box<str>,
     pub(super) resource_version: Box<str>,
     pub(super) deletion_timestamp: Option<Box<str>>,
-    pub(super) owner_references: Shared<Reference>,
-    pub(super) finalizers: Shared<Box<str>>,
+    pub(super) owner_references: SharedList<OwnerReference>,
+    pub(super) finalizers: SharedList<Box<str>>,
 }
 
-/// An owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Reference {
+pub(super) struct OwnerReference {
     pub(super) api_version: Box<str>,
     pub(super) kind: Box<str>,
     pub(super) name: Box<str>,
@@ -40,17 +39,15 @@ pub(super) struct Reference {
     pub(super) block_owner_deletion: bool,
 }
 
-pooled!(Reference);
+internable!(OwnerReference);
 
 // --- Dependent ---
 
 impl Dependent {
-    /// Whether it is going.
     pub(super) fn is_going(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether it has a finalizer.
     pub(super) fn has(&self, finalizer: &str) -> bool {
         self.metadata.finalizers.iter().any(|own| &**own == finalizer)
     }
@@ -66,7 +63,7 @@ impl Object for Dependent {
 
 // --- Meta ---
 
-/// Labels and annotations are not kept: nothing here asks for them.
+/// Labels and annotations are dropped: the garbage collector does not read them.
 impl Metadata for Meta {
     fn name(&self) -> &str {
         &self.name
@@ -101,7 +98,7 @@ impl Metadata for Meta {
     }
 
     fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
-        // Which one controls does not matter here, and is not kept.
+        // `controller` is dropped: it does not matter for garbage collection.
         self.owner_references.iter().map(|owner| OwnerRef {
             api_version: &owner.api_version,
             kind: &owner.kind,

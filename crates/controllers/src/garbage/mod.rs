@@ -1,20 +1,20 @@
-//! The garbage collector: what is owned goes with its owners.
+//! The garbage collector: deletes dependents whose owners are deleted (background, foreground and orphan deletion).
 //!
 //! ```text
-//! monitors    informers of all kinds that can be deleted
-//! graph       who owns whom, and so which objects to look at
-//! collector   looks at them, and does what is to be done
-//! verdict     what that is
-//! absent      owners that are known to be gone
-//! dependent   what is kept of an object
+//! monitors             informers for all deletable resources
+//! graph                owners and dependents; selects objects to look at
+//! collector            attemptToDelete, attemptToOrphan
+//! classify             decides what happens to an object
+//! absent_owner_cache   owners that do not exist
+//! dependent            the metadata that is kept of an object
 //! ```
 
-mod absent;
+mod absent_owner_cache;
+mod classify;
 mod collector;
 mod dependent;
 mod graph;
 mod monitors;
-mod verdict;
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,35 +29,34 @@ use kubecontroller::{
 use tokio::task::JoinSet;
 
 pub(crate) use self::dependent::Dependent;
-use self::{collector::Collector, graph::Work, monitors::Monitors};
+use self::{collector::WorkProcessor, graph::Work, monitors::Monitors};
 use crate::{
-    context::{Context, Task},
-    discovery::{Definition, Kinds},
+    context::{ControllerContext, Task},
+    discovery::{CustomResourceDefinition, ResourceDiscovery},
     resource::CUSTOM_RESOURCE_DEFINITIONS,
-    writer::Writer,
+    writer::ApiWriter,
 };
 
-/// How many objects are looked at, at once.
+/// Objects processed concurrently.
 const WORKERS: usize = 20;
 
-/// How often it could not be found out which kinds there are.
+/// Failed discovery attempts.
 const SYNC_ERRORS: MetricDesc = MetricDesc::counter(
     "garbagecollector_controller_resources_sync_error_total",
     "Number of garbage collector resources sync errors",
     &[],
 );
 
-/// The garbage collector.
+// upstream: pkg/controller/garbagecollector/garbagecollector.go GarbageCollector, NewGarbageCollector
 struct GarbageCollector {
     metrics: Metrics,
-    writer: Writer,
+    writer: ApiWriter,
     recorder: EventRecorder,
     informers: SharedInformerFactory,
-    definitions: Informer<Definition>,
+    definitions: Informer<CustomResourceDefinition>,
 }
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     vec![Box::new(GarbageCollector {
         metrics: context.metrics.clone(),
         writer: context.writer.clone(),
@@ -85,16 +84,16 @@ impl Runnable for GarbageCollector {
                 ..WorkQueueOptions::default()
             };
             let queue = WorkQueue::new(options);
-            let collector = Arc::new(Collector::new(self.writer.clone(), self.recorder.clone()));
+            let collector = Arc::new(WorkProcessor::new(self.writer.clone(), self.recorder.clone()));
             let mut monitors = Monitors::new(self.informers.clone(), Arc::clone(&collector), queue.clone());
             let mut workers = JoinSet::new();
             for _ in 0..WORKERS {
-                workers.spawn(work(Arc::clone(&collector), queue.clone(), monitors.complete()));
+                workers.spawn(process(Arc::clone(&collector), queue.clone(), monitors.synced()));
             }
-            let watched = stop.unless_stopped(self.watch_kinds(&mut monitors)).await;
+            let watched = stop.unless_stopped(self.sync_monitors(&mut monitors)).await;
             queue.close();
             if stop.until_expired(workers.join_all()).await.is_none() {
-                tracing::debug!("some objects were not looked at to the end");
+                tracing::debug!("garbage collector stopped with unprocessed work items");
             }
             watched.unwrap_or(Ok(()))
         }
@@ -103,9 +102,10 @@ impl Runnable for GarbageCollector {
 }
 
 impl GarbageCollector {
-    /// Follows the kinds as they come and go.
-    async fn watch_kinds(&self, monitors: &mut Monitors) -> Result<(), BoxError> {
-        let mut kinds = Kinds::new(&self.writer, &self.definitions).await;
+    /// Follows resources as they are added and removed.
+    // upstream: pkg/controller/garbagecollector/garbagecollector.go Sync, GetDeletableResources
+    async fn sync_monitors(&self, monitors: &mut Monitors) -> Result<(), BoxError> {
+        let mut kinds = ResourceDiscovery::new(&self.writer, &self.definitions).await;
         loop {
             let discovered = match kinds.next().await {
                 Ok(Some(discovered)) => discovered,
@@ -123,16 +123,16 @@ impl GarbageCollector {
     }
 }
 
-async fn work(
-    collector: Arc<Collector>,
+async fn process(
+    collector: Arc<WorkProcessor>,
     queue: WorkQueue<Work>,
-    mut complete: tokio::sync::watch::Receiver<bool>,
+    mut synced: tokio::sync::watch::Receiver<bool>,
 ) {
     while let Some(job) = queue.next().await {
-        if complete.wait_for(|complete| *complete).await.is_err() {
+        if synced.wait_for(|synced| *synced).await.is_err() {
             return;
         }
-        match collector.work(job.key()).await {
+        match collector.process(job.key()).await {
             Ok(more) => {
                 job.done();
                 for work in more {
@@ -140,7 +140,7 @@ async fn work(
                 }
             }
             Err(problem) => {
-                tracing::debug!(work = ?job.key(), %problem, "an object could not be looked at; it will be again");
+                tracing::debug!(work = ?job.key(), %problem, "failed to process work item; it is retried");
                 job.fail();
             }
         }

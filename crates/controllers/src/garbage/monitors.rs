@@ -1,4 +1,4 @@
-//! The informers of all kinds that can be deleted, as kinds come and go.
+//! Informers for all deletable resources, as resources are added and removed.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -8,20 +8,20 @@ use kubecontroller::{
 };
 use tokio::{sync::watch, time};
 
-use super::{collector::Collector, dependent::Dependent, graph::Work};
-use crate::{discovery::Discovered, resource::Resource};
+use super::{collector::WorkProcessor, dependent::Dependent, graph::Work};
+use crate::{discovery::DiscoveryResult, resource::Resource};
 
-/// How long a kind may keep the others waiting for its first list.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a resource may delay the others until its first list.
+const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Watches over all kinds. When it is dropped, it does no more.
+/// Informers of all resources. Dropping it stops them.
 pub(super) struct Monitors {
     informers: SharedInformerFactory,
-    collector: Arc<Collector>,
+    collector: Arc<WorkProcessor>,
     queue: WorkQueue<Work>,
     kinds: HashMap<Resource, (Informer<Dependent>, EventHandlerRegistration)>,
-    /// Whether all kinds are known: until then, an object may have dependents that nobody has heard of.
-    complete: watch::Sender<bool>,
+    /// Whether all resources are synced: before that, an object may have dependents that are not known.
+    synced: watch::Sender<bool>,
 }
 
 // --- Monitors ---
@@ -29,7 +29,7 @@ pub(super) struct Monitors {
 impl Monitors {
     pub(super) fn new(
         informers: SharedInformerFactory,
-        collector: Arc<Collector>,
+        collector: Arc<WorkProcessor>,
         queue: WorkQueue<Work>,
     ) -> Self {
         Monitors {
@@ -37,23 +37,24 @@ impl Monitors {
             collector,
             queue,
             kinds: HashMap::new(),
-            complete: watch::Sender::new(false),
+            synced: watch::Sender::new(false),
         }
     }
 
-    /// Whether all kinds are known.
-    pub(super) fn complete(&self) -> watch::Receiver<bool> {
-        self.complete.subscribe()
+    /// Whether all resources are synced.
+    pub(super) fn synced(&self) -> watch::Receiver<bool> {
+        self.synced.subscribe()
     }
 
-    /// Watches the kinds that are new, and lets go of those that are gone.
-    pub(super) async fn sync(&mut self, discovered: &Discovered) {
+    /// Starts monitors of new resources and stops those of removed ones.
+    // upstream: pkg/controller/garbagecollector/graph_builder.go syncMonitors, startMonitors
+    pub(super) async fn sync(&mut self, discovered: &DiscoveryResult) {
         let served: Vec<Resource> = discovered
-            .with(&["list", "watch", "delete"])
+            .with_verbs(&["list", "watch", "delete"])
             .filter(|resource| resource.plural != "events")
             .cloned()
             .collect();
-        self.collector.serves(&served);
+        self.collector.set_resources(&served);
         let known = self.kinds.len();
         self.kinds.retain(|resource, _| served.contains(resource));
         let mut added = Vec::new();
@@ -62,21 +63,19 @@ impl Monitors {
                 added.push(self.watch(resource));
             }
         }
-        if self.kinds.len() == known && added.is_empty() && *self.complete.borrow() {
+        if self.kinds.len() == known && added.is_empty() && *self.synced.borrow() {
             return;
         }
-        self.complete.send_replace(false);
+        self.synced.send_replace(false);
         let synced = async {
             for subscription in &added {
                 self.kinds[subscription].1.wait_for_sync().await;
             }
         };
-        if time::timeout(PATIENCE, synced).await.is_err() {
-            tracing::warn!(
-                "the objects of some kinds cannot be listed; what they own or are owned by is not known"
-            );
+        if time::timeout(FIRST_LIST_TIMEOUT, synced).await.is_err() {
+            tracing::warn!("failed to list some resources; their owner references are unknown");
         }
-        self.complete.send_replace(true);
+        self.synced.send_replace(true);
     }
 
     fn watch(&mut self, resource: Resource) -> Resource {
@@ -87,9 +86,9 @@ impl Monitors {
         let subscription = informer.add_event_handler(move |delta| {
             let work = match delta {
                 Delta::Sync { .. } => return,
-                Delta::Deleted { last, .. } => collector.lost(&last.metadata.uid),
+                Delta::Deleted { last, .. } => collector.remove(&last.metadata.uid),
                 Delta::Added { new, .. } | Delta::Updated { new, .. } | Delta::Replaced { new, .. } => {
-                    collector.saw(&kind, new)
+                    collector.observe(&kind, new)
                 }
             };
             for work in work {

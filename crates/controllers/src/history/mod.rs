@@ -1,16 +1,16 @@
-//! The revisions of sets: a record of each template that a set had, the newest of which is the one of now.
+//! ControllerRevisions: a record of each template of a DaemonSet or StatefulSet.
 //!
 //! ```text
-//! order    which revision is the one of a template, what number it gets, which are too many
-//! archive  where they are: made, numbered anew, taken in, deleted
+//! revision_list   which revision has the current template, next number, revisions beyond the limit
+//! revision_store  creates, renumbers, adopts and deletes revisions
 //! ```
 
-mod archive;
-mod order;
+mod revision_list;
+mod revision_store;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::{
-    archive::{Archive, New, keys},
-    order::{History, Newest, spare},
+    revision_list::{LatestRevision, RevisionList, beyond_limit},
+    revision_store::{NewRevision, RevisionStore, sets_to_sync},
 };

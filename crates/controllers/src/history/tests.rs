@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{History, Newest, spare};
+use super::{LatestRevision, RevisionList, beyond_limit};
 use crate::objects::{ControllerRevision, Template};
 
 fn template(image: &str) -> Value {
@@ -17,18 +17,18 @@ fn revision(name: &str, number: i64, image: &str) -> Arc<ControllerRevision> {
     Arc::new(serde_json::from_value(revision).unwrap())
 }
 
-fn history(revisions: &[(&str, i64, &str)], image: &str) -> History {
+fn history(revisions: &[(&str, i64, &str)], image: &str) -> RevisionList {
     let revisions = revisions
         .iter()
         .map(|(name, number, image)| revision(name, *number, image));
-    History::new(revisions.collect(), &Template::new(&template(image)).unwrap()).unwrap()
+    RevisionList::new(revisions.collect(), &Template::new(&template(image)).unwrap()).unwrap()
 }
 
-fn told(newest: &Newest) -> (&str, &str, i64) {
+fn told(newest: &LatestRevision) -> (&str, &str, i64) {
     match newest {
-        Newest::Is(revision) => ("is", &revision.metadata.name, revision.revision),
-        Newest::Renumber(revision, number) => ("renumber", &revision.metadata.name, *number),
-        Newest::Make(number) => ("make", "", *number),
+        LatestRevision::Current(revision) => ("is", &revision.metadata.name, revision.revision),
+        LatestRevision::Renumber(revision, number) => ("renumber", &revision.metadata.name, *number),
+        LatestRevision::Create(number) => ("make", "", *number),
     }
 }
 
@@ -48,7 +48,7 @@ fn the_newest_revision_is_the_one_of_the_template() {
     ];
     for (revisions, expected) in cases {
         let history = history(revisions, "one");
-        assert_eq!(told(&history.newest()), expected, "{revisions:?}");
+        assert_eq!(told(&history.latest()), expected, "{revisions:?}");
     }
 }
 
@@ -61,8 +61,8 @@ fn doubles_are_the_older_ones_of_the_template() {
             .map(|revision| revision.metadata.name.clone());
         names.collect::<Vec<_>>()
     };
-    assert_eq!(names(history.doubles().collect()), ["a".into()]);
-    assert_eq!(names(history.others().collect()), ["b".into()]);
+    assert_eq!(names(history.duplicates().collect()), ["a".into()]);
+    assert_eq!(names(history.other_revisions().collect()), ["b".into()]);
     assert_eq!(
         names(history.all.iter().collect()),
         ["a".into(), "b".into(), "z".into()]
@@ -75,7 +75,7 @@ fn revisions_beyond_the_limit_go_the_oldest_first_unless_they_live() {
         .map(|number| revision(&format!("r{number}"), number, "x"))
         .collect();
     let gone = |limit: Option<i32>, live: &str| {
-        let spare = spare(all.iter(), all.len(), limit, |revision| {
+        let spare = beyond_limit(all.iter(), all.len(), limit, |revision| {
             *revision.metadata.name == *live
         });
         spare.iter().map(|revision| revision.revision).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! When pods that failed are replaced: later with each failure in a row.
+//! Backoff for replacing failed pods: exponential in the number of failures since the last success.
 
 use std::time::Duration;
 
@@ -6,55 +6,54 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::objects::{Condition, ConditionStatus, Pod};
 
-/// The wait after the first failure.
-const FIRST: Duration = Duration::from_secs(10);
-/// The longest wait.
-const LONGEST: Duration = Duration::from_mins(10);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(10);
+const MAX_BACKOFF: Duration = Duration::from_mins(10);
 
-/// The failures of a job since its last success.
+/// Failures of a job since its last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Failures {
-    /// How many.
+pub(super) struct BackoffRecord {
     pub count: u32,
-    /// When the last one was.
+    /// When the last one finished.
     pub last: Option<Timestamp>,
 }
 
 // --- Failures ---
 
-impl Failures {
-    /// With what has ended since.
+impl BackoffRecord {
+    /// Adds pods that finished since.
+    // upstream: pkg/controller/job/backoff_utils.go newBackoffRecord
     #[must_use]
     pub(super) fn with<'p>(
         self,
         succeeded: impl IntoIterator<Item = &'p Pod>,
         failed: impl IntoIterator<Item = &'p Pod>,
     ) -> Self {
-        let success = succeeded.into_iter().map(ended_at).max();
+        let success = succeeded.into_iter().map(finish_time).max();
         let before = if success.is_some() {
-            Failures::default()
+            BackoffRecord::default()
         } else {
             self
         };
         let since = failed
             .into_iter()
-            .map(ended_at)
+            .map(finish_time)
             .filter(|failure| Some(*failure) > success);
-        // The last failure that was counted may be later than one that is seen only now; the newest look decides.
+        // The last counted failure may be later than one observed now; the latest finish time decides.
         let (count, last) = since.fold((0, None), |(count, last), at| (count + 1, last.max(Some(at))));
-        Failures {
+        BackoffRecord {
             count: before.count + count,
             last: last.or(before.last),
         }
     }
 
-    /// How long to wait until a pod may be made.
+    /// Remaining backoff before a pod may be created.
+    // upstream: pkg/controller/job/backoff_utils.go getRemainingTime, getRemainingTimeForFailuresCount
     pub(super) fn wait(self, now: Timestamp) -> Duration {
         let Some(last) = self.last.filter(|_| self.count > 0) else {
             return Duration::ZERO;
         };
         let doublings = (self.count - 1).min(16);
-        let wait = (FIRST * 2_u32.pow(doublings)).min(LONGEST);
+        let wait = (INITIAL_BACKOFF * 2_u32.pow(doublings)).min(MAX_BACKOFF);
         let until = i128::from(last.as_second()) * 1_000_000_000
             + i128::from(last.subsec_nanosecond())
             + i128::try_from(wait.as_nanos()).unwrap_or(i128::MAX);
@@ -63,8 +62,10 @@ impl Failures {
     }
 }
 
-/// When a pod ended: as its containers say, else when it ceased to be ready, else when it was deleted, else when it was made.
-pub(super) fn ended_at(pod: &Pod) -> Timestamp {
+/// When a pod finished: from its containers, else from the Ready condition, else from the deletion timestamp, else from the
+/// creation timestamp.
+// upstream: pkg/controller/job/backoff_utils.go getFinishedTime
+pub(super) fn finish_time(pod: &Pod) -> Timestamp {
     let unready = || {
         let ready = Condition::find(&pod.status.conditions, "Ready")?;
         ready
@@ -76,12 +77,13 @@ pub(super) fn ended_at(pod: &Pod) -> Timestamp {
         let going = pod.metadata.deletion_timestamp?;
         Timestamp::new(going.as_second() - grace, going.subsec_nanosecond()).ok()
     };
-    let ended = containers_ended_at(pod).or_else(unready).or_else(deleted);
+    let ended = finish_time_from_containers(pod).or_else(unready).or_else(deleted);
     ended.or(pod.metadata.creation_timestamp).unwrap_or_default()
 }
 
-/// When the last container ended; `None` if one has not. Those that stay beside the others end after them.
-fn containers_ended_at(pod: &Pod) -> Option<Timestamp> {
+/// When the last container finished; `None` if one has not. Sidecars finish after the others and are not considered.
+// upstream: pkg/controller/job/backoff_utils.go getFinishTimeFromContainers
+fn finish_time_from_containers(pod: &Pod) -> Option<Timestamp> {
     let status = &pod.status;
     let sidecars = status.init_container_statuses.iter();
     let sidecars = sidecars.filter(|status| pod.is_sidecar(&status.name));
@@ -111,7 +113,7 @@ mod tests {
     #[test]
     fn the_wait_doubles_from_ten_seconds_to_ten_minutes() {
         for (count, wait) in [(0, 0), (1, 10), (2, 20), (3, 40), (6, 320), (7, 600), (60, 600)] {
-            let failures = Failures {
+            let failures = BackoffRecord {
                 count,
                 last: Some(at(1000)),
             };
@@ -123,7 +125,7 @@ mod tests {
 
     #[test]
     fn failures_count_from_the_last_success() {
-        let before = Failures {
+        let before = BackoffRecord {
             count: 3,
             last: Some(at(10)),
         };
@@ -137,7 +139,7 @@ mod tests {
             let pods = |seconds: &[i64]| seconds.iter().map(|second| ended(*second)).collect::<Vec<_>>();
             let (succeeded, failed) = (pods(succeeded), pods(failed));
             let last = last.map(at);
-            assert_eq!(before.with(&succeeded, &failed), Failures { count, last });
+            assert_eq!(before.with(&succeeded, &failed), BackoffRecord { count, last });
         }
     }
 
@@ -166,8 +168,8 @@ mod tests {
             (json!({}), json!({"containerStatuses": [running]}), 10),
         ] {
             let pod = pod(json!({"metadata": metadata, "spec": spec, "status": status}));
-            assert_eq!(ended_at(&pod), at(second));
+            assert_eq!(finish_time(&pod), at(second));
         }
-        assert_eq!(ended_at(&ended(3)), at(3));
+        assert_eq!(finish_time(&ended(3)), at(3));
     }
 }

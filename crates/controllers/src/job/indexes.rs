@@ -1,14 +1,14 @@
-//! Sets of indexes, written as clients see them: `1,3-5,7`.
+//! Sets of completion indexes in the format of the status: `1,3-5,7`.
 
 use std::fmt;
 
-/// A set of indexes, kept as ranges in order that do not touch.
+/// A set of indexes, as ordered ranges that do not touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Indexes {
     ranges: Vec<Range>,
 }
 
-/// From the first to the last.
+/// An inclusive range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     first: u32,
@@ -18,13 +18,14 @@ struct Range {
 // --- Indexes ---
 
 impl Indexes {
-    /// Reads a set; indexes from `end` on are left out, and so is what cannot be read.
+    /// Parses a set; indexes from `end` on and unparsable parts are skipped.
+    // upstream: pkg/controller/job/indexed_job_utils.go parseIndexesFromString
     pub(super) fn parse(text: &str, end: u32) -> Self {
         let mut set = Indexes::default();
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) else {
-                tracing::warn!(part, "a range of indexes cannot be read");
+                tracing::warn!(part, "cannot parse range of completion indexes");
                 continue;
             };
             if first >= end {
@@ -38,24 +39,24 @@ impl Indexes {
         set
     }
 
-    /// How many there are.
+    /// Number of indexes.
     pub(super) fn count(&self) -> i32 {
         let count = self.ranges.iter().map(|range| range.last - range.first + 1).sum();
         u32::try_into(count).unwrap_or(i32::MAX)
     }
 
-    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Whether an index is one of them.
+    /// Whether the set contains an index.
     pub(super) fn has(&self, index: u32) -> bool {
         let at = self.ranges.partition_point(|range| range.last < index);
         self.ranges.get(at).is_some_and(|range| range.first <= index)
     }
 
-    /// These and those.
+    /// The union of two sets.
+    // upstream: pkg/controller/job/indexed_job_utils.go merge
     pub(super) fn union(&self, other: &Indexes) -> Indexes {
         let mut ranges: Vec<_> = self.ranges.iter().chain(&other.ranges).copied().collect();
         ranges.sort_unstable_by_key(|range| range.first);
@@ -66,7 +67,7 @@ impl Indexes {
         all
     }
 
-    /// How many of these are those.
+    /// Size of the intersection.
     pub(super) fn count_common(&self, other: &Indexes) -> i32 {
         let mut common = 0;
         let (mut these, mut those) = (self.ranges.iter().peekable(), other.ranges.iter().peekable());
@@ -82,7 +83,8 @@ impl Indexes {
         u32::try_into(common).unwrap_or(i32::MAX)
     }
 
-    /// The first indexes below `end` that are not in the set, at most so many.
+    /// The first `count` indexes below `end` that are not in the set.
+    // upstream: pkg/controller/job/indexed_job_utils.go firstPendingIndexes
     pub(super) fn missing(&self, end: u32, count: usize) -> Vec<u32> {
         let mut missing = Vec::new();
         let mut next = 0;
@@ -98,7 +100,7 @@ impl Indexes {
         missing
     }
 
-    /// Adds a range that begins no earlier than the others.
+    /// Appends a range that starts no earlier than the last one.
     fn push(&mut self, range: Range) {
         match self.ranges.last_mut() {
             Some(last) if range.first <= last.last.saturating_add(1) => last.last = last.last.max(range.last),
@@ -123,6 +125,7 @@ impl FromIterator<u32> for Indexes {
 }
 
 impl fmt::Display for Indexes {
+    // upstream: pkg/controller/job/indexed_job_utils.go String
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, Range { first, last }) in self.ranges.iter().enumerate() {
             if position > 0 {

@@ -1,34 +1,34 @@
-//! Runs the pods of jobs until the work is done, and counts each of them once.
+//! The Job controller: runs pods to completion and counts each finished pod exactly once (KEP-2307, tracking with finalizers).
 //!
 //! ```text
-//! look       what a job and its pods add up to
-//!   pods       what a pod is to its job
-//!   indexes    sets of indexes
-//!   policy     what failures and successes mean
-//!   backoff    when pods that failed are replaced
-//! plan       what is to be done about pods
-//! making     the pods that are made
-//! track      what becomes of the status
-//! foreman    does it
-//! strays     lets go of pods that no job counts any more
-//! tracking   the finalizer
+//! snapshot       a job with its pods; whether it failed or succeeded
+//!   pods         properties of a pod in its job
+//!   indexes      sets of completion indexes
+//!   policy       podFailurePolicy and successPolicy
+//!   backoff      delay for replacing failed pods
+//! manage         which pods to create and delete
+//! new_pods       the pods to create
+//! track_status   counting finished pods in the status
+//! controller     the reconciler
+//! orphan_pods    removes finalizers of pods without a job
+//! finalizer      the tracking finalizer
 //! ```
 
 mod backoff;
-mod figures;
-mod foreman;
+mod controller;
+mod finalizer;
 mod indexes;
-mod look;
-mod making;
-mod plan;
+mod manage;
+mod metrics;
+mod new_pods;
+mod orphan_pods;
 mod pods;
 mod policy;
-mod strays;
-mod track;
-mod tracking;
+mod snapshot;
+mod track_status;
 
 #[cfg(test)]
-mod stories;
+mod scenarios;
 #[cfg(test)]
 mod tests;
 
@@ -41,46 +41,46 @@ use kubecontroller::{
     workqueue::{ExponentialBackoff, WorkQueueOptions},
 };
 
-use self::{foreman::Foreman, strays::Strays};
+use self::{controller::JobController, orphan_pods::OrphanPodController};
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{Job, Pod},
     resource::JOBS,
 };
 
-/// What happens to the pods of a job in this time is seen in one look.
+/// Pod events within this time are handled by one sync.
 const QUIET: Duration = Duration::from_millis(20);
-const LONGEST: Duration = Duration::from_millis(200);
+const MAX_BACKOFF: Duration = Duration::from_millis(200);
 
 const WORKERS: usize = 5;
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+// upstream: pkg/controller/job/job_controller.go NewController
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (jobs, pods) = (context.informer::<Job>(&JOBS), context.pods());
     let in_namespace = jobs
         .store()
         .shared_index("namespace", |job| vec![job.metadata.namespace.to_string()]);
-    let foreman = context
+    let controller = context
         .controller("job")
         .for_(&jobs)
         .owns(&pods, "batch/Job")
-        .watches(&pods, move |delta| takers(&in_namespace, delta))
-        .debounce(QUIET, LONGEST)
-        .queue(slowly)
+        .watches(&pods, move |delta| adopting_jobs(&in_namespace, delta))
+        .debounce(QUIET, MAX_BACKOFF)
+        .queue(batch_events)
         .workers(WORKERS)
-        .reconciler(Foreman::new(context, jobs.clone(), pods.clone()));
-    let strays = Strays::new(context, jobs.store(), pods.store());
-    let (of_pods, of_jobs) = (strays.clone(), strays.clone());
-    let strays = context
+        .reconciler(JobController::new(context, jobs.clone(), pods.clone()));
+    let orphan_pods = OrphanPodController::new(context, jobs.store(), pods.store());
+    let (of_pods, of_jobs) = (orphan_pods.clone(), orphan_pods.clone());
+    let orphan_pods = context
         .controller("job_orphan_pod")
-        .watches(&pods, move |delta| of_pods.in_pods(delta))
-        .watches(&jobs, move |delta| of_jobs.in_jobs(delta))
-        .queue(slowly)
-        .reconciler(strays);
-    vec![Box::new(foreman), Box::new(strays)]
+        .watches(&pods, move |delta| of_pods.pods_to_check_after_pod_event(delta))
+        .watches(&jobs, move |delta| of_jobs.pods_to_check_after_job_event(delta))
+        .queue(batch_events)
+        .reconciler(orphan_pods);
+    vec![Box::new(controller), Box::new(orphan_pods)]
 }
 
-fn slowly(options: WorkQueueOptions<Key>) -> WorkQueueOptions<Key> {
+fn batch_events(options: WorkQueueOptions<Key>) -> WorkQueueOptions<Key> {
     let backoff = ExponentialBackoff {
         base: Duration::from_millis(100),
         max: Duration::from_mins(1),
@@ -88,8 +88,9 @@ fn slowly(options: WorkQueueOptions<Key>) -> WorkQueueOptions<Key> {
     WorkQueueOptions { backoff, ..options }
 }
 
-/// The jobs that may take in a pod that nobody controls.
-fn takers(jobs: &Index<Job>, delta: &Delta<Pod>) -> Vec<Key> {
+/// The jobs that may adopt a pod without a controller.
+// upstream: pkg/controller/job/job_controller.go getPodJobs
+fn adopting_jobs(jobs: &Index<Job>, delta: &Delta<Pod>) -> Vec<Key> {
     let Some(pod) = delta.new().filter(|pod| pod.metadata.controller().is_none()) else {
         return Vec::new();
     };
@@ -109,8 +110,8 @@ fn takers(jobs: &Index<Job>, delta: &Delta<Pod>) -> Vec<Key> {
         .collect()
 }
 
-/// The job that controls a pod, if it is there.
-fn job_of(jobs: &Store<Job>, pod: &Pod) -> Option<Arc<Job>> {
+/// The job that controls a pod, if it exists.
+fn controlling_job(jobs: &Store<Job>, pod: &Pod) -> Option<Arc<Job>> {
     let owner = pod.metadata.controller()?;
     let job = jobs.get(&Key::new(&pod.metadata.namespace, &owner.name))?;
     (job.metadata.uid == owner.uid).then_some(job)

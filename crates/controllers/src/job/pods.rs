@@ -1,23 +1,23 @@
-//! What the pods of a job are to it.
+//! Properties of a pod in its job.
 
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
-use super::{indexes::Indexes, policy::Meaning};
-use crate::objects::{CompletionMode, FailureAction, Job, Pod, PodPhase, Replacement};
+use super::{indexes::Indexes, policy::FailurePolicyMatch};
+use crate::objects::{CompletionMode, FailureAction, Job, Pod, PodPhase, PodReplacementPolicy};
 
-/// Holds a pod back until its end is in the counts of its job.
+/// Finalizer that keeps a pod until it is counted in the status of its job.
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
-/// The index of a pod, as annotation and label.
+/// Completion index of a pod, as annotation and label.
 pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// How many pods of the index failed before this one.
+/// Failures of the index before this pod.
 pub(super) const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-/// How many of them did not count.
+/// Failures among them that do not count.
 pub(super) const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 // --- Job ---
 
 impl Job {
-    /// How many pods are to succeed.
+    /// spec.completions.
     pub(super) fn completions(&self) -> u32 {
         self.spec
             .completions
@@ -32,57 +32,64 @@ impl Job {
         self.spec.suspend == Some(true)
     }
 
-    /// Whether it is the business of the built-in controller.
+    /// Whether `managedBy` leaves the job to this controller.
+    // upstream: pkg/controller/job/job_controller.go managedByExternalController
     pub(super) fn is_managed_here(&self) -> bool {
         let by = self.spec.managed_by.as_deref();
         by.is_none_or(|by| by == "kubernetes.io/job-controller")
     }
 
-    /// Whether pods are replaced only when they have failed, not already when they are going.
-    pub(super) fn waits_for_failure(&self) -> bool {
-        self.spec.pod_replacement_policy == Replacement::Failed
+    /// Whether podReplacementPolicy is Failed: terminating pods are not replaced before they have failed.
+    // upstream: pkg/controller/job/job_controller.go onlyReplaceFailedPods
+    pub(super) fn only_replace_failed_pods(&self) -> bool {
+        self.spec.pod_replacement_policy == PodReplacementPolicy::Failed
     }
 
-    /// The index of a pod, if it is one of the job's.
-    pub(super) fn index_of(&self, pod: &Pod) -> Option<u32> {
+    /// The completion index of a pod, if it is below spec.completions.
+    pub(super) fn completion_index(&self, pod: &Pod) -> Option<u32> {
         index(pod).filter(|index| *index < self.completions())
     }
 
-    /// Whether a pod of it has failed. One that is going counts, for it may never come to say how it ended.
+    /// Whether a pod has failed. A terminating pod counts as failed: its kubelet may never report a final phase.
+    // upstream: pkg/controller/job/job_controller.go isPodFailed
     pub(super) fn has_failed(&self, pod: &Pod) -> bool {
         pod.status.phase == PodPhase::Failed
-            || !self.waits_for_failure() && pod.metadata.is_going() && pod.status.phase != PodPhase::Succeeded
+            || !self.only_replace_failed_pods()
+                && pod.metadata.is_going()
+                && pod.status.phase != PodPhase::Succeeded
     }
 
-    /// What the failure of a pod of it means.
-    pub(super) fn meaning_of(&self, pod: &Pod) -> Meaning {
-        Meaning::of(self.spec.pod_failure_policy.as_ref(), pod)
+    /// The podFailurePolicy action for a failed pod.
+    pub(super) fn failure_policy_match(&self, pod: &Pod) -> FailurePolicyMatch {
+        FailurePolicyMatch::of(self.spec.pod_failure_policy.as_ref(), pod)
     }
 
-    /// Whether the failure of a pod is that of its index.
-    pub(super) fn fails_index(&self, pod: &Pod, limit: i32) -> bool {
+    /// Whether a failed pod fails its index (backoffLimitPerIndex or rule FailIndex).
+    // upstream: pkg/controller/job/indexed_job_utils.go isIndexFailed
+    pub(super) fn is_index_failed(&self, pod: &Pod, limit: i32) -> bool {
         if !self.has_failed(pod) {
             return false;
         }
-        let meaning = self.meaning_of(pod);
+        let meaning = self.failure_policy_match(pod);
         let spent = i64::from(count(pod, FAILURES)) >= i64::from(limit);
         meaning.action == Some(FailureAction::FailIndex) || meaning.counts() && spent
     }
 
-    /// Which active pods go when so many have to: first those without an index or with one that another has.
-    pub(super) fn surplus(&self, active: &[Arc<Pod>], at_least: usize) -> Vec<Arc<Pod>> {
+    /// Active pods to delete, at least so many: first those without an index or with a duplicate one.
+    // upstream: pkg/controller/job/job_controller.go activePodsForRemoval; duplicates first as in appendDuplicatedIndexPodsForRemoval
+    pub(super) fn active_pods_for_removal(&self, active: &[Arc<Pod>], at_least: usize) -> Vec<Arc<Pod>> {
         let mut going = Vec::new();
         let mut left = Vec::new();
         if self.is_indexed() {
             let mut by_index: BTreeMap<u32, Vec<Arc<Pod>>> = BTreeMap::new();
             for pod in active {
-                match self.index_of(pod) {
+                match self.completion_index(pod) {
                     Some(index) => by_index.entry(index).or_default().push(Arc::clone(pod)),
                     None => going.push(Arc::clone(pod)),
                 }
             }
             for (_, mut pods) in by_index {
-                pods.sort_by(|one, other| rank(one, other));
+                pods.sort_by(|one, other| deletion_order(one, other));
                 left.extend(pods.pop());
                 going.append(&mut pods);
             }
@@ -90,7 +97,7 @@ impl Job {
             left.extend(active.iter().cloned());
         }
         if going.len() < at_least {
-            left.sort_by(|one, other| rank(one, other));
+            left.sort_by(|one, other| deletion_order(one, other));
             left.truncate(at_least - going.len());
             going.append(&mut left);
         }
@@ -98,22 +105,23 @@ impl Job {
     }
 }
 
-/// Whether the end of a pod is not in the counts of its job yet.
+/// Whether a pod has the tracking finalizer, so that it is not counted yet.
+// upstream: pkg/controller/job/tracking_utils.go hasJobTrackingFinalizer
 pub(super) fn is_tracked(pod: &Pod) -> bool {
     pod.metadata.has_finalizer(FINALIZER)
 }
 
-/// The index that a pod says it has.
+/// The completion index annotation.
+// upstream: pkg/controller/job/indexed_job_utils.go getCompletionIndex
 pub(super) fn index(pod: &Pod) -> Option<u32> {
     pod.metadata.annotation(INDEX)?.parse().ok()
 }
 
-/// The indexes of pods.
 pub(super) fn indexes<'p>(pods: impl IntoIterator<Item = &'p Arc<Pod>>) -> Indexes {
     pods.into_iter().filter_map(|pod| index(pod)).collect()
 }
 
-/// A count that a pod carries; nothing if it cannot be read.
+/// A count in an annotation; zero if it cannot be parsed.
 pub(super) fn count(pod: &Pod, annotation: &str) -> u32 {
     let count = pod
         .metadata
@@ -122,15 +130,17 @@ pub(super) fn count(pod: &Pod, annotation: &str) -> u32 {
     count.filter(|count| i32::try_from(*count).is_ok()).unwrap_or(0)
 }
 
-/// How many pods of its index failed before it, whatever that meant.
-pub(super) fn failures_before(pod: &Pod) -> u32 {
+/// Failures of its index before a pod, counted and ignored.
+// upstream: pkg/controller/job/indexed_job_utils.go getIndexAbsoluteFailureCount
+pub(super) fn index_failure_count(pod: &Pod) -> u32 {
     count(pod, FAILURES) + count(pod, IGNORED_FAILURES)
 }
 
-/// Which of two active pods is less of a loss: that comes first.
-fn rank(one: &Pod, other: &Pod) -> Ordering {
+/// Deletion order of two active pods: the less valuable one first.
+// upstream: pkg/controller/controller_utils.go ActivePods
+fn deletion_order(one: &Pod, other: &Pod) -> Ordering {
     let unbound = |pod: &Pod| pod.spec.node_name.is_empty();
-    let stage = |pod: &Pod| match pod.status.phase {
+    let cluster = |pod: &Pod| match pod.status.phase {
         PodPhase::Pending => 0,
         PodPhase::Unknown => 1,
         _ => 2,
@@ -147,14 +157,14 @@ fn rank(one: &Pod, other: &Pod) -> Ordering {
             .max();
         (most(regular), most(stay.map(|status| status.restart_count).max()))
     };
-    // Times that are not known come before those that are, later ones before earlier ones.
+    // Unknown times before known ones, later ones before earlier ones.
     let later_first = |one: Option<_>, other: Option<_>| match (one, other) {
         (Some(one), Some(other)) => Ord::cmp(&other, &one),
         (one, other) => one.is_some().cmp(&other.is_some()),
     };
     unbound(other)
         .cmp(&unbound(one))
-        .then_with(|| stage(one).cmp(&stage(other)))
+        .then_with(|| cluster(one).cmp(&cluster(other)))
         .then_with(|| one.is_ready().cmp(&other.is_ready()))
         .then_with(|| later_first(one.ready_since(), other.ready_since()))
         .then_with(|| restarts(other).cmp(&restarts(one)))

@@ -1,27 +1,28 @@
-//! What the end of pods means for a job: the policies of failure and of success.
+//! podFailurePolicy (KEP-3329) and successPolicy (KEP-3998) of a Job.
 
 use super::indexes::Indexes;
 use crate::objects::{ContainerStatus, ExitCodes, FailureAction, FailurePolicy, Pod, SuccessPolicy};
 
-/// What the failure of a pod means.
+/// The policy's decision about a failed pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Meaning {
-    /// What the rule that fits says; `None` if no rule fits.
+pub(super) struct FailurePolicyMatch {
+    /// The action of the matching rule; `None` if no rule matches.
     pub action: Option<FailureAction>,
-    /// Why the job has failed, if that is what the rule says.
+    /// The failure message for action FailJob.
     pub message: Option<String>,
 }
 
 // --- Meaning ---
 
-impl Meaning {
-    /// What the failure of a pod means by a policy.
+impl FailurePolicyMatch {
+    /// Matches a failed pod against a policy.
+    // upstream: pkg/controller/job/pod_failure_policy.go matchPodFailurePolicy
     pub(super) fn of(policy: Option<&FailurePolicy>, pod: &Pod) -> Self {
         let rules = policy.map(|policy| &*policy.rules).unwrap_or_default();
         let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
         for (position, rule) in rules.iter().enumerate() {
             let why = if let Some(codes) = &rule.on_exit_codes {
-                ended_so(pod, codes).map(|(container, code)| {
+                match_on_exit_codes(pod, codes).map(|(container, code)| {
                     format!("Container {container} for pod {namespace}/{name} failed with exit code {code}")
                 })
             } else {
@@ -38,22 +39,23 @@ impl Meaning {
                 continue;
             };
             let fails = rule.action == FailureAction::FailJob;
-            return Meaning {
+            return FailurePolicyMatch {
                 action: Some(rule.action),
                 message: fails.then(|| format!("{why} matching FailJob rule at index {position}")),
             };
         }
-        Meaning::default()
+        FailurePolicyMatch::default()
     }
 
-    /// Whether it is one more failure.
+    /// Whether the failure counts towards the backoff limit.
     pub(super) fn counts(&self) -> bool {
         self.action != Some(FailureAction::Ignore)
     }
 }
 
-/// The first container that ended so, and its code.
-fn ended_so<'p>(pod: &'p Pod, codes: &ExitCodes) -> Option<(&'p str, i32)> {
+/// The first container whose exit code matches, and the code.
+// upstream: pkg/controller/job/pod_failure_policy.go matchOnExitCodes, isOnExitCodesOperatorMatching
+fn match_on_exit_codes<'p>(pod: &'p Pod, codes: &ExitCodes) -> Option<(&'p str, i32)> {
     let status = &pod.status;
     let mut containers = status
         .container_statuses
@@ -72,8 +74,9 @@ fn ended_so<'p>(pod: &'p Pod, codes: &ExitCodes) -> Option<(&'p str, i32)> {
     })
 }
 
-/// Which rule says that enough indexes have succeeded, in words.
-pub(super) fn enough(
+/// The message for the first success rule that is met.
+// upstream: pkg/controller/job/success_policy.go matchSuccessPolicy, matchSucceededIndexesRule
+pub(super) fn match_success_policy(
     policy: Option<&SuccessPolicy>,
     completions: u32,
     succeeded: &Indexes,
@@ -152,9 +155,12 @@ mod tests {
         ] {
             let pod = json!({"metadata": {"namespace": "shop", "name": "p"}, "status": status});
             let pod: Pod = serde_json::from_value(pod).unwrap();
-            assert_eq!(Meaning::of(Some(&policy), &pod), Meaning { action, message });
+            assert_eq!(
+                FailurePolicyMatch::of(Some(&policy), &pod),
+                FailurePolicyMatch { action, message }
+            );
         }
-        assert!(Meaning::of(None, &Pod::default()).counts());
+        assert!(FailurePolicyMatch::of(None, &Pod::default()).counts());
     }
 
     #[test]
@@ -179,7 +185,7 @@ mod tests {
         ] {
             let policy = json!({"rules": [{"succeededCount": 100}, rule]});
             let policy: SuccessPolicy = serde_json::from_value(policy).unwrap();
-            let enough = enough(Some(&policy), 10, &Indexes::parse(succeeded, 10));
+            let enough = match_success_policy(Some(&policy), 10, &Indexes::parse(succeeded, 10));
             let expected = met.then(|| "Matched rules at index 1".to_owned());
             assert_eq!(enough, expected, "{policy:?} {succeeded}");
         }

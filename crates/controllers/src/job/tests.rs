@@ -6,12 +6,12 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{
-    backoff::Failures,
-    look::Look,
-    making::{Made, make},
-    plan::Action,
+    backoff::BackoffRecord,
+    manage::Action,
+    new_pods::{JobPod, new_pods},
     pods::{FINALIZER, INDEX},
-    track::{Done, Track, patch},
+    snapshot::JobSnapshot,
+    track_status::{PodChanges, StatusTracker, status_patch},
 };
 use crate::objects::{Job, Pod};
 
@@ -20,7 +20,7 @@ struct World {
     job: Value,
     pods: Vec<Value>,
     now: Timestamp,
-    failures: Option<Failures>,
+    failures: Option<BackoffRecord>,
     told: Vec<String>,
 }
 
@@ -60,13 +60,13 @@ impl World {
             .iter()
             .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
             .collect();
-        let look = Look::new(&job, &pods, self.failures, self.now);
-        let action = Action::new(&look);
-        let mut done = Done::default();
+        let snapshot = JobSnapshot::new(&job, &pods, self.failures, self.now);
+        let action = Action::new(&snapshot);
+        let mut done = PodChanges::default();
         let did = match &action {
             Action::Nothing => "nothing".to_owned(),
             Action::Wait(wait) => format!("wait {}", wait.as_secs()),
-            Action::End(going) | Action::Delete(going) => {
+            Action::JobEnd(going) | Action::Delete(going) => {
                 let release = matches!(action, Action::Delete(_));
                 for pod in going {
                     self.delete(&pod.metadata.name, release);
@@ -76,7 +76,8 @@ impl World {
                 format!("{} {}", if release { "delete" } else { "end" }, going.len())
             }
             Action::Create(wanted) => {
-                for Made { text, name } in make(&look, wanted, |name| self.position(name).is_some()).unwrap()
+                for JobPod { text, name } in
+                    new_pods(&snapshot, wanted, |name| self.position(name).is_some()).unwrap()
                 {
                     let mut pod: Value = serde_json::from_str(text.get()).unwrap();
                     pod["metadata"]["uid"] = json!(format!("uid-{name}-{}", self.now));
@@ -88,20 +89,24 @@ impl World {
                 format!("create {}", wanted.len())
             }
         };
-        let mut track = Track::new(&look, &action, done);
-        if track.status != job.status {
-            merge(&mut self.job, &patch(&track.status, ""));
+        let mut tracker = StatusTracker::new(&snapshot, &action, done);
+        if tracker.status != job.status {
+            merge(&mut self.job, &status_patch(&tracker.status, ""));
         }
-        self.failures = Some(look.failures);
-        let release = track.release.clone();
+        self.failures = Some(snapshot.failures);
+        let release = tracker.release.clone();
         for pod in &release {
-            self.release(&pod.metadata.name);
+            self.remove_finalizers(&pod.metadata.name);
         }
-        track.released(release.iter().map(|pod| &**pod));
-        track.finish();
-        merge(&mut self.job, &patch(&track.status, ""));
-        self.told
-            .extend(track.news.into_iter().map(|news| news.reason().to_owned()));
+        tracker.released(release.iter().map(|pod| &**pod));
+        tracker.finish();
+        merge(&mut self.job, &status_patch(&tracker.status, ""));
+        self.told.extend(
+            tracker
+                .events
+                .into_iter()
+                .map(|events| events.reason().to_owned()),
+        );
         did
     }
 
@@ -109,7 +114,7 @@ impl World {
         self.pods.iter().position(|pod| pod["metadata"]["name"] == name)
     }
 
-    fn release(&mut self, name: &str) {
+    fn remove_finalizers(&mut self, name: &str) {
         let Some(at) = self.position(name) else { return };
         self.pods[at]["metadata"]["finalizers"] = json!([]);
         self.collect(at);
@@ -119,7 +124,7 @@ impl World {
         let Some(at) = self.position(name) else { return };
         self.pods[at]["metadata"]["deletionTimestamp"] = json!(self.now);
         if release {
-            self.release(name);
+            self.remove_finalizers(name);
         }
     }
 
@@ -386,12 +391,12 @@ fn an_index_that_fails_too_often_fails_alone() {
     assert_eq!(world.sync(), "wait 10");
     assert_eq!(world.status(&["failedIndexes"]), json!({"failedIndexes": "1"}));
     // The pod that carries the count stays until another does.
-    let held = world
+    let with_finalizer = world
         .pods
         .iter()
         .filter(|pod| pod["metadata"]["finalizers"] == json!([FINALIZER]))
         .count();
-    assert_eq!(held, 2);
+    assert_eq!(with_finalizer, 2);
     assert_eq!(world.pass(11).sync(), "create 1");
     let newest = &world.pods.last().unwrap()["metadata"]["annotations"];
     assert_eq!(newest["batch.kubernetes.io/job-index-failure-count"], "1");
@@ -528,12 +533,15 @@ fn pods_whose_index_another_has_go() {
 #[test]
 fn two_that_see_the_same_choose_the_same_names_and_others_where_these_are_taken() {
     let job = World::new(json!({"parallelism": 3, "completions": 3})).job();
-    let look = Look::new(&job, &[], None, "2026-01-01T00:00:00Z".parse().unwrap());
-    let Action::Create(wanted) = Action::new(&look) else {
+    let snapshot = JobSnapshot::new(&job, &[], None, "2026-01-01T00:00:00Z".parse().unwrap());
+    let Action::Create(wanted) = Action::new(&snapshot) else {
         panic!("pods are wanted")
     };
     let names = |taken: &[Box<str>]| -> Vec<Box<str>> {
-        let pods = make(&look, &wanted, |name| taken.iter().any(|taken| &**taken == name)).unwrap();
+        let pods = new_pods(&snapshot, &wanted, |name| {
+            taken.iter().any(|taken| &**taken == name)
+        })
+        .unwrap();
         pods.into_iter().map(|pod| pod.name).collect()
     };
     let first = names(&[]);

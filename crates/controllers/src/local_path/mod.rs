@@ -22,19 +22,19 @@ use serde_json::{Value, json};
 
 use self::plan::{Plan, is_done_with, is_for_us, plan};
 use crate::{
-    context::{Context, Task},
-    news::News,
+    context::{ControllerContext, Task},
+    event_message::EventMessage,
     objects::{Node, PersistentVolume, PersistentVolumeClaim, StorageClass},
     resource::{NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
     volume_binder::marks::SELECTED_NODE,
-    writer::{Place, Writer, is_taken},
+    writer::{ApiWriter, ObjectRef, is_already_exists},
 };
 
 /// The name by which classes ask for it.
 const NAME: &str = "k3.io/local-path";
 
 struct Maker {
-    writer: Writer,
+    writer: ApiWriter,
     recorder: EventRecorder,
     /// Where the folders are, on each node.
     folder: String,
@@ -45,19 +45,19 @@ struct Maker {
 }
 
 struct Remover {
-    writer: Writer,
+    writer: ApiWriter,
     volumes: Store<PersistentVolume>,
 }
 
 /// What runs; nothing, if the cluster has no place for such volumes.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     match &context.cluster.local_volumes {
         Some(folder) => make_in(context, folder),
         None => Vec::new(),
     }
 }
 
-fn make_in(context: &Context, folder: &str) -> Vec<Task> {
+fn make_in(context: &ControllerContext, folder: &str) -> Vec<Task> {
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
     let classes = context.informer::<StorageClass>(&STORAGE_CLASSES);
@@ -105,24 +105,24 @@ impl Reconciler for Maker {
         let class = self.classes.get(&Key::new("", claim.class()));
         let node = claim.metadata.annotation(SELECTED_NODE);
         let node = node.and_then(|node| self.nodes.get(&Key::new("", node)));
-        let tell = |news: News| {
-            news.tell(
+        let tell = |news: EventMessage| {
+            news.record(
                 &self.recorder,
                 &claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS),
             );
         };
         match plan(&claim, class.as_deref(), node.as_deref()) {
             Plan::Leave => {}
-            Plan::Refuse(why) => tell(News::warning("ProvisioningFailed", why)),
+            Plan::Refuse(why) => tell(EventMessage::warning("ProvisioningFailed", why)),
             Plan::ChooseAgain(why) => {
-                tell(News::warning("ProvisioningFailed", why));
+                tell(EventMessage::warning("ProvisioningFailed", why));
                 let meta = &claim.metadata;
                 let patch = json!({"metadata": {"resourceVersion": meta.resource_version, "annotations": {SELECTED_NODE: null}}});
-                let place = Place::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name);
-                self.writer.update::<Value>(place, &patch).await?;
+                let object_ref = ObjectRef::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name);
+                self.writer.update_with_merge::<Value>(object_ref, &patch).await?;
             }
             Plan::Make { host, policy } => {
-                tell(News::normal(
+                tell(EventMessage::normal(
                     "Provisioning",
                     format_args!(
                         "External provisioner is provisioning volume for claim \"{}\"",
@@ -135,11 +135,11 @@ impl Reconciler for Maker {
                     .create::<Value>(&PERSISTENT_VOLUMES, "", &volume)
                     .await
                 {
-                    Err(error) if is_taken(&error) => return Ok(Outcome::Done),
+                    Err(error) if is_already_exists(&error) => return Ok(Outcome::Done),
                     made => made?,
                 };
                 let message = format_args!("Successfully provisioned volume {name}");
-                tell(News::normal("ProvisioningSucceeded", message));
+                tell(EventMessage::normal("ProvisioningSucceeded", message));
             }
         }
         Ok(Outcome::Done)
@@ -155,8 +155,8 @@ impl Reconciler for Remover {
             let meta = &volume.metadata;
             let seen = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});
             let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": seen});
-            let place = Place::new(&PERSISTENT_VOLUMES, "", &meta.name);
-            self.writer.delete(place, &options).await?;
+            let object_ref = ObjectRef::new(&PERSISTENT_VOLUMES, "", &meta.name);
+            self.writer.delete(object_ref, &options).await?;
         }
         Ok(Outcome::Done)
     }

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::make_in;
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     resource::{NODES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES},
-    testing::Story,
+    testing::Scenario,
     volume_binder,
 };
 
-fn make(context: &Context) -> Vec<Task> {
+fn make(context: &ControllerContext) -> Vec<Task> {
     let mut tasks = volume_binder::make(context);
     tasks.extend(make_in(context, "/data/volumes/"));
     tasks
@@ -23,53 +23,53 @@ fn choose(claim: &mut PersistentVolumeClaim, node: &str) {
 }
 
 /// Two claims get volumes on the node that is chosen for them, one of them at the second try; then one claim goes.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         let marks = json!({"storageclass.kubernetes.io/is-default-class": "true"});
-        stage.put(
+        cluster.put(
             &STORAGE_CLASSES,
             json!({"metadata": {"name": "local-path", "annotations": marks}, "provisioner": "k3.io/local-path",
                 "volumeBindingMode": "WaitForFirstConsumer", "reclaimPolicy": "Delete"}),
         );
-        stage.put(
+        cluster.put(
             &NODES,
             json!({"metadata": {"name": "n", "labels": {"kubernetes.io/hostname": "host"}}}),
         );
         for name in ["keeps", "goes"] {
-            stage.put(
+            cluster.put(
                 &PERSISTENT_VOLUME_CLAIMS,
                 json!({"metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}")}, "spec": {
                     "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}),
             );
         }
-        stage
+        cluster
             .api
             .edit::<PersistentVolumeClaim>("shop", "keeps", |claim| choose(claim, "absent"));
     },
-    play: |stage| {
-        let seconds = stage.now().as_second() - 1_767_225_630;
-        for claim in stage.api.list::<PersistentVolumeClaim>() {
+    play: |cluster| {
+        let seconds = cluster.now().as_second() - 1_767_225_630;
+        for claim in cluster.api.list::<PersistentVolumeClaim>() {
             let name = claim.metadata.name.unwrap();
             let marks = claim.metadata.annotations.unwrap_or_default();
             let has_class = claim.spec.unwrap_or_default().storage_class_name.is_some();
             if has_class && !marks.contains_key("volume.kubernetes.io/selected-node") {
-                stage
+                cluster
                     .api
                     .edit::<PersistentVolumeClaim>("shop", &name, |claim| choose(claim, "n"));
             }
         }
-        let is_bound = stage.api.get::<PersistentVolume>("", "pvc-uid-goes").is_some();
+        let is_bound = cluster.api.get::<PersistentVolume>("", "pvc-uid-goes").is_some();
         if seconds >= 30 && is_bound {
-            stage.api.remove::<PersistentVolumeClaim>("shop", "goes");
+            cluster.api.remove::<PersistentVolumeClaim>("shop", "goes");
         }
     },
-    end: |stage| {
-        let claims = stage.api.list::<PersistentVolumeClaim>().into_iter();
+    end: |cluster| {
+        let claims = cluster.api.list::<PersistentVolumeClaim>().into_iter();
         let claims: Vec<_> = claims
             .map(|claim| json!([claim.metadata.name, claim.status.and_then(|status| status.phase)]))
             .collect();
-        let volumes = stage.api.list::<PersistentVolume>().into_iter().map(|volume| {
+        let volumes = cluster.api.list::<PersistentVolume>().into_iter().map(|volume| {
             let spec = volume.spec.unwrap_or_default();
             let affinity = json!(spec.node_affinity);
             let terms = &affinity["required"]["nodeSelectorTerms"];
@@ -81,7 +81,7 @@ const STORY: Story = Story {
             ])
         });
         let volumes: Vec<Value> = volumes.collect();
-        let is_late = stage.now().as_second() > 1_767_225_630 + 40;
+        let is_late = cluster.now().as_second() > 1_767_225_630 + 40;
         is_late.then(|| json!({"claims": claims, "volumes": volumes}))
     },
 };

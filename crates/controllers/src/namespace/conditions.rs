@@ -1,4 +1,4 @@
-//! What the status of a namespace tells while it goes.
+//! Conditions in the status of a terminating namespace.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use crate::{
     resource::Resource,
 };
 
-/// What was found when the contents of a namespace were deleted.
+/// The result of deleting the contents of a namespace.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
-    /// Why not all resources are known.
-    pub(super) undiscovered: Option<String>,
-    /// What could not be deleted.
+pub(super) struct DeletionResult {
+    /// Why discovery was incomplete.
+    pub(super) discovery_error: Option<String>,
+    /// Deletion failures.
     pub(super) failures: Vec<String>,
-    /// How many objects are left, by resource.
-    pub(super) left: Vec<(Resource, usize)>,
-    /// How many of them a finalizer holds.
-    pub(super) held: BTreeMap<String, usize>,
+    /// Remaining objects by resource.
+    pub(super) remaining: Vec<(Resource, usize)>,
+    /// Remaining objects by finalizer.
+    pub(super) finalizers_remaining: BTreeMap<String, usize>,
 }
 
-/// The conditions, in the order in which they are told: type, and reason and message if all is well.
+/// Conditions in order: type, and reason and message on success.
 const TYPES: [(&str, &str, &str); 5] = [
     (
         "NamespaceDeletionDiscoveryFailure",
@@ -53,12 +53,13 @@ const TYPES: [(&str, &str, &str); 5] = [
 
 // --- Findings ---
 
-impl Findings {
-    /// The conditions that follow, with those of others as they are; `None` if nothing changes.
+impl DeletionResult {
+    /// The new conditions, with foreign ones unchanged; `None` if nothing changes.
+    // upstream: pkg/controller/namespace/deletion/status_condition_utils.go updateConditions
     pub(super) fn conditions(&self, old: &[Condition], now: Timestamp) -> Option<Vec<Condition>> {
         let mut conditions = old.to_vec();
         for (kind, reason, message) in TYPES {
-            let bad = self.bad(kind);
+            let bad = self.failure_reason(kind);
             let status = ConditionStatus::from(bad.is_some());
             let (reason, message) = bad.unwrap_or_else(|| (reason, message.to_owned()));
             let position = conditions.iter().position(|condition| &*condition.kind == kind);
@@ -82,9 +83,10 @@ impl Findings {
         (conditions != old).then_some(conditions)
     }
 
-    fn bad(&self, kind: &str) -> Option<(&'static str, String)> {
+    // upstream: pkg/controller/namespace/deletion/status_condition_utils.go ProcessContentTotals, ProcessDiscoverResourcesErr, makeDeleteContentCondition
+    fn failure_reason(&self, kind: &str) -> Option<(&'static str, String)> {
         match kind {
-            "NamespaceDeletionDiscoveryFailure" => Some(("DiscoveryFailed", self.undiscovered.clone()?)),
+            "NamespaceDeletionDiscoveryFailure" => Some(("DiscoveryFailed", self.discovery_error.clone()?)),
             "NamespaceDeletionContentFailure" if !self.failures.is_empty() => {
                 let mut failures = self.failures.clone();
                 failures.sort();
@@ -95,25 +97,25 @@ impl Findings {
                 );
                 Some(("ContentDeletionFailed", message))
             }
-            "NamespaceContentRemaining" if !self.left.is_empty() => {
-                let told = self.left.iter().map(|(resource, count)| {
+            "NamespaceContentRemaining" if !self.remaining.is_empty() => {
+                let resource_counts = self.remaining.iter().map(|(resource, count)| {
                     format!(
                         "{}.{} has {count} resource instances",
                         resource.plural, resource.group
                     )
                 });
-                let mut told: Vec<_> = told.collect();
-                told.sort();
-                let message = format!("Some resources are remaining: {}", told.join(", "));
+                let mut resource_counts: Vec<_> = resource_counts.collect();
+                resource_counts.sort();
+                let message = format!("Some resources are remaining: {}", resource_counts.join(", "));
                 Some(("SomeResourcesRemain", message))
             }
-            "NamespaceFinalizersRemaining" if !self.held.is_empty() => {
-                let told = self.held.iter();
-                let told =
-                    told.map(|(finalizer, count)| format!("{finalizer} in {count} resource instances"));
+            "NamespaceFinalizersRemaining" if !self.finalizers_remaining.is_empty() => {
+                let resource_counts = self.finalizers_remaining.iter();
+                let resource_counts = resource_counts
+                    .map(|(finalizer, count)| format!("{finalizer} in {count} resource instances"));
                 let message = format!(
                     "Some content in the namespace has finalizers remaining: {}",
-                    told.collect::<Vec<_>>().join(", ")
+                    resource_counts.collect::<Vec<_>>().join(", ")
                 );
                 Some(("SomeFinalizersRemain", message))
             }
@@ -133,38 +135,38 @@ mod tests {
 
     #[test]
     fn what_is_left_is_told_by_resource_and_finalizer() {
-        let findings = Findings {
-            left: vec![(DEPLOYMENTS.clone(), 2), (CONFIG_MAPS.clone(), 1)],
-            held: BTreeMap::from([("e.com/f".to_owned(), 3)]),
-            ..Findings::default()
+        let result = DeletionResult {
+            remaining: vec![(DEPLOYMENTS.clone(), 2), (CONFIG_MAPS.clone(), 1)],
+            finalizers_remaining: BTreeMap::from([("e.com/f".to_owned(), 3)]),
+            ..DeletionResult::default()
         };
-        let conditions = findings.conditions(&[], at(1)).unwrap();
-        let told: Vec<_> = conditions.iter().map(|c| (&*c.reason, &*c.message)).collect();
+        let conditions = result.conditions(&[], at(1)).unwrap();
+        let resource_counts: Vec<_> = conditions.iter().map(|c| (&*c.reason, &*c.message)).collect();
         assert_eq!(
-            told[3].1,
+            resource_counts[3].1,
             "Some resources are remaining: configmaps. has 1 resource instances, deployments.apps has 2 resource instances"
         );
         assert_eq!(
-            told[4],
+            resource_counts[4],
             (
                 "SomeFinalizersRemain",
                 "Some content in the namespace has finalizers remaining: e.com/f in 3 resource instances"
             )
         );
-        assert_eq!(told[0].0, "ResourcesDiscovered");
+        assert_eq!(resource_counts[0].0, "ResourcesDiscovered");
     }
 
     #[test]
     fn nothing_is_told_twice_and_times_move_with_the_status_alone() {
-        let left = |count| Findings {
-            left: vec![(CONFIG_MAPS.clone(), count)],
-            ..Findings::default()
+        let remaining = |count| DeletionResult {
+            remaining: vec![(CONFIG_MAPS.clone(), count)],
+            ..DeletionResult::default()
         };
-        let first = left(2).conditions(&[], at(1)).unwrap();
-        assert_eq!(left(2).conditions(&first, at(2)), None);
-        let second = left(1).conditions(&first, at(3)).unwrap();
+        let first = remaining(2).conditions(&[], at(1)).unwrap();
+        assert_eq!(remaining(2).conditions(&first, at(2)), None);
+        let second = remaining(1).conditions(&first, at(3)).unwrap();
         assert_eq!(second[3].last_transition_time, Some(at(1)));
-        let third = Findings::default().conditions(&second, at(4)).unwrap();
+        let third = DeletionResult::default().conditions(&second, at(4)).unwrap();
         assert_eq!(third[3].last_transition_time, Some(at(4)));
         assert_eq!(third[0].last_transition_time, Some(at(1)));
     }

@@ -1,4 +1,4 @@
-//! Deletes what is in a namespace, of all kinds, and then lets the namespace go.
+//! Deletes all objects in a namespace, then removes the namespace's finalizer.
 
 use std::collections::BTreeMap;
 
@@ -8,37 +8,34 @@ use kubecontroller::Clock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::conditions::Findings;
+use super::conditions::DeletionResult;
 use crate::{
-    discovery::Discovered,
+    discovery::DiscoveryResult,
     objects::{Condition, Meta},
     resource::{NAMESPACES, PODS, Resource},
-    writer::{Place, Writer, is, words},
+    writer::{ApiWriter, ObjectRef, error_message, has_status_code},
 };
 
-/// The finalizer of namespaces that is ours to take away.
-const OURS: &str = "kubernetes";
-/// How long finalizers are thought to take, in seconds.
-const FINALIZING: u64 = 15;
-/// How many kinds are deleted at once.
-const AT_ONCE: usize = 8;
+/// The finalizer of namespaces that this controller removes.
+const NAMESPACE_FINALIZER: &str = "kubernetes";
+/// Estimate for finalizers, in seconds.
+const FINALIZER_ESTIMATE_SECONDS: u64 = 15;
+/// Resources deleted concurrently.
+const CONCURRENT_RESOURCES: usize = 8;
 
-/// What became of a namespace.
+/// The result of a deletion attempt.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// It is not going, or nothing of ours holds it any more.
+pub(super) enum DeletionProgress {
+    /// The namespace is not terminating, or has no finalizer of this controller.
     Done,
-    /// Something is left, and may take so many seconds to go.
-    Left(u64),
+    /// Objects remain; the estimate is in seconds.
+    RemainingObjects(u64),
 }
 
-/// Why a namespace did not get on.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
-    /// The server refused.
-    #[error("{}", words(.0))]
+pub(super) enum NamespaceDeletionError {
+    #[error("{}", error_message(.0))]
     Server(#[from] kube::Error),
-    /// Not everything could be deleted.
     #[error("{0}")]
     Content(String),
 }
@@ -66,19 +63,19 @@ struct Status {
 }
 
 #[derive(Deserialize)]
-struct List {
+struct ObjectList {
     #[serde(default)]
-    items: Vec<Item>,
+    items: Vec<ListItem>,
 }
 
 #[derive(Deserialize)]
-struct Item {
-    metadata: ItemMeta,
+struct ListItem {
+    metadata: ListItemMeta,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ItemMeta {
+struct ListItemMeta {
     name: String,
     #[serde(default)]
     finalizers: Vec<String>,
@@ -86,68 +83,83 @@ struct ItemMeta {
     deletion_grace_period_seconds: u64,
 }
 
-/// What is left of a kind.
+/// Remaining objects of a resource.
 #[derive(Default)]
-struct Left {
+struct RemainingObjects {
     count: usize,
-    held: BTreeMap<String, usize>,
-    /// For how long, in seconds.
+    finalizers_remaining: BTreeMap<String, usize>,
+    /// Estimate in seconds.
     wait: u64,
 }
 
-/// Deletes in the name of a writer.
-pub(super) struct Deleter {
-    pub(super) writer: Writer,
+pub(super) struct NamespacedResourcesDeleter {
+    pub(super) writer: ApiWriter,
     pub(super) clock: Clock,
 }
 
 // --- Deleter ---
 
-impl Deleter {
-    /// Gets a namespace as far as it goes. May be called again at any time, also after half of it.
-    pub(super) async fn delete(&self, name: &str) -> Result<Progress, Problem> {
-        let place = Place::new(&NAMESPACES, "", name);
-        let namespace: Namespace = match self.writer.get(place).await {
-            Err(error) if is(&error, 404) => return Ok(Progress::Done),
+impl NamespacedResourcesDeleter {
+    /// Deletes as much as possible. Idempotent.
+    // upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go Delete
+    pub(super) async fn delete(&self, name: &str) -> Result<DeletionProgress, NamespaceDeletionError> {
+        let object_ref = ObjectRef::new(&NAMESPACES, "", name);
+        let namespace: Namespace = match self.writer.get(object_ref).await {
+            Err(error) if has_status_code(&error, 404) => return Ok(DeletionProgress::Done),
             other => other?,
         };
-        let Some(going_since) = namespace.metadata.deletion_timestamp else {
-            return Ok(Progress::Done);
+        let Some(deleted_at) = namespace.metadata.deletion_timestamp else {
+            return Ok(DeletionProgress::Done);
         };
-        let namespace = self.begin(place, namespace).await?;
+        let namespace = self.set_terminating(object_ref, namespace).await?;
         if namespace.spec.finalizers.is_empty() {
-            return Ok(Progress::Done);
+            return Ok(DeletionProgress::Done);
         }
-        let (findings, wait) = self.contents(name, going_since).await?;
-        if let Some(conditions) = findings.conditions(&namespace.status.conditions, self.clock.now()) {
-            let told =
+        let (result, wait) = self.delete_all_content(name, deleted_at).await?;
+        if let Some(conditions) = result.conditions(&namespace.status.conditions, self.clock.now()) {
+            let resource_counts =
                 json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"conditions": conditions}});
-            let written = self.writer.update::<Value>(place.part("status"), &told).await;
+            let written = self
+                .writer
+                .update_with_merge::<Value>(object_ref.subresource("status"), &resource_counts)
+                .await;
             if let Err(error) = written
-                && !is(&error, 404)
+                && !has_status_code(&error, 404)
             {
-                tracing::warn!(namespace = name, %error, "cannot tell how the deletion of a namespace gets on");
+                tracing::warn!(namespace = name, %error, "failed to write the conditions of a terminating namespace");
             }
         }
-        if !findings.failures.is_empty() || findings.undiscovered.is_some() {
-            let told = findings.undiscovered.into_iter().chain(findings.failures);
-            return Err(Problem::Content(told.collect::<Vec<_>>().join("; ")));
+        if !result.failures.is_empty() || result.discovery_error.is_some() {
+            let resource_counts = result.discovery_error.into_iter().chain(result.failures);
+            return Err(NamespaceDeletionError::Content(
+                resource_counts.collect::<Vec<_>>().join("; "),
+            ));
         }
-        if !findings.left.is_empty() {
-            return Ok(Progress::Left(wait));
+        if !result.remaining.is_empty() {
+            return Ok(DeletionProgress::RemainingObjects(wait));
         }
-        self.end(place, &namespace).await?;
-        Ok(Progress::Done)
+        self.finalize_namespace(object_ref, &namespace).await?;
+        Ok(DeletionProgress::Done)
     }
 
-    /// Says that the namespace is going, if that is not said yet.
-    async fn begin(&self, place: Place<'_>, namespace: Namespace) -> Result<Namespace, Problem> {
+    /// Sets the phase to Terminating if it is not.
+    // upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go updateNamespaceStatusFunc
+    async fn set_terminating(
+        &self,
+        object_ref: ObjectRef<'_>,
+        namespace: Namespace,
+    ) -> Result<Namespace, NamespaceDeletionError> {
         if namespace.status.phase == "Terminating" {
             return Ok(namespace);
         }
-        let told = json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"phase": "Terminating"}});
-        match self.writer.update(place.part("status"), &told).await {
-            Err(error) if is(&error, 404) => Ok(Namespace {
+        let resource_counts =
+            json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"phase": "Terminating"}});
+        match self
+            .writer
+            .update_with_merge(object_ref.subresource("status"), &resource_counts)
+            .await
+        {
+            Err(error) if has_status_code(&error, 404) => Ok(Namespace {
                 spec: Spec::default(),
                 ..namespace
             }),
@@ -155,29 +167,47 @@ impl Deleter {
         }
     }
 
-    /// Takes our finalizer away. Other finalizers stay, and hold the namespace.
-    async fn end(&self, place: Place<'_>, namespace: &Namespace) -> Result<(), Problem> {
-        let metadata = json!({"name": place.name, "uid": namespace.metadata.uid,
+    /// Removes the finalizer. Other finalizers are kept, and keep the namespace.
+    // upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go finalizeNamespace
+    async fn finalize_namespace(
+        &self,
+        object_ref: ObjectRef<'_>,
+        namespace: &Namespace,
+    ) -> Result<(), NamespaceDeletionError> {
+        let metadata = json!({"name": object_ref.name, "uid": namespace.metadata.uid,
             "resourceVersion": namespace.metadata.resource_version});
-        let others = namespace.spec.finalizers.iter().filter(|own| *own != OURS);
+        let others = namespace
+            .spec
+            .finalizers
+            .iter()
+            .filter(|own| *own != NAMESPACE_FINALIZER);
         let others: Vec<_> = others.collect();
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "spec": {"finalizers": others}});
-        match self.writer.replace::<Value>(place.part("finalize"), &body).await {
-            Err(error) if is(&error, 404) => Ok(()),
+        match self
+            .writer
+            .update::<Value>(object_ref.subresource("finalize"), &body)
+            .await
+        {
+            Err(error) if has_status_code(&error, 404) => Ok(()),
             other => Ok(other.map(|_| ())?),
         }
     }
 
-    /// Deletes the contents: pods first, because they may need what else is there to end well; then all the rest.
-    async fn contents(&self, namespace: &str, going_since: Timestamp) -> Result<(Findings, u64), Problem> {
-        let discovered = Discovered::ask(&self.writer).await?;
-        let mut findings = Findings {
-            undiscovered: undiscovered(&discovered.failed),
-            ..Findings::default()
+    /// Deletes the contents: pods first, since they may need other objects to terminate cleanly; then everything else.
+    // upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContent
+    async fn delete_all_content(
+        &self,
+        namespace: &str,
+        deleted_at: Timestamp,
+    ) -> Result<(DeletionResult, u64), NamespaceDeletionError> {
+        let discovered = DiscoveryResult::fetch(&self.writer).await?;
+        let mut result = DeletionResult {
+            discovery_error: undiscovered(&discovered.failed),
+            ..DeletionResult::default()
         };
         let mut wait = 0;
         let resources: Vec<Resource> = discovered
-            .with(&["delete"])
+            .with_verbs(&["delete"])
             .filter(|resource| resource.namespaced)
             .cloned()
             .collect();
@@ -188,98 +218,103 @@ impl Deleter {
             let discovered = &discovered;
             let mut outcomes = stream::iter(part)
                 .map(|resource| async move {
-                    let left = self.kind(&resource, discovered, namespace, going_since).await;
-                    (resource, left)
+                    let remaining = self
+                        .delete_all_of_resource(&resource, discovered, namespace, deleted_at)
+                        .await;
+                    (resource, remaining)
                 })
-                .buffer_unordered(AT_ONCE);
+                .buffer_unordered(CONCURRENT_RESOURCES);
             while let Some((resource, outcome)) = outcomes.next().await {
                 match outcome {
-                    Ok(left) => {
-                        wait = wait.max(left.wait);
-                        for (finalizer, count) in left.held {
-                            *findings.held.entry(finalizer).or_default() += count;
+                    Ok(remaining) => {
+                        wait = wait.max(remaining.wait);
+                        for (finalizer, count) in remaining.finalizers_remaining {
+                            *result.finalizers_remaining.entry(finalizer).or_default() += count;
                         }
-                        if left.count > 0 {
-                            findings.left.push((resource, left.count));
+                        if remaining.count > 0 {
+                            result.remaining.push((resource, remaining.count));
                         }
                     }
-                    Err(problem) => findings.failures.push(problem.to_string()),
+                    Err(problem) => result.failures.push(problem.to_string()),
                 }
             }
-            if !findings.left.is_empty() {
+            if !result.remaining.is_empty() {
                 break;
             }
         }
-        Ok((findings, wait))
+        Ok((result, wait))
     }
 
-    /// Deletes all objects of a kind. What is left has finalizers, or is given time to end.
-    async fn kind(
+    /// Deletes all objects of a resource. Remaining ones have finalizers, or a grace period.
+    // upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContentForGroupVersionResource
+    async fn delete_all_of_resource(
         &self,
         resource: &Resource,
-        discovered: &Discovered,
+        discovered: &DiscoveryResult,
         namespace: &str,
-        going_since: Timestamp,
-    ) -> Result<Left, Problem> {
+        deleted_at: Timestamp,
+    ) -> Result<RemainingObjects, NamespaceDeletionError> {
         let path = resource.path(namespace);
-        let can = |verb: &str| discovered.with(&[verb]).any(|other| other == resource);
+        let can = |verb: &str| discovered.with_verbs(&[verb]).any(|other| other == resource);
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
         if can("deletecollection") {
             let deleted =
                 self.writer
                     .send::<Value>(http::Method::DELETE, &path, "application/json", Some(&options));
             match deleted.await {
-                Err(error) if is(&error, 404) || is(&error, 405) => return Ok(Left::default()),
+                Err(error) if has_status_code(&error, 404) || has_status_code(&error, 405) => {
+                    return Ok(RemainingObjects::default());
+                }
                 other => other.map(|_| ())?,
             }
         } else if can("list") {
             for item in self.list(&path).await? {
-                let place = Place::new(resource, namespace, &item.metadata.name);
-                self.writer.delete(place, &options).await?;
+                let object_ref = ObjectRef::new(resource, namespace, &item.metadata.name);
+                self.writer.delete(object_ref, &options).await?;
             }
         }
         if !can("list") {
-            return Ok(Left::default());
+            return Ok(RemainingObjects::default());
         }
         let items = self.list(&path).await?;
-        let mut left = Left {
+        let mut remaining = RemainingObjects {
             count: items.len(),
-            ..Left::default()
+            ..RemainingObjects::default()
         };
         let gone_for = self
             .clock
             .now()
-            .duration_since(going_since)
+            .duration_since(deleted_at)
             .as_secs()
             .unsigned_abs();
         for item in items {
-            left.wait = left.wait.max(
+            remaining.wait = remaining.wait.max(
                 item.metadata
                     .deletion_grace_period_seconds
                     .saturating_sub(gone_for),
             );
             for finalizer in item.metadata.finalizers {
-                *left.held.entry(finalizer).or_default() += 1;
+                *remaining.finalizers_remaining.entry(finalizer).or_default() += 1;
             }
         }
-        if left.wait == 0 && !left.held.is_empty() {
-            left.wait = FINALIZING;
+        if remaining.wait == 0 && !remaining.finalizers_remaining.is_empty() {
+            remaining.wait = FINALIZER_ESTIMATE_SECONDS;
         }
         let is_pod = resource.plural == PODS.plural && resource.group == PODS.group;
-        if left.count > 0 && left.wait == 0 && !is_pod {
-            let told = format!(
+        if remaining.count > 0 && remaining.wait == 0 && !is_pod {
+            let resource_counts = format!(
                 "unexpected items still remain in namespace: {namespace} for gvr: {}/{}, Resource={}",
                 resource.group, resource.version, resource.plural
             );
-            return Err(Problem::Content(told));
+            return Err(NamespaceDeletionError::Content(resource_counts));
         }
-        Ok(left)
+        Ok(remaining)
     }
 
-    async fn list(&self, path: &str) -> Result<Vec<Item>, Problem> {
+    async fn list(&self, path: &str) -> Result<Vec<ListItem>, NamespaceDeletionError> {
         const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-        match self.writer.read::<List>(path, METADATA).await {
-            Err(error) if is(&error, 404) || is(&error, 405) => Ok(Vec::new()),
+        match self.writer.get_path::<ObjectList>(path, METADATA).await {
+            Err(error) if has_status_code(&error, 404) || has_status_code(&error, 405) => Ok(Vec::new()),
             other => Ok(other?.items),
         }
     }
@@ -289,13 +324,13 @@ fn undiscovered(failed: &[String]) -> Option<String> {
     if failed.is_empty() {
         return None;
     }
-    let told: Vec<_> = failed
+    let resource_counts: Vec<_> = failed
         .iter()
         .map(|version| format!("{version}: stale GroupVersion discovery: {version}"))
         .collect();
     Some(format!(
         "Discovery failed for some groups, {} failing: unable to retrieve the complete list of server APIs: {}",
         failed.len(),
-        told.join(", ")
+        resource_counts.join(", ")
     ))
 }

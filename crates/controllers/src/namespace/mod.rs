@@ -1,4 +1,4 @@
-//! Namespaces that go: everything in them goes first.
+//! The Namespace controller: deletes the contents of terminating namespaces.
 
 mod conditions;
 mod deleter;
@@ -11,21 +11,20 @@ use kubecontroller::{
 };
 use serde::de::IgnoredAny;
 
-use self::deleter::{Deleter, Progress};
+use self::deleter::{DeletionProgress, NamespacedResourcesDeleter};
 use crate::{
-    context::{Context, Task},
-    objects::Thing,
+    context::{ControllerContext, Task},
+    objects::Projection,
     resource::NAMESPACES,
 };
 
-type Namespace = Thing<IgnoredAny>;
+type Namespace = Projection<IgnoredAny>;
 
 const WORKERS: usize = 10;
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let namespaces = context.informer::<Namespace>(&NAMESPACES);
-    let deleter = Arc::new(Deleter {
+    let deleter = Arc::new(NamespacedResourcesDeleter {
         writer: context.writer.clone(),
         clock: context.clock.clone(),
     });
@@ -45,10 +44,10 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                     return Ok(Outcome::Done);
                 };
                 match deleter.delete(request.key.name()).await {
-                    Ok(Progress::Done) => Ok(Outcome::Done),
-                    Ok(Progress::Left(estimate)) => {
+                    Ok(DeletionProgress::Done) => Ok(Outcome::Done),
+                    Ok(DeletionProgress::RemainingObjects(estimate)) => {
                         let age = clock.now().duration_since(since).unsigned_abs();
-                        Ok(Outcome::RequeueAfter(wait(age, estimate)))
+                        Ok(Outcome::RequeueAfter(requeue_delay(age, estimate)))
                     }
                     Err(problem) => Err(Error::transient(problem)),
                 }
@@ -57,8 +56,9 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     vec![Box::new(runner)]
 }
 
-/// When to look again: soon at first, for most things take less time than they may; and later half of what they may take.
-fn wait(age: Duration, estimate: u64) -> Duration {
+/// Requeue delay: short at first, since most objects terminate faster than the estimate; later half of the estimate.
+// upstream: pkg/controller/namespace/namespace_controller.go syncNamespaceFromKey, worker
+fn requeue_delay(age: Duration, estimate: u64) -> Duration {
     let longest = Duration::from_secs(estimate / 2 + 1);
     (age / 4).clamp(Duration::from_secs(1), longest)
 }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_namespace_is_looked_at_less_often_the_longer_it_takes() {
-        let seconds = |age, estimate| wait(Duration::from_secs(age), estimate).as_secs();
+        let seconds = |age, estimate| requeue_delay(Duration::from_secs(age), estimate).as_secs();
         assert_eq!(seconds(0, 15), 1);
         assert_eq!(seconds(12, 15), 3);
         assert_eq!(seconds(1000, 15), 8);

@@ -1,12 +1,12 @@
-//! Nodes get networks for their pods, cut from the networks of the cluster. Off unless these are known.
+//! The node IPAM controller: assigns pod CIDRs to nodes. Disabled unless cluster CIDRs are configured.
 //!
-//! No two nodes get the same, also if two copies of this run at once. A network cannot be taken back from a node, and there is
-//! no object on which all who choose could compare and set. So what a node is about to get is written on the node first, then
-//! all nodes are read from the server, and only what no other node has or is about to get is given: of two who chose the same
-//! at least one sees the other, and chooses again.
+//! No two nodes get the same CIDR, even if two replicas of this controller run. spec.podCIDR is immutable, and there is no
+//! single object for a compare-and-swap. So a CIDR is first claimed in an annotation of the node, then all nodes are read from
+//! the server, and only a CIDR that no other node has or claims is assigned: of two controllers that chose the same one, at
+//! least one sees the other and chooses again.
 
-mod plan;
-mod range;
+mod allocate;
+mod cidr_set;
 #[cfg(test)]
 mod tests;
 
@@ -26,112 +26,111 @@ use kubecontroller::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::plan::{CLAIM, Choice, Ranges, is_wanting};
+use self::allocate::{CLAIM, CidrChoice, ClusterCidrRanges, needs_cidrs};
 use crate::{
-    context::{Context, Task},
-    network::Network,
-    news::News,
+    cidr::Cidr,
+    context::{ControllerContext, Task},
+    event_message::EventMessage,
     objects::Node,
     resource::NODES,
-    writer::{Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
-/// How many nodes are written at once.
-const AT_ONCE: usize = 30;
-/// When it is looked again for a network for a node that got none.
-const LATER: Duration = Duration::from_mins(1);
+/// Nodes written concurrently.
+const CONCURRENT_WRITES: usize = 30;
+/// Requeue delay for nodes without an available CIDR.
+const EXHAUSTED_DELAY: Duration = Duration::from_mins(1);
 
-/// The one key: networks are chosen for all nodes together.
-const ALL: &str = "nodes";
+/// The only work queue key: CIDRs are chosen for all nodes together.
+const QUEUE_KEY: &str = "nodes";
 
-struct Allocator {
-    writer: Writer,
+// upstream: pkg/controller/nodeipam/ipam/range_allocator.go rangeAllocator
+struct NodeIpamController {
+    writer: ApiWriter,
     recorder: EventRecorder,
     nodes: Informer<Node>,
-    ranges: Ranges,
-    memory: Mutex<Memory>,
+    ranges: ClusterCidrRanges,
+    hints: Mutex<AllocationHints>,
 }
 
-/// What makes choices better; none is wrong without it.
+/// Hints for better choices; correctness does not depend on them.
 #[derive(Default)]
-struct Memory {
+struct AllocationHints {
     next: Vec<usize>,
-    /// The uids of nodes that clashed with others.
-    clashed: HashSet<Box<str>>,
+    /// UIDs of nodes that conflicted with others.
+    conflicting: HashSet<Box<str>>,
 }
 
-/// All nodes.
 #[derive(Deserialize)]
 struct Nodes {
     items: Vec<Node>,
 }
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let networks = &context.cluster.node_networks;
     if networks.pods.is_empty() {
         return Vec::new();
     }
-    let ranges = match Ranges::new(networks) {
+    let ranges = match ClusterCidrRanges::new(networks) {
         Ok(ranges) => ranges,
         Err(error) => {
-            tracing::error!(%error, "nodes get no networks for their pods");
+            tracing::error!(%error, "node IPAM controller disabled: invalid cluster CIDR configuration");
             return Vec::new();
         }
     };
     let nodes = context.informer::<Node>(&NODES);
-    let allocator = Allocator {
+    let reconciler = NodeIpamController {
         writer: context.writer.clone(),
         recorder: context.recorder.clone().component("cidrAllocator"),
         nodes: nodes.clone(),
         ranges,
-        memory: Mutex::default(),
+        hints: Mutex::default(),
     };
     let runner = context
         .controller("cidrallocator_node")
-        .watches_where(&nodes, matters(), |_| vec![Key::new("", ALL)])
+        .watches_where(&nodes, node_predicate(), |_| vec![Key::new("", QUEUE_KEY)])
         .workers(1)
-        .reconciler(allocator);
+        .reconciler(reconciler);
     vec![Box::new(runner)]
 }
 
-/// Whether a node wants networks, or gives some back.
-fn matters() -> Predicate<Node> {
+/// Whether a node needs CIDRs, or releases some.
+fn node_predicate() -> Predicate<Node> {
     Predicate::new(|delta: &Delta<Node>| match (delta.old(), delta.new()) {
-        (Some(old), Some(new)) => is_wanting(old) != is_wanting(new),
-        (None, Some(new)) => is_wanting(new),
+        (Some(old), Some(new)) => needs_cidrs(old) != needs_cidrs(new),
+        (None, Some(new)) => needs_cidrs(new),
         _ => true,
     })
 }
 
 // --- Allocator ---
 
-impl Reconciler for Allocator {
+impl Reconciler for NodeIpamController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let nodes = self.nodes.store().all();
-        if !nodes.iter().any(|node| is_wanting(node)) {
+        if !nodes.iter().any(|node| needs_cidrs(node)) {
             return Ok(Outcome::Done);
         }
         let choices = self.choose(&nodes);
         let are_all = choices.iter().all(|choice| choice.networks.is_some());
         let claimed: Vec<Node> = stream::iter(choices)
             .map(|choice| self.claim(choice))
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(CONCURRENT_WRITES)
             .try_filter_map(async |claimed| Ok(claimed))
             .try_collect()
             .await?;
         if !claimed.is_empty() {
-            let all: Nodes = self.writer.read(&NODES.path(""), "application/json").await?;
-            let clashes = self.ranges.clashes(&all.items);
+            let all: Nodes = self.writer.get_path(&NODES.path(""), "application/json").await?;
+            let clashes = self.ranges.conflicting_nodes(&all.items);
             let is_clashing = |node: &Node| clashes.contains(&*node.metadata.uid);
             let is_any_clashing = claimed.iter().any(is_clashing);
             self.remember(claimed.iter().filter(|node| is_clashing(node)));
             let writes = claimed.into_iter().map(|node| {
                 let is_given = !is_clashing(&node);
-                self.settle(node, is_given, &request)
+                self.assign_or_drop_claim(node, is_given, &request)
             });
             stream::iter(writes)
-                .buffer_unordered(AT_ONCE)
+                .buffer_unordered(CONCURRENT_WRITES)
                 .try_collect::<()>()
                 .await?;
             if is_any_clashing {
@@ -141,65 +140,71 @@ impl Reconciler for Allocator {
         Ok(if are_all {
             Outcome::Done
         } else {
-            Outcome::RequeueAfter(LATER)
+            Outcome::RequeueAfter(EXHAUSTED_DELAY)
         })
     }
 }
 
-impl Allocator {
-    fn choose(&self, nodes: &[Arc<Node>]) -> Vec<Choice> {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let Memory { next, clashed } = &mut *memory;
+impl NodeIpamController {
+    fn choose(&self, nodes: &[Arc<Node>]) -> Vec<CidrChoice> {
+        let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        let AllocationHints { next, conflicting } = &mut *hints;
         let uids: HashSet<&str> = nodes.iter().map(|node| &*node.metadata.uid).collect();
-        clashed.retain(|uid| uids.contains(&**uid));
+        conflicting.retain(|uid| uids.contains(&**uid));
         self.ranges
-            .choose(nodes, next, |node| clashed.contains(&node.metadata.uid))
+            .choose(nodes, next, |node| conflicting.contains(&node.metadata.uid))
     }
 
-    /// Writes down what a node is about to get. Gives the node as it is then.
-    async fn claim(&self, choice: Choice) -> Result<Option<Node>, Error> {
+    /// Claims CIDRs in an annotation of a node. Returns the updated node.
+    // upstream: pkg/controller/nodeipam/ipam/range_allocator.go AllocateOrOccupyCIDR
+    async fn claim(&self, choice: CidrChoice) -> Result<Option<Node>, Error> {
         let node = choice.node;
         let name = &*node.metadata.name;
         let Some(networks) = choice.networks else {
             let message = format_args!("Node {name} status is now: CIDRNotAvailable");
             let mut about = node.metadata.reference(&NODES);
             about.resource_version = None;
-            News::normal("CIDRNotAvailable", message).tell(&self.recorder, &about);
+            EventMessage::normal("CIDRNotAvailable", message).record(&self.recorder, &about);
             return Ok(None);
         };
-        if plan::held(&node) == networks {
+        if allocate::cidrs_of(&node) == networks {
             return Ok(Some((*node).clone()));
         }
-        let claim = texts(&networks).join(",");
+        let claim = to_strings(&networks).join(",");
         let patch = json!({"metadata": {"resourceVersion": node.metadata.resource_version, "annotations": {CLAIM: claim}}});
-        match self.writer.merge(Place::new(&NODES, "", name), &patch).await {
-            Err(error) if is(&error, 404) => Ok(None),
+        match self
+            .writer
+            .merge_patch(ObjectRef::new(&NODES, "", name), &patch)
+            .await
+        {
+            Err(error) if has_status_code(&error, 404) => Ok(None),
             claimed => Ok(Some(claimed?)),
         }
     }
 
-    /// These nodes clashed with others.
-    fn remember<'a>(&self, clashed: impl Iterator<Item = &'a Node>) {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory
-            .clashed
-            .extend(clashed.map(|node| node.metadata.uid.clone()));
+    /// Remembers nodes that conflicted with others.
+    fn remember<'a>(&self, conflicting: impl Iterator<Item = &'a Node>) {
+        let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        hints
+            .conflicting
+            .extend(conflicting.map(|node| node.metadata.uid.clone()));
     }
 
-    /// Gives a node what it is about to get, or not.
-    async fn settle(&self, node: Node, is_given: bool, request: &Request) -> Result<(), Error> {
+    /// Assigns the claimed CIDRs to a node, or drops the claim.
+    // upstream: pkg/controller/nodeipam/ipam/range_allocator.go updateCIDRsAllocation
+    async fn assign_or_drop_claim(&self, node: Node, is_given: bool, request: &Request) -> Result<(), Error> {
         let metadata = &node.metadata;
         let mut patch =
             json!({"metadata": {"resourceVersion": metadata.resource_version, "annotations": {CLAIM: null}}});
         if is_given {
-            let networks = texts(&plan::held(&node));
+            let networks = to_strings(&allocate::cidrs_of(&node));
             patch["spec"] = json!({"podCIDR": networks.first(), "podCIDRs": networks});
         }
         let written = self
             .writer
-            .merge::<Value>(Place::new(&NODES, "", &metadata.name), &patch);
+            .merge_patch::<Value>(ObjectRef::new(&NODES, "", &metadata.name), &patch);
         match written.await {
-            Err(error) if is(&error, 404) => {}
+            Err(error) if has_status_code(&error, 404) => {}
             written => {
                 let version = written?["metadata"]["resourceVersion"]
                     .as_str()
@@ -211,6 +216,6 @@ impl Allocator {
     }
 }
 
-fn texts(networks: &[Network]) -> Vec<String> {
+fn to_strings(networks: &[Cidr]) -> Vec<String> {
     networks.iter().map(ToString::to_string).collect()
 }

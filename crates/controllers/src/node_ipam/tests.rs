@@ -7,15 +7,15 @@ use kubecontroller::testing::eventually_within;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::plan::CLAIM;
+use super::allocate::CLAIM;
 use crate::{
-    context::{Cluster, Context, NodeNetworks, Task},
+    context::{Cluster, ControllerContext, NodeNetworks, Task},
     resource::NODES,
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
 /// Nodes of both families, four networks each.
-fn make(context: &Context) -> Vec<Task> {
+fn make(context: &ControllerContext) -> Vec<Task> {
     with(
         context,
         NodeNetworks {
@@ -26,7 +26,7 @@ fn make(context: &Context) -> Vec<Task> {
 }
 
 /// As in the usual cluster, but its services have the first of four networks.
-fn make_beside_services(context: &Context) -> Vec<Task> {
+fn make_beside_services(context: &ControllerContext) -> Vec<Task> {
     with(
         context,
         NodeNetworks {
@@ -38,7 +38,7 @@ fn make_beside_services(context: &Context) -> Vec<Task> {
     )
 }
 
-fn with(context: &Context, node_networks: NodeNetworks) -> Vec<Task> {
+fn with(context: &ControllerContext, node_networks: NodeNetworks) -> Vec<Task> {
     let mut context = context.clone();
     context.cluster = Arc::new(Cluster {
         node_networks,
@@ -47,13 +47,13 @@ fn with(context: &Context, node_networks: NodeNetworks) -> Vec<Task> {
     super::make(&context)
 }
 
-fn put(stage: &Stage, name: &str) {
-    stage.put(&NODES, json!({"metadata": {"name": name}, "spec": {}}));
+fn put(cluster: &TestCluster, name: &str) {
+    cluster.put(&NODES, json!({"metadata": {"name": name}, "spec": {}}));
 }
 
 /// The networks of each node that has any.
-fn networks(stage: &Stage) -> Vec<(String, Vec<String>)> {
-    let nodes = stage.api.list::<Node>().into_iter();
+fn networks(cluster: &TestCluster) -> Vec<(String, Vec<String>)> {
+    let nodes = cluster.api.list::<Node>().into_iter();
     let networks = nodes.filter_map(|node| {
         let spec = node.spec?;
         let all = spec.pod_cidrs?;
@@ -63,9 +63,9 @@ fn networks(stage: &Stage) -> Vec<(String, Vec<String>)> {
     networks.collect()
 }
 
-async fn until(stage: &Stage, count: usize) -> Vec<(String, Vec<String>)> {
+async fn until(cluster: &TestCluster, count: usize) -> Vec<(String, Vec<String>)> {
     eventually_within(Duration::from_mins(5), || {
-        let found = networks(stage);
+        let found = networks(cluster);
         async move {
             if found.len() == count {
                 Ok(found)
@@ -79,14 +79,14 @@ async fn until(stage: &Stage, count: usize) -> Vec<(String, Vec<String>)> {
 
 #[tokio::test(start_paused = true)]
 async fn each_node_gets_a_network_of_each_family() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     for name in ["a", "b"] {
-        put(&stage, name);
+        put(&cluster, name);
     }
-    let _running = stage.start("k3", make);
-    until(&stage, 2).await;
-    put(&stage, "c");
-    let found = until(&stage, 3).await;
+    let _running = cluster.start("k3", make);
+    until(&cluster, 2).await;
+    put(&cluster, "c");
+    let found = until(&cluster, 3).await;
     let expected = [
         ("a", "10.244.0.0/24", ""),
         ("b", "10.244.1.0/24", "1"),
@@ -95,27 +95,27 @@ async fn each_node_gets_a_network_of_each_family() {
     for ((name, networks), (expected, v4, v6)) in found.into_iter().zip(expected) {
         let v6 = match v6 {
             "" => "fd00:10::/64".to_owned(),
-            place => format!("fd00:10:0:{place}::/64"),
+            object_ref => format!("fd00:10:0:{object_ref}::/64"),
         };
         assert_eq!((&*name, networks), (expected, vec![v4.to_owned(), v6]));
     }
     sleep(Duration::from_secs(5)).await;
-    stage.api.clear_requests();
+    cluster.api.clear_requests();
     sleep(Duration::from_mins(10)).await;
-    assert!(stage.api.writes().is_empty());
+    assert!(cluster.api.writes().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_node_has_it_keeps_and_nobody_else_gets() {
-    let stage = Stage::new();
-    stage.put(
+    let cluster = TestCluster::new();
+    cluster.put(
         &NODES,
         json!({"metadata": {"name": "old"}, "spec": {"podCIDR": "10.0.0.16/28", "podCIDRs": ["10.0.0.16/28"]}}),
     );
-    put(&stage, "new");
-    put(&stage, "newer");
-    let _running = stage.start("k3", make_beside_services);
-    let found = until(&stage, 3).await;
+    put(&cluster, "new");
+    put(&cluster, "newer");
+    let _running = cluster.start("k3", make_beside_services);
+    let found = until(&cluster, 3).await;
     let all: BTreeSet<_> = found.iter().flat_map(|(_, networks)| networks).cloned().collect();
     let expected = ["10.0.0.16/28", "10.0.0.32/28", "10.0.0.48/28"];
     assert_eq!(all, expected.map(str::to_owned).into());
@@ -124,15 +124,15 @@ async fn what_a_node_has_it_keeps_and_nobody_else_gets() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_gets_none_is_told_of_and_gets_one_later() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     for name in ["a", "b", "c"] {
-        put(&stage, name);
+        put(&cluster, name);
     }
-    let _running = stage.start("k3", make_beside_services);
-    until(&stage, 3).await;
-    put(&stage, "late");
+    let _running = cluster.start("k3", make_beside_services);
+    until(&cluster, 3).await;
+    put(&cluster, "late");
     let told = || {
-        let events = stage.api.list::<Event>();
+        let events = cluster.api.list::<Event>();
         let told = events
             .into_iter()
             .find(|event| event.reason.as_deref() == Some("CIDRNotAvailable"));
@@ -141,41 +141,41 @@ async fn a_node_that_gets_none_is_told_of_and_gets_one_later() {
     };
     let message = eventually_within(Duration::from_mins(1), told).await;
     assert_eq!(message, "Node late status is now: CIDRNotAvailable");
-    stage.api.remove::<Node>("", "b");
-    let found = until(&stage, 3).await;
+    cluster.api.remove::<Node>("", "b");
+    let found = until(&cluster, 3).await;
     assert_eq!(found[2], ("late".to_owned(), vec!["10.0.0.32/28".to_owned()]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_networks_of_the_cluster_nothing_runs() {
-    let stage = Stage::new();
-    put(&stage, "a");
-    let _running = stage.start("k3", super::make);
+    let cluster = TestCluster::new();
+    put(&cluster, "a");
+    let _running = cluster.start("k3", super::make);
     sleep(Duration::from_mins(5)).await;
-    assert!(stage.api.requests().is_empty());
+    assert!(cluster.api.requests().is_empty());
 }
 
 /// Three nodes at once, and a fourth one later. Who gets what depends on who was when interrupted; that all get something, and
 /// no two the same, does not.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         for name in ["a", "b", "c"] {
-            put(stage, name);
+            put(cluster, name);
         }
     },
-    play: |stage| {
-        if networks(stage).len() == 3 && stage.api.get::<Node>("", "d").is_none() {
-            put(stage, "d");
+    play: |cluster| {
+        if networks(cluster).len() == 3 && cluster.api.get::<Node>("", "d").is_none() {
+            put(cluster, "d");
         }
-        let found = networks(stage);
+        let found = networks(cluster);
         let all: Vec<_> = found.iter().flat_map(|(_, networks)| networks).collect();
         let distinct: BTreeSet<_> = all.iter().collect();
         assert_eq!(all.len(), distinct.len(), "{found:?}");
     },
-    end: |stage| {
-        let found = networks(stage);
-        let nodes = stage.api.list::<Node>().into_iter();
+    end: |cluster| {
+        let found = networks(cluster);
+        let nodes = cluster.api.list::<Node>().into_iter();
         let claims = nodes
             .filter(|node| {
                 let annotations = node.metadata.annotations.as_ref();

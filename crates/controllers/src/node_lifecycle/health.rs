@@ -1,7 +1,7 @@
-//! When a node was last heard of.
+//! When each node was last heard from.
 //!
-//! A node is heard of when the time in its lease or in its condition `Ready` changes. What time that is does not matter: clocks
-//! differ, so only the moment at which the change was seen counts, by the clock that is always right here.
+//! A node is alive when the renewTime of its lease or the heartbeat of its Ready condition changes. The values do not matter:
+//! clocks differ, so only the local time at which the change was observed counts.
 
 use std::{
     cmp::Reverse,
@@ -14,51 +14,52 @@ use tokio::time::Instant;
 
 use crate::objects::{Condition, ConditionStatus, Node};
 
-/// For so long a node may be silent.
-const GRACE: Duration = Duration::from_secs(50);
-/// For so long a node may be silent that has never said how it is.
-const START: Duration = Duration::from_mins(1);
+/// nodeMonitorGracePeriod.
+const MONITOR_GRACE_PERIOD: Duration = Duration::from_secs(50);
+/// nodeStartupGracePeriod, for nodes that never posted a status.
+const STARTUP_GRACE_PERIOD: Duration = Duration::from_mins(1);
 
-/// The reason of conditions of a node that fell silent.
-pub(super) const SILENT: &str = "NodeStatusUnknown";
-/// The reason of conditions of a node that has never said how it is.
-pub(super) const NEVER_HEARD: &str = "NodeStatusNeverUpdated";
+/// Reason of conditions when the kubelet stopped posting status.
+pub(super) const STATUS_UNKNOWN_REASON: &str = "NodeStatusUnknown";
+/// Reason of conditions when the kubelet never posted status.
+pub(super) const NEVER_UPDATED_REASON: &str = "NodeStatusNeverUpdated";
 
-/// When each node was last heard of.
+/// Health data of all nodes.
 #[derive(Default)]
-pub(super) struct Lives {
-    lives: HashMap<Box<str>, Life>,
-    /// When to look at a node again. It may have been heard of since.
-    looks: BinaryHeap<Reverse<(Instant, Box<str>)>>,
+pub(super) struct NodeHealthMap {
+    health: HashMap<Box<str>, NodeHealth>,
+    /// When to check a node again. It may have been heard from since.
+    checks: BinaryHeap<Reverse<(Instant, Box<str>)>>,
 }
 
-/// When a node was last heard of.
-struct Life {
+/// Health data of a node.
+struct NodeHealth {
     uid: Box<str>,
-    /// The time in the condition `Ready`, if there is one.
+    /// lastHeartbeatTime of the Ready condition.
     heartbeat: Option<Value>,
-    /// The time in the lease.
+    /// renewTime of the lease.
     lease: Option<Box<str>>,
-    heard: Instant,
-    /// Whether it will be looked at again.
+    last_heard: Instant,
+    /// Whether it is in the queue of checks.
     is_watched: bool,
 }
 
 // --- Lives ---
 
-impl Lives {
-    /// A node is as it is now, and so is its lease. Gives whether it is a new one.
+impl NodeHealthMap {
+    /// Updates a node from its object and lease. Returns whether the node is new.
+    // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go tryUpdateNodeHealth
     pub(super) fn observe(&mut self, node: &Node, lease: Option<&str>, now: Instant) -> bool {
         let name = &node.metadata.name;
         let ready = Condition::find(&node.status.conditions, "Ready");
         let heartbeat = ready.map(|ready| ready.other.get("lastHeartbeatTime").cloned().unwrap_or_default());
-        match self.lives.get_mut(name) {
+        match self.health.get_mut(name) {
             Some(life) if life.uid == node.metadata.uid => {
                 if life.heartbeat != heartbeat {
                     life.heartbeat = heartbeat;
-                    // What this controller wrote because the node was silent does not come from the node.
+                    // Conditions written by this controller are no sign of life.
                     if !ready.is_some_and(is_ours) {
-                        self.hear(name, now);
+                        self.mark_heard(name, now);
                     }
                 }
                 if let Some(lease) = lease {
@@ -67,52 +68,53 @@ impl Lives {
                 false
             }
             _ => {
-                let life = Life {
+                let life = NodeHealth {
                     uid: node.metadata.uid.clone(),
                     heartbeat,
                     lease: lease.map(Into::into),
-                    heard: now,
+                    last_heard: now,
                     is_watched: false,
                 };
-                self.lives.insert(name.clone(), life);
-                self.hear(name, now);
+                self.health.insert(name.clone(), life);
+                self.mark_heard(name, now);
                 true
             }
         }
     }
 
-    /// A node is gone. Gives its uid if it was known.
+    /// Removes a node. Returns its UID if it was known.
     pub(super) fn forget(&mut self, name: &str) -> Option<Box<str>> {
-        self.lives.remove(name).map(|life| life.uid)
+        self.health.remove(name).map(|life| life.uid)
     }
 
-    /// A lease has that time. Gives whether that is news.
+    /// Updates a node from its lease. Returns whether renewTime changed.
     pub(super) fn renew(&mut self, name: &str, lease: &str, now: Instant) -> bool {
-        let Some(life) = self.lives.get_mut(name) else {
+        let Some(life) = self.health.get_mut(name) else {
             return false;
         };
         let is_news = life.lease.as_deref() != Some(lease);
         if is_news {
             life.lease = Some(lease.into());
-            self.hear(name, now);
+            self.mark_heard(name, now);
         }
         is_news
     }
 
-    /// Whether a node was silent for too long.
-    pub(super) fn is_silent(&self, name: &str, now: Instant) -> bool {
-        self.lives.get(name).is_some_and(|life| life.limit() <= now)
+    /// Whether the grace period of a node has expired.
+    pub(super) fn is_expired(&self, name: &str, now: Instant) -> bool {
+        self.health.get(name).is_some_and(|life| life.limit() <= now)
     }
 
-    /// The nodes that were silent for too long since they were last heard of, each once.
-    pub(super) fn fell_silent(&mut self, now: Instant) -> Vec<Box<str>> {
+    /// Nodes whose grace period expired since they were last heard from, each once.
+    // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go monitorNodeHealth
+    pub(super) fn take_expired(&mut self, now: Instant) -> Vec<Box<str>> {
         let mut silent = Vec::new();
-        while self.looks.peek().is_some_and(|Reverse((at, _))| *at <= now) {
-            let Some(Reverse((_, name))) = self.looks.pop() else {
+        while self.checks.peek().is_some_and(|Reverse((at, _))| *at <= now) {
+            let Some(Reverse((_, name))) = self.checks.pop() else {
                 break;
             };
-            match self.lives.get_mut(&name) {
-                Some(life) if life.limit() > now => self.looks.push(Reverse((life.limit(), name))),
+            match self.health.get_mut(&name) {
+                Some(life) if life.limit() > now => self.checks.push(Reverse((life.limit(), name))),
                 Some(life) => {
                     life.is_watched = false;
                     silent.push(name);
@@ -123,20 +125,20 @@ impl Lives {
         silent
     }
 
-    /// Gives all nodes their time again, as when it was not they who were silent.
-    pub(super) fn hear_all(&mut self, now: Instant) {
-        let names: Vec<_> = self.lives.keys().cloned().collect();
+    /// Restarts the grace period of all nodes, when the controller itself was not watching.
+    pub(super) fn mark_all_heard(&mut self, now: Instant) {
+        let names: Vec<_> = self.health.keys().cloned().collect();
         for name in names {
-            self.hear(&name, now);
+            self.mark_heard(&name, now);
         }
     }
 
-    fn hear(&mut self, name: &str, now: Instant) {
-        if let Some(life) = self.lives.get_mut(name) {
-            life.heard = now;
+    fn mark_heard(&mut self, name: &str, now: Instant) {
+        if let Some(life) = self.health.get_mut(name) {
+            life.last_heard = now;
             if !life.is_watched {
                 life.is_watched = true;
-                self.looks.push(Reverse((life.limit(), name.into())));
+                self.checks.push(Reverse((life.limit(), name.into())));
             }
         }
     }
@@ -144,15 +146,20 @@ impl Lives {
 
 // --- Life ---
 
-impl Life {
+impl NodeHealth {
     fn limit(&self) -> Instant {
-        let grace = if self.heartbeat.is_some() { GRACE } else { START };
-        self.heard + grace
+        let grace = if self.heartbeat.is_some() {
+            MONITOR_GRACE_PERIOD
+        } else {
+            STARTUP_GRACE_PERIOD
+        };
+        self.last_heard + grace
     }
 }
 
 fn is_ours(ready: &Condition) -> bool {
-    ready.status == ConditionStatus::Unknown && [SILENT, NEVER_HEARD].contains(&&*ready.reason)
+    ready.status == ConditionStatus::Unknown
+        && [STATUS_UNKNOWN_REASON, NEVER_UPDATED_REASON].contains(&&*ready.reason)
 }
 
 #[cfg(test)]
@@ -176,36 +183,36 @@ mod tests {
     async fn a_node_is_silent_when_neither_heartbeat_nor_lease_changes() {
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
-        let mut lives = Lives::default();
-        assert!(lives.observe(&node(Some("t0"), "R"), Some("l0"), start));
-        assert!(!lives.observe(&node(Some("t0"), "R"), Some("l0"), at(20)));
-        assert!(!lives.is_silent("n", at(49)) && lives.is_silent("n", at(50)));
+        let mut health = NodeHealthMap::default();
+        assert!(health.observe(&node(Some("t0"), "R"), Some("l0"), start));
+        assert!(!health.observe(&node(Some("t0"), "R"), Some("l0"), at(20)));
+        assert!(!health.is_expired("n", at(49)) && health.is_expired("n", at(50)));
         // The time may be anything, as long as it is another.
-        assert!(!lives.observe(&node(Some("a long time ago"), "R"), Some("l0"), at(40)));
+        assert!(!health.observe(&node(Some("a long time ago"), "R"), Some("l0"), at(40)));
         assert!(
-            lives.fell_silent(at(60)).is_empty(),
+            health.take_expired(at(60)).is_empty(),
             "it is looked at again later"
         );
-        assert!(!lives.renew("n", "l0", at(70)) && lives.renew("n", "l1", at(80)));
-        assert!(lives.fell_silent(at(129)).is_empty());
-        assert_eq!(lives.fell_silent(at(130)), ["n".into()]);
-        assert!(lives.fell_silent(at(1000)).is_empty(), "it is told once");
-        lives.hear_all(at(1000));
-        assert_eq!(lives.fell_silent(at(1050)), ["n".into()]);
-        assert_eq!(lives.forget("n"), Some("u".into()));
-        assert!(!lives.renew("n", "l2", at(1050)) && !lives.is_silent("n", at(5000)));
+        assert!(!health.renew("n", "l0", at(70)) && health.renew("n", "l1", at(80)));
+        assert!(health.take_expired(at(129)).is_empty());
+        assert_eq!(health.take_expired(at(130)), ["n".into()]);
+        assert!(health.take_expired(at(1000)).is_empty(), "it is told once");
+        health.mark_all_heard(at(1000));
+        assert_eq!(health.take_expired(at(1050)), ["n".into()]);
+        assert_eq!(health.forget("n"), Some("u".into()));
+        assert!(!health.renew("n", "l2", at(1050)) && !health.is_expired("n", at(5000)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_written_because_of_silence_is_no_sign_of_life() {
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
-        let mut lives = Lives::default();
-        lives.observe(&node(None, ""), None, start);
-        assert!(!lives.is_silent("n", at(59)) && lives.is_silent("n", at(60)));
-        lives.observe(&node(Some("created"), NEVER_HEARD), None, at(61));
-        assert!(lives.is_silent("n", at(61)));
-        lives.observe(&node(Some("now"), "R"), None, at(62));
-        assert!(!lives.is_silent("n", at(62)));
+        let mut health = NodeHealthMap::default();
+        health.observe(&node(None, ""), None, start);
+        assert!(!health.is_expired("n", at(59)) && health.is_expired("n", at(60)));
+        health.observe(&node(Some("created"), NEVER_UPDATED_REASON), None, at(61));
+        assert!(health.is_expired("n", at(61)));
+        health.observe(&node(Some("now"), "R"), None, at(62));
+        assert!(!health.is_expired("n", at(62)));
     }
 }

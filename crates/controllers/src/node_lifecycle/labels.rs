@@ -1,15 +1,16 @@
-//! Labels that nodes have twice, for who still knows the old name only.
+//! Beta node labels, kept equal to their stable names.
 
 use crate::objects::Node;
 
-/// The label, and its old name.
+/// The label, and its beta name.
 const LABELS: &[(&str, &str)] = &[
     ("kubernetes.io/os", "beta.kubernetes.io/os"),
     ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
 ];
 
-/// The labels that are missing or wrong, and their values.
-pub(super) fn wanted(node: &Node) -> Vec<(&'static str, &str)> {
+/// Labels that are missing or differ, and their values.
+// upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go reconcileNodeLabels
+pub(super) fn desired(node: &Node) -> Vec<(&'static str, &str)> {
     let label = |name| node.metadata.label(name);
     let pairs = LABELS.iter().filter_map(|(name, old)| Some((*old, label(name)?)));
     pairs.filter(|(old, value)| label(old) != Some(value)).collect()
@@ -40,7 +41,7 @@ mod tests {
         ];
         for (labels, expected) in cases {
             let node: Node = serde_json::from_value(json!({"metadata": {"labels": labels}})).unwrap();
-            assert_eq!(wanted(&node), expected, "{labels}");
+            assert_eq!(desired(&node), expected, "{labels}");
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Watches over nodes: what they say of themselves becomes taints, and who says nothing for too long is declared unreachable.
+//! The node lifecycle controller: node conditions become taints, and nodes that stop posting status become unreachable.
 //!
 //! ```text
-//! keeper    one node: its taints, its labels, its silence
-//! taints    which taints it has to have
-//! zones     how fast nodes may lose their pods
-//! health    when a node was last heard of
-//! silence   what is known of a node that is not heard of
-//! pods      the pods of nodes that are not ready
+//! controller  one node: taints, labels, status Unknown
+//! taints      which taints a node should have
+//! zones       eviction rate per zone
+//! health      when a node was last heard from
+//! silence     conditions of a node that stopped posting status
+//! pods        pods of nodes that are not ready
 //! ```
 
+mod controller;
 mod health;
-mod keeper;
 mod labels;
 mod pods;
 mod silence;
@@ -33,21 +33,21 @@ use kubecontroller::{
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use self::{
-    keeper::Keeper,
-    pods::{Arrivals, arrives},
-    state::Shared,
-    zones::Change,
+    controller::NodeLifecycleController,
+    pods::{NewPodReconciler, new_ready_pod_predicate},
+    state::SharedState,
+    zones::DisruptionModeChange,
 };
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     resource::{LEASES, NODES},
 };
 
-/// How often it is looked for silent nodes and at the state of zones.
-const EVERY: Duration = Duration::from_secs(5);
-/// How many nodes are seen to at once.
+/// nodeMonitorPeriod.
+const MONITOR_PERIOD: Duration = Duration::from_secs(5);
+/// Nodes processed concurrently.
 const WORKERS: usize = 8;
-/// How many pods are.
+/// Pods processed concurrently.
 const POD_WORKERS: usize = 4;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -73,19 +73,19 @@ const EVICTIONS: MetricDesc = MetricDesc::counter(
     &["zone"],
 );
 
-/// The controller of nodes, and the clock that wakes it.
-struct Lifecycle {
+/// The reconciler and its periodic health check.
+// upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go Controller, monitorNodeHealth
+struct NodeLifecycleRunner {
     metrics: Metrics,
-    keeper: Arc<Keeper>,
-    runner: ControllerRunner<Arc<Keeper>>,
+    controller: Arc<NodeLifecycleController>,
+    runner: ControllerRunner<Arc<NodeLifecycleController>>,
 }
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (nodes, pods) = (context.informer(&NODES), context.pods());
     let scope = InformerScope::default().namespace(LEASE_NAMESPACE);
     let recorder = context.recorder.clone().component("node-controller");
-    let keeper = Arc::new(Keeper {
+    let controller = Arc::new(NodeLifecycleController {
         writer: context.writer.clone(),
         recorder: recorder.clone(),
         clock: context.clock.clone(),
@@ -93,27 +93,27 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         nodes: nodes.clone(),
         on_node: context.pods_by_node(),
         pods: pods.clone(),
-        shared: Arc::new(Shared::default()),
+        state: Arc::new(SharedState::default()),
     });
     let runner = context
         .controller("node_lifecycle_controller")
         .for_(&nodes)
         .workers(WORKERS)
-        .reconciler(Arc::clone(&keeper));
+        .reconciler(Arc::clone(&controller));
     let arrivals = context
         .controller("node_lifecycle_controller_pods")
-        .for_where(&pods, arrives())
+        .for_where(&pods, new_ready_pod_predicate())
         .workers(POD_WORKERS)
-        .reconciler(Arrivals {
+        .reconciler(NewPodReconciler {
             writer: context.writer.clone(),
             recorder,
             clock: context.clock.clone(),
             nodes: nodes.store().clone(),
             pods: pods.clone(),
         });
-    let lifecycle = Lifecycle {
+    let lifecycle = NodeLifecycleRunner {
         metrics: context.metrics.clone(),
-        keeper,
+        controller,
         runner,
     };
     vec![Box::new(lifecycle), Box::new(arrivals)]
@@ -121,15 +121,15 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
 
 // --- Lifecycle ---
 
-impl Runnable for Lifecycle {
+impl Runnable for NodeLifecycleRunner {
     fn name(&self) -> &'static str {
         "node-lifecycle-controller"
     }
 
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
         async move {
-            // What was heard before this run is old: nobody listened since.
-            *self.keeper.shared.lock() = state::State::default();
+            // Health data from before this run is stale: nothing was observed since.
+            *self.controller.state.lock() = state::State::default();
             let watch = async {
                 stop.unless_stopped(self.watch()).await;
                 Ok(())
@@ -141,28 +141,28 @@ impl Runnable for Lifecycle {
     }
 }
 
-impl Lifecycle {
-    /// Wakes nodes whose turn it is, and looks for those that fell silent.
+impl NodeLifecycleRunner {
+    /// Enqueues nodes that may be evicted now, and nodes that stopped posting status.
     async fn watch(&self) {
-        let keeper = &*self.keeper;
-        let shared = Arc::clone(&keeper.shared);
-        let _renewals = keeper.leases.add_event_handler(move |delta| {
+        let controller = &*self.controller;
+        let state = Arc::clone(&controller.state);
+        let _renewals = controller.leases.add_event_handler(move |delta| {
             if let Some(lease) = delta.new()
                 && let Some(time) = &lease.spec.renew_time
             {
                 let name = &*lease.metadata.name;
-                shared.lock().lives.renew(name, time, Instant::now());
+                state.lock().health.renew(name, time, Instant::now());
             }
         });
-        keeper.nodes.wait_for_sync().await;
-        keeper.leases.wait_for_sync().await;
-        for node in keeper.nodes.store().all() {
-            keeper.observe(&node);
+        controller.nodes.wait_for_sync().await;
+        controller.leases.wait_for_sync().await;
+        for node in controller.nodes.store().all() {
+            controller.observe(&node);
         }
-        let mut ticks = interval(EVERY);
+        let mut ticks = interval(MONITOR_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let next = keeper.shared.lock().zones.next_release();
+            let next = controller.state.lock().zones.next_allowed_at();
             let turn = async {
                 match next {
                     Some(next) => sleep_until(next).await,
@@ -170,18 +170,18 @@ impl Lifecycle {
                 }
             };
             tokio::select! {
-                _ = ticks.tick() => self.look(),
+                _ = ticks.tick() => self.observe_node(),
                 () = turn => {}
-                () = keeper.shared.wake.notified() => {}
+                () = controller.state.eviction_waiting.notified() => {}
             }
-            self.wake(self.release());
+            self.wake(self.take_allowed());
         }
     }
 
-    /// The nodes whose turn it is.
-    fn release(&self) -> Vec<Box<str>> {
-        let mut state = self.keeper.shared.lock();
-        let released = state.zones.release(Instant::now());
+    /// Nodes that may be evicted now.
+    fn take_allowed(&self) -> Vec<Box<str>> {
+        let mut state = self.controller.state.lock();
+        let released = state.zones.take_allowed(Instant::now());
         for node in &released {
             let zone = state.zones.zone(node).unwrap_or_default();
             self.metrics.increment(&EVICTIONS, &[zone], 1);
@@ -189,26 +189,27 @@ impl Lifecycle {
         released
     }
 
-    fn look(&self) {
-        let (now, mut state) = (Instant::now(), self.keeper.shared.lock());
-        let silent = state.lives.fell_silent(now);
+    // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go handleDisruption
+    fn observe_node(&self) {
+        let (now, mut state) = (Instant::now(), self.controller.state.lock());
+        let silent = state.health.take_expired(now);
         let change = state.zones.evaluate(now);
-        if change == Change::Resumed {
-            state.lives.hear_all(now);
+        if change == DisruptionModeChange::Resumed {
+            state.health.mark_all_heard(now);
         }
-        for (zone, ready, down) in state.zones.counts() {
-            let [ready, all, down] = [ready, ready + down, down].map(number);
+        for (zone, ready, unready) in state.zones.counts() {
+            let [ready, all, unready] = [ready, ready + unready, unready].map(number);
             self.metrics.set_gauge(&ZONE_SIZE, &[zone], all);
-            self.metrics.set_gauge(&UNHEALTHY, &[zone], down);
+            self.metrics.set_gauge(&UNHEALTHY, &[zone], unready);
             let health = if all > 0.0 { 100.0 * ready / all } else { 100.0 };
             self.metrics.set_gauge(&ZONE_HEALTH, &[zone], health);
         }
         drop(state);
         self.wake(silent);
-        if change != Change::None {
-            tracing::info!(?change, "all nodes are down, or no longer so");
+        if change != DisruptionModeChange::None {
+            tracing::info!(?change, "master disruption mode changed");
             let queue = self.runner.handle().queue();
-            for key in self.keeper.nodes.store().keys() {
+            for key in self.controller.nodes.store().keys() {
                 queue.add(key);
             }
         }
@@ -222,7 +223,7 @@ impl Lifecycle {
     }
 }
 
-/// A number of nodes; there are never more than a float can count.
+/// A count as a float, which is exact for these sizes.
 fn number(nodes: usize) -> f64 {
     u32::try_from(nodes).map_or(f64::INFINITY, f64::from)
 }

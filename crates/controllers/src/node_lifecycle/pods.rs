@@ -1,4 +1,4 @@
-//! Pods of a node that is not ready are not ready either, whatever they said last.
+//! Marks pods of unready nodes as not ready.
 
 use kubecontroller::{
     Clock,
@@ -10,24 +10,24 @@ use kubecontroller::{
 use serde_json::json;
 
 use crate::{
-    news::News,
+    event_message::EventMessage,
     objects::{ConditionStatus, Node, Pod},
+    patch_values::truncate_to_second,
     resource::PODS,
-    writer::{Made, Place, Writer, is},
-    written::second,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
-/// Looks at pods that come to a node. Later the node itself says how they are.
-pub(super) struct Arrivals {
-    pub(super) writer: Writer,
+/// Processes pods that are new on a node. Later their kubelet reports their status.
+pub(super) struct NewPodReconciler {
+    pub(super) writer: ApiWriter,
     pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) nodes: Store<Node>,
     pub(super) pods: Informer<Pod>,
 }
 
-/// Whether a pod is seen on a node for the first time, and says that it is ready.
-pub(super) fn arrives() -> Predicate<Pod> {
+/// Whether a pod is new on a node, and ready.
+pub(super) fn new_ready_pod_predicate() -> Predicate<Pod> {
     Predicate::new(|delta: &Delta<Pod>| {
         let Some(pod) = delta.new() else {
             return false;
@@ -39,9 +39,10 @@ pub(super) fn arrives() -> Predicate<Pod> {
     })
 }
 
-/// Writes down that a pod is not ready, unless that is known. Gives its version then.
-pub(super) async fn mark(
-    writer: &Writer,
+/// Sets Ready=False, unless it is. Returns the new resourceVersion.
+// upstream: pkg/controller/util/node/controller_utils.go MarkPodsNotReady
+pub(super) async fn mark_not_ready(
+    writer: &ApiWriter,
     recorder: &EventRecorder,
     clock: &Clock,
     pod: &Pod,
@@ -49,21 +50,27 @@ pub(super) async fn mark(
     if !pod.is_ready() {
         return Ok(None);
     }
-    let place = Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name).part("status");
-    let condition = json!({"type": "Ready", "status": "False", "lastTransitionTime": second(clock.now())});
+    let object_ref = ObjectRef::new(&PODS, &pod.metadata.namespace, &pod.metadata.name).subresource("status");
+    let condition =
+        json!({"type": "Ready", "status": "False", "lastTransitionTime": truncate_to_second(clock.now())});
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
-    let made = match writer.merge_lists::<Made>(place, &patch).await {
-        // It is gone; another may have its name.
-        Err(error) if is(&error, 404) || is(&error, 409) => return Ok(None),
+    let made = match writer
+        .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
+        .await
+    {
+        // The pod was deleted; another one may have its name.
+        Err(error) if has_status_code(&error, 404) || has_status_code(&error, 409) => return Ok(None),
         other => other?,
     };
-    News::warning("NodeNotReady", "Node is not ready").tell(recorder, &pod.metadata.reference(&PODS));
+    EventMessage::warning("NodeNotReady", "Node is not ready")
+        .record(recorder, &pod.metadata.reference(&PODS));
     Ok(Some(made.metadata.resource_version))
 }
 
 // --- Arrivals ---
 
-impl Reconciler for Arrivals {
+impl Reconciler for NewPodReconciler {
+    // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go processPod
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let Some(pod) = self.pods.store().get(&request.key) else {
             return Ok(Outcome::Done);
@@ -73,7 +80,7 @@ impl Reconciler for Arrivals {
             .and_then(|node| node.condition("Ready"))
             .is_some_and(|status| status != ConditionStatus::True);
         if is_down {
-            let marked = mark(&self.writer, &self.recorder, &self.clock, &pod).await?;
+            let marked = mark_not_ready(&self.writer, &self.recorder, &self.clock, &pod).await?;
             if let Some(version) = marked {
                 request.record_write(&self.pods, &version);
             }

@@ -1,29 +1,30 @@
-//! What is known of a node that fell silent.
+//! Conditions of a node that stopped posting status.
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
-use super::health::{NEVER_HEARD, SILENT};
+use super::health::{NEVER_UPDATED_REASON, STATUS_UNKNOWN_REASON};
 use crate::{
     objects::{Condition, ConditionStatus, Node},
-    written::second,
+    patch_values::truncate_to_second,
 };
 
-/// The conditions that only the node itself can know.
-const ITS_OWN: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
+/// Conditions that only the kubelet can report.
+const KUBELET_CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// The conditions of a node that is silent; `None` if it is known already that it is.
-pub(super) fn unknown(node: &Node, now: Timestamp) -> Option<Vec<Condition>> {
+/// The conditions with status Unknown; `None` if they are already.
+// upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go tryUpdateNodeHealth
+pub(super) fn unknown_conditions(node: &Node, now: Timestamp) -> Option<Vec<Condition>> {
     if node.condition("Ready") == Some(ConditionStatus::Unknown) {
         return None;
     }
-    let now = Some(second(now));
+    let now = Some(truncate_to_second(now));
     let mut conditions = node.status.conditions.clone();
-    for kind in ITS_OWN {
+    for kind in KUBELET_CONDITIONS {
         match conditions.iter_mut().find(|condition| &*condition.kind == kind) {
             Some(condition) if condition.status != ConditionStatus::Unknown => {
                 condition.status = ConditionStatus::Unknown;
-                condition.reason = SILENT.into();
+                condition.reason = STATUS_UNKNOWN_REASON.into();
                 condition.message = "Kubelet stopped posting node status.".into();
                 condition.last_transition_time = now;
             }
@@ -32,7 +33,7 @@ pub(super) fn unknown(node: &Node, now: Timestamp) -> Option<Vec<Condition>> {
                 let mut condition = Condition {
                     kind: kind.into(),
                     status: ConditionStatus::Unknown,
-                    reason: NEVER_HEARD.into(),
+                    reason: NEVER_UPDATED_REASON.into(),
                     message: "Kubelet never posted node status.".into(),
                     last_transition_time: now,
                     ..Condition::default()

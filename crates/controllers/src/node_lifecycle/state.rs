@@ -1,4 +1,4 @@
-//! What the parts of the controller share.
+//! State shared by the parts of the controller.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,69 +6,73 @@ use kubecontroller::informer::Informer;
 use serde::Deserialize;
 use tokio::{sync::Notify, time::Instant};
 
-use super::{health::Lives, taints::Eviction, zones::Zones};
-use crate::objects::{Node, Thing};
+use super::{health::NodeHealthMap, taints::NoExecuteChange, zones::Zones};
+use crate::objects::{Node, Projection};
 
-/// The lease that a node renews to show that it lives.
-pub(super) type Lease = Thing<LeaseSpec>;
+/// The lease that a kubelet renews.
+pub(super) type Lease = Projection<LeaseSpec>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct LeaseSpec {
-    /// As it was written.
+    /// As written.
     pub(super) renew_time: Option<Box<str>>,
 }
 
-/// What the parts of the controller share.
 #[derive(Default)]
-pub(super) struct Shared {
+pub(super) struct SharedState {
     state: Mutex<State>,
-    /// Somebody waits for its turn.
-    pub(super) wake: Notify,
+    /// Notified when a node waits for its eviction.
+    pub(super) eviction_waiting: Notify,
 }
 
-/// What is remembered of nodes. All of it can be found out again.
+/// In-memory state; all of it can be rebuilt from the API.
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) lives: Lives,
+    pub(super) health: NodeHealthMap,
     pub(super) zones: Zones,
 }
 
-/// How a node is at this moment.
-pub(super) struct Look {
+/// The state of a node.
+pub(super) struct NodeState {
     pub(super) is_new: bool,
     pub(super) is_silent: bool,
-    pub(super) eviction: Eviction,
+    pub(super) eviction: NoExecuteChange,
 }
 
 // --- Shared ---
 
-impl Shared {
+impl SharedState {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at a node. If it is to lose its pods it has to wait for its turn, or it is its turn now.
-    pub(super) fn look(&self, node: &Node, lease: Option<&str>, now: Instant) -> Look {
+    /// Updates the state with a node. If the node has to be tainted, it waits for the zone's rate limit.
+    // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go processTaintBaseEviction, markNodeForTainting, markNodeAsReachable
+    pub(super) fn observe_node(&self, node: &Node, lease: Option<&str>, now: Instant) -> NodeState {
         let name = &*node.metadata.name;
         let mut state = self.lock();
-        let is_new = state.lives.observe(node, lease, now);
+        let is_new = state.health.observe(node, lease, now);
         state.zones.observe(node, now);
-        let mut eviction = Eviction::of(node, state.zones.is_stopped());
+        let mut eviction = NoExecuteChange::of(node, state.zones.in_master_disruption());
         match eviction {
-            Eviction::Ask(key) if state.zones.ask(name, now) => eviction = Eviction::Have(key),
-            Eviction::Ask(_) => self.wake.notify_one(),
-            Eviction::Leave | Eviction::End | Eviction::Have(_) => state.zones.content(name),
+            NoExecuteChange::AddWhenAllowed(key) if state.zones.request_eviction(name, now) => {
+                eviction = NoExecuteChange::KeepOne(key)
+            }
+            NoExecuteChange::AddWhenAllowed(_) => self.eviction_waiting.notify_one(),
+            NoExecuteChange::Keep | NoExecuteChange::Remove | NoExecuteChange::KeepOne(_) => {
+                state.zones.cancel_eviction(name)
+            }
         }
-        Look {
+        NodeState {
             is_new,
-            is_silent: state.lives.is_silent(name, now),
+            is_silent: state.health.is_expired(name, now),
             eviction,
         }
     }
 }
 
-/// The time in a node's lease, as far as the informer knows.
+/// renewTime of a node's lease in the informer's cache.
 pub(super) fn renew_time(leases: &Informer<Lease>, node: &str) -> Option<Box<str>> {
     let key = kubecontroller::Key::new(super::LEASE_NAMESPACE, node);
     leases.store().get(&key)?.spec.renew_time.clone()

@@ -1,10 +1,10 @@
-//! Which taints a node has because of what it says of itself.
+//! Taints derived from node conditions.
 
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     objects::{Condition, ConditionStatus, Node, Taint},
-    written::second,
+    patch_values::truncate_to_second,
 };
 
 pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -14,7 +14,7 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 const NO_SCHEDULE: &str = "NoSchedule";
 const NO_EXECUTE: &str = "NoExecute";
 
-/// Condition, its status, and the taint that keeps new pods away.
+/// Condition type, status, and the NoSchedule taint.
 const BY_CONDITION: &[(&str, ConditionStatus, &str)] = &[
     ("Ready", ConditionStatus::False, NOT_READY),
     ("Ready", ConditionStatus::Unknown, UNREACHABLE),
@@ -40,42 +40,43 @@ const BY_CONDITION: &[(&str, ConditionStatus, &str)] = &[
     ),
 ];
 
-/// What is to become of the taints that drive pods away.
+/// Change of the NoExecute taints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Eviction {
-    /// They stay as they are.
-    Leave,
-    /// There is to be none.
-    End,
-    /// There is one, and this is to be it.
-    Have(&'static str),
-    /// There is none, and this is to come when it is the node's turn.
-    Ask(&'static str),
+pub(super) enum NoExecuteChange {
+    /// Keep them as they are.
+    Keep,
+    /// Remove them.
+    Remove,
+    /// Keep this one.
+    KeepOne(&'static str),
+    /// Add this one when the zone's rate limit allows it.
+    AddWhenAllowed(&'static str),
 }
 
 // --- Eviction ---
 
-impl Eviction {
-    /// What a node calls for. Nobody is driven away while all nodes seem to be down: then it is rather the network that is.
-    pub(super) fn of(node: &Node, is_stopped: bool) -> Self {
+impl NoExecuteChange {
+    /// From a node. In master disruption mode (all nodes unready) nothing is evicted: then the network or this controller has failed.
+    // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go processTaintBaseEviction
+    pub(super) fn of(node: &Node, in_master_disruption: bool) -> Self {
         let key = match node.condition("Ready") {
-            _ if is_stopped => return Eviction::End,
-            None => return Eviction::Leave,
-            Some(ConditionStatus::True) => return Eviction::End,
+            _ if in_master_disruption => return NoExecuteChange::Remove,
+            None => return NoExecuteChange::Keep,
+            Some(ConditionStatus::True) => return NoExecuteChange::Remove,
             Some(ConditionStatus::False) => NOT_READY,
             Some(ConditionStatus::Unknown) => UNREACHABLE,
         };
-        if node.spec.taints.iter().any(is_evicting) {
-            Eviction::Have(key)
+        if node.spec.taints.iter().any(is_no_execute) {
+            NoExecuteChange::KeepOne(key)
         } else {
-            Eviction::Ask(key)
+            NoExecuteChange::AddWhenAllowed(key)
         }
     }
 }
 
-/// The taints that a node is to have; `None` if it has them. `eviction` is the taint that drives pods away, if there is to be
-/// one.
-pub(super) fn wanted(node: &Node, eviction: Eviction, now: Timestamp) -> Option<Vec<Taint>> {
+/// The desired taints; `None` if nothing changes. `eviction` is the NoExecute taint, if there should be one.
+// upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go doNoScheduleTaintingPass, doNoExecuteTaintingPass
+pub(super) fn desired(node: &Node, eviction: NoExecuteChange, now: Timestamp) -> Option<Vec<Taint>> {
     let mut wanted: Vec<(&str, &str)> = Vec::new();
     for condition in &node.status.conditions {
         let taint = BY_CONDITION.iter().find(|(kind, status, _)| {
@@ -91,13 +92,18 @@ pub(super) fn wanted(node: &Node, eviction: Eviction, now: Timestamp) -> Option<
     if node.spec.unschedulable {
         wanted.push((UNSCHEDULABLE, NO_SCHEDULE));
     }
-    if let Eviction::Have(key) = eviction {
+    if let NoExecuteChange::KeepOne(key) = eviction {
         wanted.push((key, NO_EXECUTE));
     }
-    let keeps_evicting = matches!(eviction, Eviction::Leave | Eviction::Ask(_));
+    let keeps_evicting = matches!(
+        eviction,
+        NoExecuteChange::Keep | NoExecuteChange::AddWhenAllowed(_)
+    );
     let stays = |taint: &&Taint| {
-        let is_foreign = !is_keeping_away(taint) && !is_evicting(taint);
-        is_foreign || keeps_evicting && is_evicting(taint) || wanted.contains(&(&*taint.key, &*taint.effect))
+        let is_foreign = !is_no_schedule(taint) && !is_no_execute(taint);
+        is_foreign
+            || keeps_evicting && is_no_execute(taint)
+            || wanted.contains(&(&*taint.key, &*taint.effect))
     };
     let mut taints: Vec<Taint> = node.spec.taints.iter().filter(stays).cloned().collect();
     for (key, effect) in wanted {
@@ -106,7 +112,7 @@ pub(super) fn wanted(node: &Node, eviction: Eviction, now: Timestamp) -> Option<
             taints.push(Taint {
                 key: key.into(),
                 effect: effect.into(),
-                time_added: Some(second(now).to_string().into()),
+                time_added: Some(truncate_to_second(now).to_string().into()),
                 ..Taint::default()
             });
         }
@@ -114,14 +120,14 @@ pub(super) fn wanted(node: &Node, eviction: Eviction, now: Timestamp) -> Option<
     (taints != node.spec.taints).then_some(taints)
 }
 
-/// Whether it is one of ours that keep new pods away.
-fn is_keeping_away(taint: &Taint) -> bool {
+/// Whether it is a NoSchedule taint of this controller.
+fn is_no_schedule(taint: &Taint) -> bool {
     let is_ours = |key: &str| key == UNSCHEDULABLE || BY_CONDITION.iter().any(|(_, _, ours)| *ours == key);
     &*taint.effect == NO_SCHEDULE && is_ours(&taint.key)
 }
 
-/// Whether it is one of ours that drive pods away.
-fn is_evicting(taint: &Taint) -> bool {
+/// Whether it is a NoExecute taint of this controller.
+fn is_no_execute(taint: &Taint) -> bool {
     &*taint.effect == NO_EXECUTE && [NOT_READY, UNREACHABLE].contains(&&*taint.key)
 }
 
@@ -221,7 +227,11 @@ mod tests {
             ),
         ];
         for (conditions, taints, unschedulable, expected) in cases {
-            let wanted = wanted(&node(conditions, taints, *unschedulable), Eviction::Leave, now);
+            let wanted = desired(
+                &node(conditions, taints, *unschedulable),
+                NoExecuteChange::Keep,
+                now,
+            );
             let expected = expected.map(|texts| texts.iter().map(ToString::to_string).collect::<Vec<_>>());
             assert_eq!(
                 wanted.as_deref().map(texts),
@@ -236,29 +246,51 @@ mod tests {
         let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
         let has = ["not-ready:NoSchedule", "not-ready:NoExecute"];
         #[expect(clippy::type_complexity, reason = "a table of cases")]
-        let cases: &[(&str, &[&str], bool, Eviction, Option<&[&str]>)] = &[
-            ("Ready=False", &has[..1], false, Eviction::Ask(NOT_READY), None),
-            ("Ready=False", &has, false, Eviction::Have(NOT_READY), None),
+        let cases: &[(&str, &[&str], bool, NoExecuteChange, Option<&[&str]>)] = &[
+            (
+                "Ready=False",
+                &has[..1],
+                false,
+                NoExecuteChange::AddWhenAllowed(NOT_READY),
+                None,
+            ),
+            (
+                "Ready=False",
+                &has,
+                false,
+                NoExecuteChange::KeepOne(NOT_READY),
+                None,
+            ),
             (
                 "Ready=Unknown",
                 &has,
                 false,
-                Eviction::Have(UNREACHABLE),
+                NoExecuteChange::KeepOne(UNREACHABLE),
                 Some(&["unreachable:NoSchedule", "unreachable:NoExecute"]),
             ),
-            ("Ready=False", &has, true, Eviction::End, Some(&has[..1])),
-            ("Ready=True", &has, false, Eviction::End, Some(&[])),
-            ("Other=True", &has[1..], false, Eviction::Leave, None),
+            (
+                "Ready=False",
+                &has,
+                true,
+                NoExecuteChange::Remove,
+                Some(&has[..1]),
+            ),
+            ("Ready=True", &has, false, NoExecuteChange::Remove, Some(&[])),
+            ("Other=True", &has[1..], false, NoExecuteChange::Keep, None),
         ];
-        for (condition, taints, is_stopped, eviction, expected) in cases {
+        for (condition, taints, in_master_disruption, eviction, expected) in cases {
             let node = node(&[condition], taints, false);
-            assert_eq!(Eviction::of(&node, *is_stopped), *eviction, "{condition}");
+            assert_eq!(
+                NoExecuteChange::of(&node, *in_master_disruption),
+                *eviction,
+                "{condition}"
+            );
             let expected = expected.map(|texts| texts.iter().map(ToString::to_string).collect::<Vec<_>>());
-            assert_eq!(wanted(&node, *eviction, now).as_deref().map(texts), expected);
+            assert_eq!(desired(&node, *eviction, now).as_deref().map(texts), expected);
         }
-        let tainted = wanted(
+        let tainted = desired(
             &node(&["Ready=False"], &[], false),
-            Eviction::Have(NOT_READY),
+            NoExecuteChange::KeepOne(NOT_READY),
             now,
         )
         .unwrap();

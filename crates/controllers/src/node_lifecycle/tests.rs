@@ -10,17 +10,17 @@ use tokio::time::{Instant, sleep};
 use super::{LEASE_NAMESPACE, make};
 use crate::{
     resource::{LEASES, NODES, PODS},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
 const LONG: Duration = Duration::from_mins(10);
 /// What says that a node has come back.
 const BACK: &str = "test/back";
 
-fn put_node(stage: &Stage, name: &str, labels: &Value) {
-    let now = stage.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+fn put_node(cluster: &TestCluster, name: &str, labels: &Value) {
+    let now = cluster.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now});
-    stage.put(
+    cluster.put(
         &NODES,
         json!({
             "metadata": {"name": name, "labels": labels},
@@ -30,8 +30,8 @@ fn put_node(stage: &Stage, name: &str, labels: &Value) {
     );
 }
 
-fn put_pod(stage: &Stage, name: &str, node: &str) {
-    stage.put(
+fn put_pod(cluster: &TestCluster, name: &str, node: &str) {
+    cluster.put(
         &PODS,
         json!({
             "metadata": {"name": name, "namespace": "shop"},
@@ -42,10 +42,10 @@ fn put_pod(stage: &Stage, name: &str, node: &str) {
 }
 
 /// Nodes show that they live.
-fn beat(stage: &Stage, nodes: &[&str]) {
+fn renew_leases(cluster: &TestCluster, nodes: &[&str]) {
     for name in nodes {
-        let time = stage.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
-        stage.put(
+        let time = cluster.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+        cluster.put(
             &LEASES,
             json!({"metadata": {"name": name, "namespace": LEASE_NAMESPACE}, "spec": {"renewTime": time}}),
         );
@@ -53,33 +53,33 @@ fn beat(stage: &Stage, nodes: &[&str]) {
 }
 
 /// Lets time pass in which some nodes live.
-async fn live(stage: &Stage, nodes: &[&str], time: Duration) {
+async fn advance_with_live_nodes(cluster: &TestCluster, nodes: &[&str], time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
-        beat(stage, nodes);
+        renew_leases(cluster, nodes);
         sleep(Duration::from_secs(1)).await;
     }
 }
 
 /// Waits for something while some nodes live.
-async fn until(stage: &Stage, nodes: &[&str], mut wanted: impl FnMut() -> bool) {
+async fn until(cluster: &TestCluster, nodes: &[&str], mut wanted: impl FnMut() -> bool) {
     let end = Instant::now() + LONG;
     while !wanted() {
         assert!(
             Instant::now() < end,
             "waited in vain: {:?}",
-            taints(stage, nodes[0])
+            taints(cluster, nodes[0])
         );
-        live(stage, nodes, Duration::from_secs(1)).await;
+        advance_with_live_nodes(cluster, nodes, Duration::from_secs(1)).await;
     }
 }
 
 /// What a node says, as one says it to it.
-fn say(stage: &Stage, name: &str, kind: &str, status: &str) {
-    stage.api.edit::<Node>("", name, |node| {
+fn set_condition(cluster: &TestCluster, name: &str, kind: &str, status: &str) {
+    cluster.api.edit::<Node>("", name, |node| {
         let conditions = node.status.as_mut().unwrap().conditions.get_or_insert_default();
         conditions.retain(|condition| condition.type_ != kind);
-        let now = stage.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = cluster.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let condition =
             json!({"type": kind, "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now});
         conditions.push(serde_json::from_value(condition).unwrap());
@@ -87,8 +87,8 @@ fn say(stage: &Stage, name: &str, kind: &str, status: &str) {
 }
 
 /// Keys and effects of the taints of a node, without what all have in common.
-fn taints(stage: &Stage, name: &str) -> Vec<String> {
-    let node = stage.api.get::<Node>("", name).unwrap();
+fn taints(cluster: &TestCluster, name: &str) -> Vec<String> {
+    let node = cluster.api.get::<Node>("", name).unwrap();
     let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
     let mut taints: Vec<_> = taints
         .into_iter()
@@ -101,8 +101,8 @@ fn taints(stage: &Stage, name: &str) -> Vec<String> {
     taints
 }
 
-fn condition(stage: &Stage, name: &str, kind: &str) -> NodeCondition {
-    let node = stage.api.get::<Node>("", name).unwrap();
+fn condition(cluster: &TestCluster, name: &str, kind: &str) -> NodeCondition {
+    let node = cluster.api.get::<Node>("", name).unwrap();
     let conditions = node
         .status
         .and_then(|status| status.conditions)
@@ -113,8 +113,8 @@ fn condition(stage: &Stage, name: &str, kind: &str) -> NodeCondition {
         .unwrap_or_default()
 }
 
-fn is_pod_ready(stage: &Stage, name: &str) -> bool {
-    let pod = stage.api.get::<Pod>("shop", name).unwrap();
+fn is_pod_ready(cluster: &TestCluster, name: &str) -> bool {
+    let pod = cluster.api.get::<Pod>("shop", name).unwrap();
     let conditions = pod
         .status
         .and_then(|status| status.conditions)
@@ -124,8 +124,8 @@ fn is_pod_ready(stage: &Stage, name: &str) -> bool {
         .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-fn told(stage: &Stage, reason: &str) -> Vec<String> {
-    let events = stage.api.list::<Event>().into_iter();
+fn event_messages(cluster: &TestCluster, reason: &str) -> Vec<String> {
+    let events = cluster.api.list::<Event>().into_iter();
     let told = events.filter(|event| event.reason.as_deref() == Some(reason));
     told.filter_map(|event| event.message).collect()
 }
@@ -134,55 +134,55 @@ const UNREACHABLE: [&str; 2] = ["unreachable:NoExecute", "unreachable:NoSchedule
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_falls_silent_is_declared_unreachable_and_comes_back() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     let all = ["a", "b", "c"];
     for name in all {
-        put_node(&stage, name, &json!({}));
+        put_node(&cluster, name, &json!({}));
     }
-    put_pod(&stage, "web", "c");
-    put_pod(&stage, "other", "a");
-    let _running = stage.start("k3", make);
-    live(&stage, &all, Duration::from_mins(2)).await;
-    assert_eq!(told(&stage, "RegisteredNode").len(), 3);
-    let writes = stage.api.writes();
+    put_pod(&cluster, "web", "c");
+    put_pod(&cluster, "other", "a");
+    let _running = cluster.start("k3", make);
+    advance_with_live_nodes(&cluster, &all, Duration::from_mins(2)).await;
+    assert_eq!(event_messages(&cluster, "RegisteredNode").len(), 3);
+    let writes = cluster.api.writes();
     assert!(writes.iter().all(|write| write.is_for("events")), "{writes:?}");
     let start = Instant::now();
-    until(&stage, &["a", "b"], || taints(&stage, "c") == UNREACHABLE).await;
+    until(&cluster, &["a", "b"], || taints(&cluster, "c") == UNREACHABLE).await;
     let waited = start.elapsed().as_secs();
     assert!((50..=70).contains(&waited), "{waited}");
-    let ready = condition(&stage, "c", "Ready");
+    let ready = condition(&cluster, "c", "Ready");
     let words = (&*ready.status, ready.reason.as_deref(), ready.message.as_deref());
     let silent = "Kubelet stopped posting node status.";
     assert_eq!(words, ("Unknown", Some("NodeStatusUnknown"), Some(silent)));
-    let disk = condition(&stage, "c", "DiskPressure");
+    let disk = condition(&cluster, "c", "DiskPressure");
     assert_eq!(
         (&*disk.status, disk.reason.as_deref()),
         ("Unknown", Some("NodeStatusNeverUpdated"))
     );
-    until(&stage, &["a", "b"], || !is_pod_ready(&stage, "web")).await;
-    assert!(is_pod_ready(&stage, "other"));
-    let about_nodes = told(&stage, "NodeNotReady");
+    until(&cluster, &["a", "b"], || !is_pod_ready(&cluster, "web")).await;
+    assert!(is_pod_ready(&cluster, "other"));
+    let about_nodes = event_messages(&cluster, "NodeNotReady");
     assert!(
         about_nodes.contains(&"Node c status is now: NodeNotReady".to_owned()),
         "{about_nodes:?}"
     );
-    say(&stage, "c", "Ready", "True");
-    until(&stage, &all, || taints(&stage, "c").is_empty()).await;
+    set_condition(&cluster, "c", "Ready", "True");
+    until(&cluster, &all, || taints(&cluster, "c").is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_node_says_of_itself_becomes_taints() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     let all = ["a", "b", "c"];
     for name in all {
-        put_node(&stage, name, &json!({}));
+        put_node(&cluster, name, &json!({}));
     }
-    stage.api.edit::<Node>("", "c", |node| {
+    cluster.api.edit::<Node>("", "c", |node| {
         let foreign = json!([{"key": "gpu", "effect": "NoSchedule"}]);
         node.spec.get_or_insert_default().taints = serde_json::from_value(foreign).unwrap();
     });
-    let _running = stage.start("k3", make);
-    live(&stage, &all, Duration::from_secs(30)).await;
+    let _running = cluster.start("k3", make);
+    advance_with_live_nodes(&cluster, &all, Duration::from_secs(30)).await;
     for (kind, status, expected) in [
         (
             "MemoryPressure",
@@ -197,121 +197,121 @@ async fn what_a_node_says_of_itself_becomes_taints() {
         ),
         ("Ready", "True", vec!["gpu:NoSchedule"]),
     ] {
-        say(&stage, "c", kind, status);
-        until(&stage, &all, || taints(&stage, "c") == expected).await;
+        set_condition(&cluster, "c", kind, status);
+        until(&cluster, &all, || taints(&cluster, "c") == expected).await;
     }
     let cordon = |is_cordoned| {
-        stage.api.edit::<Node>("", "c", |node| {
+        cluster.api.edit::<Node>("", "c", |node| {
             node.spec.get_or_insert_default().unschedulable = Some(is_cordoned);
         });
     };
     cordon(true);
-    until(&stage, &all, || {
-        taints(&stage, "c") == ["gpu:NoSchedule", "unschedulable:NoSchedule"]
+    until(&cluster, &all, || {
+        taints(&cluster, "c") == ["gpu:NoSchedule", "unschedulable:NoSchedule"]
     })
     .await;
     cordon(false);
-    until(&stage, &all, || taints(&stage, "c") == ["gpu:NoSchedule"]).await;
-    stage.api.clear_requests();
-    live(&stage, &all, Duration::from_mins(10)).await;
-    assert!(stage.api.writes().is_empty());
+    until(&cluster, &all, || taints(&cluster, "c") == ["gpu:NoSchedule"]).await;
+    cluster.api.clear_requests();
+    advance_with_live_nodes(&cluster, &all, Duration::from_mins(10)).await;
+    assert!(cluster.api.writes().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn nobody_is_driven_away_while_all_nodes_are_down() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     for name in ["a", "b"] {
-        put_node(&stage, name, &json!({}));
+        put_node(&cluster, name, &json!({}));
     }
-    let _running = stage.start("k3", make);
-    live(&stage, &["a", "b"], Duration::from_secs(30)).await;
+    let _running = cluster.start("k3", make);
+    advance_with_live_nodes(&cluster, &["a", "b"], Duration::from_secs(30)).await;
     sleep(Duration::from_mins(10)).await;
     for name in ["a", "b"] {
-        assert_eq!(taints(&stage, name), ["unreachable:NoSchedule"]);
+        assert_eq!(taints(&cluster, name), ["unreachable:NoSchedule"]);
     }
     // One comes back: so it was not the network.
-    say(&stage, "a", "Ready", "True");
-    until(&stage, &["a"], || {
-        taints(&stage, "a").is_empty() && taints(&stage, "b") == UNREACHABLE
+    set_condition(&cluster, "a", "Ready", "True");
+    until(&cluster, &["a"], || {
+        taints(&cluster, "a").is_empty() && taints(&cluster, "b") == UNREACHABLE
     })
     .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_come_to_a_node_that_is_down_are_not_ready() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     for name in ["a", "b", "c"] {
-        put_node(&stage, name, &json!({}));
+        put_node(&cluster, name, &json!({}));
     }
-    let _running = stage.start("k3", make);
-    until(&stage, &["a", "b"], || taints(&stage, "c") == UNREACHABLE).await;
-    put_pod(&stage, "late", "c");
-    until(&stage, &["a", "b"], || !is_pod_ready(&stage, "late")).await;
+    let _running = cluster.start("k3", make);
+    until(&cluster, &["a", "b"], || taints(&cluster, "c") == UNREACHABLE).await;
+    put_pod(&cluster, "late", "c");
+    until(&cluster, &["a", "b"], || !is_pod_ready(&cluster, "late")).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn nodes_that_go_are_told_of_and_old_labels_follow_new_ones() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     put_node(
-        &stage,
+        &cluster,
         "a",
         &json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64"}),
     );
-    let _running = stage.start("k3", make);
+    let _running = cluster.start("k3", make);
     let label = |name: &str| {
-        let node = stage.api.get::<Node>("", "a").unwrap();
+        let node = cluster.api.get::<Node>("", "a").unwrap();
         node.metadata.labels.unwrap_or_default().get(name).cloned()
     };
-    until(&stage, &["a"], || {
+    until(&cluster, &["a"], || {
         let labels = ["beta.kubernetes.io/os", "beta.kubernetes.io/arch"].map(label);
         labels == [Some("linux".to_owned()), Some("arm64".to_owned())]
     })
     .await;
-    stage.api.remove::<Node>("", "a");
+    cluster.api.remove::<Node>("", "a");
     let look = || {
-        let told = told(&stage, "RemovingNode");
+        let told = event_messages(&cluster, "RemovingNode");
         async move { told == ["Node a event: Removing Node a from Controller"] }
     };
     eventually_within(LONG, look).await;
 }
 
 /// A node falls silent, and comes back when its pods are not ready and it has its taints.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         for name in ["a", "b", "c"] {
-            put_node(stage, name, &json!({}));
+            put_node(cluster, name, &json!({}));
         }
-        put_pod(stage, "web", "c");
-        put_pod(stage, "shop", "c");
+        put_pod(cluster, "web", "c");
+        put_pod(cluster, "shop", "c");
     },
-    play: |stage| {
-        beat(stage, &["a", "b"]);
-        let node = stage.api.get::<Node>("", "c").unwrap();
+    play: |cluster| {
+        renew_leases(cluster, &["a", "b"]);
+        let node = cluster.api.get::<Node>("", "c").unwrap();
         let is_back = node
             .metadata
             .annotations
             .is_some_and(|annotations| annotations.contains_key(BACK));
         if is_back {
-            beat(stage, &["c"]);
-        } else if taints(stage, "c") == UNREACHABLE
-            && !is_pod_ready(stage, "web")
-            && !is_pod_ready(stage, "shop")
+            renew_leases(cluster, &["c"]);
+        } else if taints(cluster, "c") == UNREACHABLE
+            && !is_pod_ready(cluster, "web")
+            && !is_pod_ready(cluster, "shop")
         {
             for kind in ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"] {
-                say(stage, "c", kind, if kind == "Ready" { "True" } else { "False" });
+                set_condition(cluster, "c", kind, if kind == "Ready" { "True" } else { "False" });
             }
-            stage.api.edit::<Node>("", "c", |node| {
+            cluster.api.edit::<Node>("", "c", |node| {
                 let annotations = node.metadata.annotations.get_or_insert_default();
                 annotations.insert(BACK.to_owned(), String::new());
             });
         }
     },
-    end: |stage| {
-        let node = stage.api.get::<Node>("", "c")?;
+    end: |cluster| {
+        let node = cluster.api.get::<Node>("", "c")?;
         node.metadata.annotations?.get(BACK)?;
-        let all: Vec<_> = ["a", "b", "c"].iter().map(|name| taints(stage, name)).collect();
-        let ready = condition(stage, "c", "Ready").status;
+        let all: Vec<_> = ["a", "b", "c"].iter().map(|name| taints(cluster, name)).collect();
+        let ready = condition(cluster, "c", "Ready").status;
         all.iter()
             .all(Vec::is_empty)
             .then(|| json!({"taints": all, "ready": ready}))

@@ -1,5 +1,5 @@
-//! How fast nodes that are down may lose their pods: the more of a zone is down, the slower, for then it is rather the network
-//! or this controller that is at fault.
+//! Eviction rate per zone: the more nodes of a zone are unready, the slower they are tainted, since then the network or this
+//! controller is the more likely cause.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,67 +10,66 @@ use tokio::time::Instant;
 
 use crate::objects::{Meta, Node};
 
-/// Time between two nodes of a zone that is well, or that is all down while others are well.
-const NORMAL: Duration = Duration::from_secs(10);
-/// Time between two nodes of a large zone of which many nodes are down.
-const SLOW: Duration = Duration::from_secs(100);
-/// A zone with more nodes is large. In others nobody is driven away while many nodes are down.
-const LARGE: usize = 50;
-/// Many is more than two, and at least this many of a hundred.
-const MANY: usize = 55;
+/// Interval for a healthy zone (nodeEvictionRate), or a fully unready one while others are healthy.
+const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
+/// Interval for a large zone in partial disruption (secondaryNodeEvictionRate).
+const SECONDARY_EVICTION_INTERVAL: Duration = Duration::from_secs(100);
+/// largeClusterSizeThreshold. Smaller zones stop evictions in partial disruption.
+const LARGE_ZONE_SIZE: usize = 50;
+/// unhealthyZoneThreshold in percent; at least three nodes have to be unready.
+const UNHEALTHY_PERCENT: usize = 55;
 
-/// Nodes with this label say nothing about their zone.
+/// Nodes with this label are excluded from disruption checks.
 const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
 
-/// The zones of a cluster and the nodes that wait for their turn.
+/// The zones of a cluster and the nodes waiting for eviction.
 #[derive(Default)]
 pub(super) struct Zones {
     by_name: HashMap<Box<str>, Zone>,
-    nodes: HashMap<Box<str>, Place>,
-    /// Counts those who began to wait.
-    turns: u64,
-    /// Whether it was looked at them at all: before that it is nobody's turn.
-    is_known: bool,
-    /// Whether all nodes are down, so that nobody is driven away.
-    is_stopped: bool,
+    nodes: HashMap<Box<str>, NodeEntry>,
+    /// Sequence number for waiting nodes.
+    next_turn: u64,
+    /// Whether zones were evaluated: before that nothing is evicted.
+    is_evaluated: bool,
+    /// Master disruption mode: all nodes are unready, nothing is evicted.
+    in_master_disruption: bool,
 }
 
-/// What has become of all zones together.
+/// Change of the master disruption mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    /// Nothing that matters to all.
+pub(super) enum DisruptionModeChange {
     None,
-    /// Now all are down.
+    /// Entered.
     Stopped,
-    /// Now they are not all down any more.
+    /// Left.
     Resumed,
 }
 
 struct Zone {
-    /// All nodes, also those that are not counted.
+    /// All nodes, including excluded ones.
     members: usize,
     ready: usize,
-    down: usize,
+    unready: usize,
     state: State,
-    pace: Pace,
-    /// The nodes that wait, in the order in which they began to.
+    rate_limiter: RateLimiter,
+    /// Waiting nodes, in order.
     waiting: BTreeMap<u64, Box<str>>,
 }
 
-/// Where a node is.
-struct Place {
+/// A node in a zone.
+struct NodeEntry {
     zone: Box<str>,
     is_ready: bool,
     is_counted: bool,
-    turn: Turn,
+    turn: EvictionTurn,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// It does not ask for one.
+enum EvictionTurn {
+    /// It does not wait.
     None,
-    Waits(u64),
-    /// It is its turn, until it says that it is content.
+    Waiting(u64),
+    /// It may be tainted, until it calls `cancel_eviction`.
     Now,
 }
 
@@ -78,18 +77,19 @@ enum Turn {
 enum State {
     Initial,
     Normal,
-    PartlyDown,
-    Down,
+    PartialDisruption,
+    FullDisruption,
 }
 
-/// One node at once, and then one in each interval; `None` is never.
-struct Pace {
+/// One node at once, then one per interval; `None` means never.
+struct RateLimiter {
     interval: Option<Duration>,
     next: Instant,
 }
 
-/// The zone of a node, as its labels have it; empty if they do not.
-pub(super) fn zone_of(meta: &Meta) -> String {
+/// The zone key from a node's labels; empty without labels.
+// upstream: staging/src/k8s.io/component-helpers/node/topology/helpers.go GetZoneKey
+pub(super) fn zone_key(meta: &Meta) -> String {
     let label = |new, old| meta.label(new).or_else(|| meta.label(old)).unwrap_or_default();
     let region = label(
         "topology.kubernetes.io/region",
@@ -108,155 +108,161 @@ pub(super) fn zone_of(meta: &Meta) -> String {
 // --- Zones ---
 
 impl Zones {
-    /// Whether all are down.
-    pub(super) fn is_stopped(&self) -> bool {
-        self.is_stopped
+    /// Whether in master disruption mode.
+    pub(super) fn in_master_disruption(&self) -> bool {
+        self.in_master_disruption
     }
 
-    /// The zone that a node is in.
     pub(super) fn zone(&self, node: &str) -> Option<&str> {
-        self.nodes.get(node).map(|place| &*place.zone)
+        self.nodes.get(node).map(|entry| &*entry.zone)
     }
 
-    /// Each zone, and how many of its nodes are ready and how many are not.
+    /// Ready and unready nodes of each zone.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&str, usize, usize)> {
         self.by_name
             .iter()
-            .map(|(name, zone)| (&**name, zone.ready, zone.down))
+            .map(|(name, zone)| (&**name, zone.ready, zone.unready))
     }
 
-    /// A node is as it is now.
+    /// Updates a node.
     pub(super) fn observe(&mut self, node: &Node, now: Instant) {
         let name = &node.metadata.name;
-        let zone = zone_of(&node.metadata);
+        let zone = zone_key(&node.metadata);
         let (is_ready, is_counted) = (node.is_ready(), node.metadata.label(EXCLUDED).is_none());
-        let is_same = |place: &Place| {
-            *place.zone == *zone && place.is_ready == is_ready && place.is_counted == is_counted
+        let is_same = |entry: &NodeEntry| {
+            *entry.zone == *zone && entry.is_ready == is_ready && entry.is_counted == is_counted
         };
         if self.nodes.get(name).is_some_and(is_same) {
             return;
         }
         self.forget(name);
-        let place = Place {
+        let entry = NodeEntry {
             zone: zone.into(),
             is_ready,
             is_counted,
-            turn: Turn::None,
+            turn: EvictionTurn::None,
         };
-        let zone = self.by_name.entry(place.zone.clone());
-        zone.or_insert_with(|| Zone::new(now)).count(&place, 1);
-        self.nodes.insert(name.clone(), place);
+        let zone = self.by_name.entry(entry.zone.clone());
+        zone.or_insert_with(|| Zone::new(now)).count(&entry, 1);
+        self.nodes.insert(name.clone(), entry);
     }
 
-    /// A node is gone.
+    /// Removes a node.
     pub(super) fn forget(&mut self, name: &str) {
-        self.content(name);
-        if let Some(place) = self.nodes.remove(name)
-            && let Some(zone) = self.by_name.get_mut(&place.zone)
+        self.cancel_eviction(name);
+        if let Some(entry) = self.nodes.remove(name)
+            && let Some(zone) = self.by_name.get_mut(&entry.zone)
         {
-            zone.count(&place, -1);
+            zone.count(&entry, -1);
         }
     }
 
-    /// Whether it is the turn of a node. If not, it waits from now on.
-    pub(super) fn ask(&mut self, name: &str, now: Instant) -> bool {
-        let is_open = self.is_open();
-        let Some(place) = self.nodes.get_mut(name) else {
+    /// Whether a node may be tainted. If not, it waits from now on.
+    pub(super) fn request_eviction(&mut self, name: &str, now: Instant) -> bool {
+        let is_open = self.can_evict();
+        let Some(entry) = self.nodes.get_mut(name) else {
             return false;
         };
-        let Some(zone) = self.by_name.get_mut(&place.zone) else {
+        let Some(zone) = self.by_name.get_mut(&entry.zone) else {
             return false;
         };
-        if place.turn == Turn::None {
-            self.turns += 1;
-            zone.waiting.insert(self.turns, name.into());
-            place.turn = Turn::Waits(self.turns);
+        if entry.turn == EvictionTurn::None {
+            self.next_turn += 1;
+            zone.waiting.insert(self.next_turn, name.into());
+            entry.turn = EvictionTurn::Waiting(self.next_turn);
         }
-        let is_first = zone.waiting.first_key_value().map(|(turn, _)| Turn::Waits(*turn)) == Some(place.turn);
-        if is_open && is_first && zone.pace.take(now) {
+        let is_first = zone
+            .waiting
+            .first_key_value()
+            .map(|(turn, _)| EvictionTurn::Waiting(*turn))
+            == Some(entry.turn);
+        if is_open && is_first && zone.rate_limiter.try_take(now) {
             zone.waiting.pop_first();
-            place.turn = Turn::Now;
+            entry.turn = EvictionTurn::Now;
         }
-        place.turn == Turn::Now
+        entry.turn == EvictionTurn::Now
     }
 
-    /// A node has what it asked for, or does not want it any more.
-    pub(super) fn content(&mut self, name: &str) {
-        let Some(place) = self.nodes.get_mut(name) else {
+    /// A node is tainted, or no longer needs to be.
+    pub(super) fn cancel_eviction(&mut self, name: &str) {
+        let Some(entry) = self.nodes.get_mut(name) else {
             return;
         };
-        if let Turn::Waits(turn) = place.turn
-            && let Some(zone) = self.by_name.get_mut(&place.zone)
+        if let EvictionTurn::Waiting(turn) = entry.turn
+            && let Some(zone) = self.by_name.get_mut(&entry.zone)
         {
             zone.waiting.remove(&turn);
         }
-        place.turn = Turn::None;
+        entry.turn = EvictionTurn::None;
     }
 
-    /// The nodes whose turn it is now, of those that wait.
-    pub(super) fn release(&mut self, now: Instant) -> Vec<Box<str>> {
+    /// Waiting nodes that may be tainted now.
+    // upstream: pkg/controller/nodelifecycle/scheduler/rate_limited_queue.go Try
+    pub(super) fn take_allowed(&mut self, now: Instant) -> Vec<Box<str>> {
         let mut released = Vec::new();
-        if !self.is_open() {
+        if !self.can_evict() {
             return released;
         }
         for zone in self.by_name.values_mut() {
-            while !zone.waiting.is_empty() && zone.pace.take(now) {
+            while !zone.waiting.is_empty() && zone.rate_limiter.try_take(now) {
                 released.extend(zone.waiting.pop_first().map(|(_, name)| name));
             }
         }
         for name in &released {
-            if let Some(place) = self.nodes.get_mut(name) {
-                place.turn = Turn::Now;
+            if let Some(entry) = self.nodes.get_mut(name) {
+                entry.turn = EvictionTurn::Now;
             }
         }
         released
     }
 
-    /// When it is the next one's turn.
-    pub(super) fn next_release(&self) -> Option<Instant> {
+    /// When the next one may be tainted.
+    pub(super) fn next_allowed_at(&self) -> Option<Instant> {
         let waiting = self.by_name.values().filter(|zone| !zone.waiting.is_empty());
-        let times = waiting.filter_map(|zone| zone.pace.interval.map(|_| zone.pace.next));
-        times.min().filter(|_| self.is_open())
+        let times = waiting.filter_map(|zone| zone.rate_limiter.interval.map(|_| zone.rate_limiter.next));
+        times.min().filter(|_| self.can_evict())
     }
 
-    /// Whether it can be anybody's turn. When the last node has gone down it cannot, even before that was looked at.
-    fn is_open(&self) -> bool {
-        self.is_known && !self.are_all_down()
+    /// Whether any node may be tainted. When the last node becomes unready none may, even before the next evaluation.
+    fn can_evict(&self) -> bool {
+        self.is_evaluated && !self.are_all_unready()
     }
 
-    fn are_all_down(&self) -> bool {
-        let mut counted = self.by_name.values().filter(|zone| zone.ready + zone.down > 0);
-        counted.clone().next().is_some() && counted.all(|zone| zone.new_state() == State::Down)
+    fn are_all_unready(&self) -> bool {
+        let mut counted = self.by_name.values().filter(|zone| zone.ready + zone.unready > 0);
+        counted.clone().next().is_some() && counted.all(|zone| zone.new_state() == State::FullDisruption)
     }
 
-    /// Looks at the state of all zones, and lets nodes go slower or faster.
-    pub(super) fn evaluate(&mut self, now: Instant) -> Change {
-        self.is_known = true;
+    /// Evaluates the state of all zones and adjusts their rates.
+    // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go handleDisruption, setLimiterInZone
+    pub(super) fn evaluate(&mut self, now: Instant) -> DisruptionModeChange {
+        self.is_evaluated = true;
         self.by_name.retain(|_, zone| zone.members > 0);
-        if self.are_all_down() {
+        if self.are_all_unready() {
             for zone in self.by_name.values_mut() {
-                zone.state = State::Down;
-                zone.pace.change(None, now);
+                zone.state = State::FullDisruption;
+                zone.rate_limiter.change(None, now);
             }
-            let was_stopped = std::mem::replace(&mut self.is_stopped, true);
+            let was_stopped = std::mem::replace(&mut self.in_master_disruption, true);
             return if was_stopped {
-                Change::None
+                DisruptionModeChange::None
             } else {
-                Change::Stopped
+                DisruptionModeChange::Stopped
             };
         }
-        let was_stopped = std::mem::replace(&mut self.is_stopped, false);
+        let was_stopped = std::mem::replace(&mut self.in_master_disruption, false);
         for zone in self.by_name.values_mut() {
             let state = zone.new_state();
             if was_stopped || state != zone.state {
                 zone.state = state;
-                zone.pace.change(state.interval(zone.ready + zone.down), now);
+                zone.rate_limiter
+                    .change(state.interval(zone.ready + zone.unready), now);
             }
         }
         if was_stopped {
-            Change::Resumed
+            DisruptionModeChange::Resumed
         } else {
-            Change::None
+            DisruptionModeChange::None
         }
     }
 }
@@ -268,32 +274,33 @@ impl Zone {
         Zone {
             members: 0,
             ready: 0,
-            down: 0,
+            unready: 0,
             state: State::Initial,
-            pace: Pace {
-                interval: Some(NORMAL),
+            rate_limiter: RateLimiter {
+                interval: Some(EVICTION_INTERVAL),
                 next: now,
             },
             waiting: BTreeMap::new(),
         }
     }
 
-    fn count(&mut self, place: &Place, change: isize) {
-        let counted = if place.is_counted { change } else { 0 };
+    fn count(&mut self, entry: &NodeEntry, change: isize) {
+        let counted = if entry.is_counted { change } else { 0 };
         self.members = self.members.saturating_add_signed(change);
-        if place.is_ready {
+        if entry.is_ready {
             self.ready = self.ready.saturating_add_signed(counted);
         } else {
-            self.down = self.down.saturating_add_signed(counted);
+            self.unready = self.unready.saturating_add_signed(counted);
         }
     }
 
+    // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go ComputeZoneState
     fn new_state(&self) -> State {
-        let all = self.ready + self.down;
-        if self.ready == 0 && self.down > 0 {
-            State::Down
-        } else if self.down > 2 && self.down * 100 >= all * MANY {
-            State::PartlyDown
+        let all = self.ready + self.unready;
+        if self.ready == 0 && self.unready > 0 {
+            State::FullDisruption
+        } else if self.unready > 2 && self.unready * 100 >= all * UNHEALTHY_PERCENT {
+            State::PartialDisruption
         } else {
             State::Normal
         }
@@ -303,18 +310,19 @@ impl Zone {
 // --- State ---
 
 impl State {
+    // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go setLimiterInZone, ReducedQPSFunc, HealthyQPSFunc
     fn interval(self, nodes: usize) -> Option<Duration> {
         match self {
-            State::PartlyDown => (nodes > LARGE).then_some(SLOW),
-            State::Initial | State::Normal | State::Down => Some(NORMAL),
+            State::PartialDisruption => (nodes > LARGE_ZONE_SIZE).then_some(SECONDARY_EVICTION_INTERVAL),
+            State::Initial | State::Normal | State::FullDisruption => Some(EVICTION_INTERVAL),
         }
     }
 }
 
 // --- Pace ---
 
-impl Pace {
-    fn take(&mut self, now: Instant) -> bool {
+impl RateLimiter {
+    fn try_take(&mut self, now: Instant) -> bool {
         match self.interval {
             Some(interval) if now >= self.next => {
                 self.next = now + interval;
@@ -324,7 +332,7 @@ impl Pace {
         }
     }
 
-    /// Who had to wait before has to wait now.
+    /// The remaining wait is kept when the rate changes.
     fn change(&mut self, interval: Option<Duration>, now: Instant) {
         if self.interval == interval {
             return;
@@ -357,9 +365,9 @@ mod tests {
     /// Zones with that many nodes that are ready and down.
     fn zones(sizes: &[(&str, usize, usize)], now: Instant) -> Zones {
         let mut zones = Zones::default();
-        for (zone, ready, down) in sizes {
-            for number in 0..ready + down {
-                zones.observe(&node(&format!("{zone}{number}"), zone, number >= *down), now);
+        for (zone, ready, unready) in sizes {
+            for number in 0..ready + unready {
+                zones.observe(&node(&format!("{zone}{number}"), zone, number >= *unready), now);
             }
         }
         zones
@@ -369,28 +377,32 @@ mod tests {
     async fn the_more_of_a_zone_is_down_the_slower_nodes_lose_their_pods() {
         let start = Instant::now();
         #[expect(clippy::type_complexity, reason = "a table of cases")]
-        let cases: &[(&[(&str, usize, usize)], Change, &[u64])] = &[
-            (&[("a", 3, 2)], Change::None, &[0, 10]),
-            (&[("a", 2, 3)], Change::None, &[]),
-            (&[("a", 24, 30)], Change::None, &[0, 100]),
-            (&[("a", 0, 2)], Change::Stopped, &[]),
-            (&[("a", 0, 2), ("b", 1, 0)], Change::None, &[0, 10]),
-            (&[("a", 0, 2), ("b", 0, 1)], Change::Stopped, &[]),
+        let cases: &[(&[(&str, usize, usize)], DisruptionModeChange, &[u64])] = &[
+            (&[("a", 3, 2)], DisruptionModeChange::None, &[0, 10]),
+            (&[("a", 2, 3)], DisruptionModeChange::None, &[]),
+            (&[("a", 24, 30)], DisruptionModeChange::None, &[0, 100]),
+            (&[("a", 0, 2)], DisruptionModeChange::Stopped, &[]),
+            (&[("a", 0, 2), ("b", 1, 0)], DisruptionModeChange::None, &[0, 10]),
+            (&[("a", 0, 2), ("b", 0, 1)], DisruptionModeChange::Stopped, &[]),
         ];
         for (sizes, change, expected) in cases {
             let mut zones = zones(sizes, start);
-            assert!(zones.release(start).is_empty(), "nothing is known yet");
+            assert!(zones.take_allowed(start).is_empty(), "nothing is known yet");
             assert_eq!(zones.evaluate(start), *change, "{sizes:?}");
-            let mut turns = Vec::new();
-            for (zone, _, down) in *sizes {
-                let names = (0..*down).map(|number| format!("{zone}{number}"));
-                turns.extend(names.filter(|name| zones.ask(name, start)).map(|_| 0));
+            let mut next_turn = Vec::new();
+            for (zone, _, unready) in *sizes {
+                let names = (0..*unready).map(|number| format!("{zone}{number}"));
+                next_turn.extend(
+                    names
+                        .filter(|name| zones.request_eviction(name, start))
+                        .map(|_| 0),
+                );
             }
             for second in 0..150 {
                 let now = start + Duration::from_secs(second);
-                turns.extend(zones.release(now).iter().map(|_| second));
+                next_turn.extend(zones.take_allowed(now).iter().map(|_| second));
             }
-            assert_eq!(turns, *expected, "{sizes:?}");
+            assert_eq!(next_turn, *expected, "{sizes:?}");
         }
     }
     #[tokio::test(start_paused = true)]
@@ -398,42 +410,45 @@ mod tests {
         let start = Instant::now();
         let mut zones = zones(&[("a", 9, 4)], start);
         zones.evaluate(start);
-        assert!(zones.ask("a3", start), "the first need not wait");
-        assert!(zones.ask("a3", start), "it is its turn until it is content");
+        assert!(zones.request_eviction("a3", start), "the first need not wait");
+        assert!(
+            zones.request_eviction("a3", start),
+            "it is its turn until it is content"
+        );
         for name in ["a1", "a0", "a2"] {
-            assert!(!zones.ask(name, start));
+            assert!(!zones.request_eviction(name, start));
         }
-        zones.content("a1");
-        assert_eq!(zones.next_release(), Some(start + NORMAL));
-        assert_eq!(zones.release(start + NORMAL), ["a0".into()]);
-        assert!(zones.ask("a0", start + NORMAL));
+        zones.cancel_eviction("a1");
+        assert_eq!(zones.next_allowed_at(), Some(start + EVICTION_INTERVAL));
+        assert_eq!(zones.take_allowed(start + EVICTION_INTERVAL), ["a0".into()]);
+        assert!(zones.request_eviction("a0", start + EVICTION_INTERVAL));
         zones.forget("a2");
-        assert_eq!(zones.next_release(), None);
+        assert_eq!(zones.next_allowed_at(), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn when_nodes_come_back_others_wait_as_if_one_had_just_gone() {
         let start = Instant::now();
         let mut zones = zones(&[("a", 0, 2)], start);
-        assert_eq!(zones.evaluate(start), Change::Stopped);
-        assert_eq!(zones.evaluate(start), Change::None);
-        assert!(zones.is_stopped());
+        assert_eq!(zones.evaluate(start), DisruptionModeChange::Stopped);
+        assert_eq!(zones.evaluate(start), DisruptionModeChange::None);
+        assert!(zones.in_master_disruption());
         zones.observe(&node("a1", "a", true), start);
-        assert_eq!(zones.evaluate(start), Change::Resumed);
-        assert!(!zones.is_stopped() && !zones.ask("a0", start));
-        assert_eq!(zones.next_release(), Some(start + NORMAL));
+        assert_eq!(zones.evaluate(start), DisruptionModeChange::Resumed);
+        assert!(!zones.in_master_disruption() && !zones.request_eviction("a0", start));
+        assert_eq!(zones.next_allowed_at(), Some(start + EVICTION_INTERVAL));
     }
 
     #[tokio::test(start_paused = true)]
     async fn when_the_last_node_goes_down_it_is_nobodys_turn_at_once() {
         let start = Instant::now();
         let mut zones = zones(&[("a", 1, 0)], start);
-        assert_eq!(zones.evaluate(start), Change::None);
+        assert_eq!(zones.evaluate(start), DisruptionModeChange::None);
         zones.observe(&node("a0", "a", false), start);
-        assert!(!zones.ask("a0", start) && zones.release(start).is_empty());
-        assert_eq!(zones.next_release(), None);
+        assert!(!zones.request_eviction("a0", start) && zones.take_allowed(start).is_empty());
+        assert_eq!(zones.next_allowed_at(), None);
         zones.observe(&node("a1", "a", true), start);
-        assert_eq!(zones.release(start), ["a0".into()]);
+        assert_eq!(zones.take_allowed(start), ["a0".into()]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -449,8 +464,8 @@ mod tests {
         excluded.metadata.labels = labels.chain([(EXCLUDED, "")]).collect();
         zones.observe(&excluded, start);
         zones.observe(&node("a0", "a", false), start);
-        assert_eq!(zones.evaluate(start), Change::Stopped);
+        assert_eq!(zones.evaluate(start), DisruptionModeChange::Stopped);
         zones.forget("a0");
-        assert_eq!(zones.evaluate(start), Change::Resumed);
+        assert_eq!(zones.evaluate(start), DisruptionModeChange::Resumed);
     }
 }

@@ -3,10 +3,10 @@
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Template, Thing};
+use super::{Projection, Template};
 
 /// A cron job.
-pub type CronJob = Thing<CronJobSpec, CronJobStatus>;
+pub type CronJob = Projection<CronJobSpec, CronJobStatus>;
 
 /// When jobs are to run, and which.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -19,7 +19,7 @@ pub struct CronJobSpec {
     /// How late a job may be begun.
     pub starting_deadline_seconds: Option<i64>,
     /// What happens when the job before still runs.
-    pub concurrency_policy: Concurrency,
+    pub concurrency_policy: ConcurrencyPolicy,
     /// Whether no job is to be begun.
     pub suspend: Option<bool>,
     /// The jobs.
@@ -32,7 +32,7 @@ pub struct CronJobSpec {
 
 /// What happens when the job before still runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum Concurrency {
+pub enum ConcurrencyPolicy {
     /// The new one is not begun.
     Forbid,
     /// The old one is ended.

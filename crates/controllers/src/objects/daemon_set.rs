@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::{RollingUpdate, Selector, Template, Thing};
+use super::{Projection, RollingUpdate, Selector, Template};
 
 /// A daemon set.
-pub type DaemonSet = Thing<DaemonSpec, DaemonStatus>;
+pub type DaemonSet = Projection<DaemonSpec, DaemonStatus>;
 
 /// Which pods are to be on nodes.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -29,14 +29,14 @@ pub struct DaemonSpec {
 pub struct DaemonStrategy {
     /// By whom.
     #[serde(rename = "type")]
-    pub kind: Replacing,
+    pub kind: UpdateStrategyKind,
     /// The bounds of a rolling update.
     pub rolling_update: Option<RollingUpdate>,
 }
 
 /// Who deletes pods of earlier templates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum Replacing {
+pub enum UpdateStrategyKind {
     /// Users, whenever they want to.
     OnDelete,
     /// The controller, a few at a time.

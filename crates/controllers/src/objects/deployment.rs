@@ -3,10 +3,10 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Condition, Selector, Template, Thing};
+use super::{Condition, Projection, Selector, Template};
 
 /// A deployment.
-pub type Deployment = Thing<DeploymentSpec, DeploymentStatus>;
+pub type Deployment = Projection<DeploymentSpec, DeploymentStatus>;
 
 /// What is to be rolled out, and how.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -24,7 +24,7 @@ pub struct DeploymentSpec {
     /// How many replica sets of earlier templates are kept.
     pub revision_history_limit: Option<i32>,
     /// Which pods are meant.
-    pub selector: SelectorText,
+    pub selector: RawSelector,
     /// How pods of earlier templates are replaced.
     pub strategy: Strategy,
     /// What pods are made of.
@@ -74,7 +74,7 @@ pub enum IntOrPercent {
 
 /// A selector, with the text it was written in: replica sets get it with one label more.
 #[derive(Clone, Debug, Default)]
-pub struct SelectorText {
+pub struct RawSelector {
     /// What it means.
     pub selector: Selector,
     /// The text.
@@ -135,15 +135,15 @@ impl Default for IntOrPercent {
 
 // --- SelectorText ---
 
-impl<'de> Deserialize<'de> for SelectorText {
+impl<'de> Deserialize<'de> for RawSelector {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(from)?;
         let selector = kubecontroller::decode::from_str(text.get()).map_err(serde::de::Error::custom)?;
-        Ok(SelectorText { selector, text })
+        Ok(RawSelector { selector, text })
     }
 }
 
-impl PartialEq for SelectorText {
+impl PartialEq for RawSelector {
     fn eq(&self, other: &Self) -> bool {
         self.text.get() == other.text.get()
     }

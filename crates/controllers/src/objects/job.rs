@@ -3,10 +3,10 @@
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Condition, ConditionStatus, Selector, Template, Thing};
+use super::{Condition, ConditionStatus, Projection, Selector, Template};
 
 /// A job.
-pub type Job = Thing<JobSpec, JobStatus>;
+pub type Job = Projection<JobSpec, JobStatus>;
 
 /// What a job is to do.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -29,7 +29,7 @@ pub struct JobSpec {
     /// When the work is done before all of it is.
     pub success_policy: Option<SuccessPolicy>,
     /// When pods are replaced.
-    pub pod_replacement_policy: Replacement,
+    pub pod_replacement_policy: PodReplacementPolicy,
     /// Whether it is to rest.
     pub suspend: Option<bool>,
     /// How long it may take.
@@ -59,7 +59,7 @@ pub enum CompletionMode {
 
 /// When pods are replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum Replacement {
+pub enum PodReplacementPolicy {
     /// When they have failed.
     Failed,
     /// When they have failed or are going.
@@ -171,13 +171,13 @@ pub struct JobStatus {
     /// The indexes that have failed.
     pub failed_indexes: Option<Box<str>>,
     /// Pods that have ended and are not in the counts yet.
-    pub uncounted_terminated_pods: Option<Uncounted>,
+    pub uncounted_terminated_pods: Option<UncountedTerminatedPods>,
 }
 
 /// Pods that have ended and are not in the counts yet, by uid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Uncounted {
+pub struct UncountedTerminatedPods {
     /// Those that have succeeded.
     pub succeeded: Vec<Box<str>>,
     /// Those that have failed.

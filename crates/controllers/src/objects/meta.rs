@@ -11,7 +11,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
-use super::{Shared, Words};
+use super::{SharedList, StringMap};
 use crate::resource::Resource;
 
 /// A note of kubectl that is as long as the object itself, and that no controller reads.
@@ -38,14 +38,14 @@ pub struct Meta {
     /// How long it was given to go.
     pub deletion_grace_period_seconds: Option<i64>,
     /// Its labels.
-    pub labels: Words,
+    pub labels: StringMap,
     /// Its annotations.
     #[serde(deserialize_with = "annotations")]
-    pub annotations: Words,
+    pub annotations: StringMap,
     /// Its owners.
-    pub owner_references: Shared<Owner>,
+    pub owner_references: SharedList<Owner>,
     /// What holds it back from going.
-    pub finalizers: Shared<Box<str>>,
+    pub finalizers: SharedList<Box<str>>,
 }
 
 /// An owner of an object.
@@ -68,7 +68,7 @@ pub struct Owner {
     pub block_owner_deletion: bool,
 }
 
-super::shared::pooled!(Owner);
+super::intern::internable!(Owner);
 
 /// Lets informers keep a type that has a field `metadata: Meta`.
 macro_rules! object {
@@ -214,17 +214,17 @@ impl From<Owner> for OwnerReference {
     }
 }
 
-fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<Words, D::Error> {
-    struct Kept;
-    impl<'de> Visitor<'de> for Kept {
-        type Value = Words;
+fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<StringMap, D::Error> {
+    struct AnnotationsVisitor;
+    impl<'de> Visitor<'de> for AnnotationsVisitor {
+        type Value = StringMap;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("annotations")
         }
 
         fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(Words::default())
+            Ok(StringMap::default())
         }
 
         fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
@@ -239,7 +239,7 @@ fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<Words, D::Error> {
             Ok(kept.into())
         }
     }
-    from.deserialize_any(Kept)
+    from.deserialize_any(AnnotationsVisitor)
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! Every field that is added here is kept for each object of its kind. What is read once in a while, such as the template of
 //! pods, is kept as the text that came.
 
-mod budget;
 mod condition;
 mod controller_revision;
 mod cron_job;
@@ -11,6 +10,7 @@ mod daemon_set;
 mod deployment;
 mod endpoint_slice;
 mod endpoints;
+mod intern;
 mod job;
 mod meta;
 mod node;
@@ -18,31 +18,31 @@ mod node_selector;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
+mod pod_disruption_budget;
 mod replica_set;
 mod selector;
 mod service;
 mod service_cidr;
-mod shared;
 mod stateful_set;
+mod string_map;
 mod template;
 mod toleration;
-mod words;
 
 pub use self::{
-    budget::{Budget, BudgetSpec, BudgetStatus},
     condition::{Condition, ConditionStatus},
     controller_revision::ControllerRevision,
-    cron_job::{Concurrency, CronJob, CronJobSpec, CronJobStatus, JobReference},
-    daemon_set::{DaemonSet, DaemonSpec, DaemonStatus, DaemonStrategy, Replacing},
+    cron_job::{ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus, JobReference},
+    daemon_set::{DaemonSet, DaemonSpec, DaemonStatus, DaemonStrategy, UpdateStrategyKind},
     deployment::{
-        Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, SelectorText, Strategy,
+        Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RawSelector, RollingUpdate, Strategy,
         StrategyKind,
     },
     endpoint_slice::{Endpoint, EndpointConditions, EndpointSlice, Hint, Hints, SlicePort},
     endpoints::{Address, AddressPort, Endpoints, Subset, Target},
+    intern::{Internable, Interner, SharedList},
     job::{
         CompletionMode, ExitCodes, FailureAction, FailurePolicy, FailureRule, Job, JobSpec, JobStatus,
-        PodCondition, Replacement, SuccessPolicy, SuccessRule, Uncounted,
+        PodCondition, PodReplacementPolicy, SuccessPolicy, SuccessRule, UncountedTerminatedPods,
     },
     meta::{Meta, Owner},
     node::{Allocatable, Node, NodeSpec, NodeStatus, Taint},
@@ -58,20 +58,20 @@ pub use self::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,
     },
-    replica_set::{EqualSelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
+    pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus},
+    replica_set::{LabelEqualitySelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
     selector::Selector,
     service::{Service, ServicePort, ServiceSpec, TargetPort},
     service_cidr::{IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus},
-    shared::{Pool, Pooled, Shared},
     stateful_set::{
-        ClaimTemplate, Fate, Management, Ordinals, Partition, Retention, StatefulSet, StatefulSpec,
-        StatefulStatus, StatefulStrategy,
+        ClaimRetention, ClaimRetentionPolicy, ClaimTemplate, Ordinals, PodManagementPolicy,
+        StatefulRollingUpdate, StatefulSet, StatefulSpec, StatefulStatus, StatefulStrategy,
     },
+    string_map::StringMap,
     template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
     toleration::Toleration,
-    words::Words,
 };
-pub(crate) use self::{meta::object, shared::pooled};
+pub(crate) use self::{intern::internable, meta::object};
 
 /// An object with a spec and a status, of which `S` and `T` are what is kept.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
@@ -79,7 +79,7 @@ pub(crate) use self::{meta::object, shared::pooled};
     default,
     bound = "S: serde::de::DeserializeOwned + Default, T: serde::de::DeserializeOwned + Default"
 )]
-pub struct Thing<S, T = serde::de::IgnoredAny> {
+pub struct Projection<S, T = serde::de::IgnoredAny> {
     /// The metadata.
     pub metadata: Meta,
     /// What is wanted.
@@ -88,4 +88,4 @@ pub struct Thing<S, T = serde::de::IgnoredAny> {
     pub status: T,
 }
 
-object!(Thing<S, T>, S, T);
+object!(Projection<S, T>, S, T);

@@ -3,10 +3,10 @@
 use k3_api::quantity::Quantity;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Condition, ConditionStatus, Thing};
+use super::{Condition, ConditionStatus, Projection};
 
 /// A node.
-pub type Node = Thing<NodeSpec, NodeStatus>;
+pub type Node = Projection<NodeSpec, NodeStatus>;
 
 /// What a node is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -70,7 +70,7 @@ impl Node {
     }
 
     /// Whether it has a taint of that name.
-    pub fn is_tainted(&self, key: &str) -> bool {
+    pub fn has_taint(&self, key: &str) -> bool {
         self.spec.taints.iter().any(|taint| &*taint.key == key)
     }
 }

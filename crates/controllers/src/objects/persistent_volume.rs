@@ -3,10 +3,10 @@
 use k3_api::quantity::Quantity;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
-use super::{Meta, PersistentVolumeClaim, Thing, object};
+use super::{Meta, PersistentVolumeClaim, Projection, object};
 
 /// A persistent volume.
-pub type PersistentVolume = Thing<PersistentVolumeSpec, PersistentVolumeStatus>;
+pub type PersistentVolume = Projection<PersistentVolumeSpec, PersistentVolumeStatus>;
 
 /// An older way to name a class, which goes before the field.
 pub(super) const CLASS: &str = "volume.beta.kubernetes.io/storage-class";

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, Selector, Storage, Thing, VolumeMode, persistent_volume::CLASS};
+use super::{Condition, Projection, Selector, Storage, VolumeMode, persistent_volume::CLASS};
 
 /// A claim of a volume.
-pub type PersistentVolumeClaim = Thing<ClaimSpec, ClaimStatus>;
+pub type PersistentVolumeClaim = Projection<ClaimSpec, ClaimStatus>;
 
 /// What is claimed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -5,10 +5,13 @@ use std::{borrow::Cow, time::Duration};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::{Condition, NodeSelector, Shared, Thing, Toleration, shared::pooled, toleration::staying};
+use super::{
+    Condition, NodeSelector, Projection, SharedList, Toleration, intern::internable,
+    toleration::no_execute_tolerations,
+};
 
 /// A pod.
-pub type Pod = Thing<PodSpec, PodStatus>;
+pub type Pod = Projection<PodSpec, PodStatus>;
 
 /// What a pod is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -25,19 +28,19 @@ pub struct PodSpec {
     /// Whether it is in the network of its node.
     pub host_network: bool,
     /// The only node that it may be bound to, if its affinity names one; empty if not. Pods of daemon sets have it.
-    #[serde(rename = "affinity", deserialize_with = "pinned")]
+    #[serde(rename = "affinity", deserialize_with = "required_node")]
     pub pinned_to: Box<str>,
     /// What lets it stay where others are driven away.
-    #[serde(deserialize_with = "staying")]
-    pub tolerations: Shared<Toleration>,
+    #[serde(deserialize_with = "no_execute_tolerations")]
+    pub tolerations: SharedList<Toleration>,
     /// The containers.
-    pub containers: Shared<Container>,
+    pub containers: SharedList<Container>,
     /// The init containers that run as long as the pod does.
     #[serde(rename = "initContainers", deserialize_with = "sidecars")]
-    pub sidecars: Shared<Container>,
+    pub sidecars: SharedList<Container>,
     /// The volumes that are claims.
     #[serde(deserialize_with = "claims")]
-    pub volumes: Shared<Volume>,
+    pub volumes: SharedList<Volume>,
 }
 
 /// A container.
@@ -81,7 +84,7 @@ pub struct PodStatus {
     pub reason: Box<str>,
     /// The conditions, without what only people read.
     #[serde(deserialize_with = "conditions")]
-    pub conditions: Shared<Condition>,
+    pub conditions: SharedList<Condition>,
     /// Its address.
     #[serde(rename = "podIP")]
     pub ip: Box<str>,
@@ -91,9 +94,9 @@ pub struct PodStatus {
     /// When its node began with it.
     pub start_time: Option<Timestamp>,
     /// Its containers.
-    pub container_statuses: Shared<ContainerStatus>,
+    pub container_statuses: SharedList<ContainerStatus>,
     /// Those that run before them.
-    pub init_container_statuses: Shared<ContainerStatus>,
+    pub init_container_statuses: SharedList<ContainerStatus>,
 }
 
 /// How far a pod is in its life.
@@ -158,7 +161,7 @@ pub struct Terminated {
 }
 
 // Times are full seconds: what is made together is alike in all that, too.
-pooled!(Container, Volume, Condition, ContainerStatus);
+internable!(Container, Volume, Condition, ContainerStatus);
 
 // --- Pod ---
 
@@ -208,7 +211,7 @@ impl Pod {
     /// The names of the claims that its volumes are, also of those that are made for it.
     pub fn claims(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let volumes = self.spec.volumes.iter();
-        volumes.map(|volume| volume.claim_of(&self.metadata.name))
+        volumes.map(|volume| volume.claim_name(&self.metadata.name))
     }
 
     /// The node it is bound to or may only be bound to; empty if there is none.
@@ -247,7 +250,7 @@ impl Volume {
     }
 
     /// The name of the claim that it is in a pod.
-    pub fn claim_of(&self, pod: &str) -> Cow<'_, str> {
+    pub fn claim_name(&self, pod: &str) -> Cow<'_, str> {
         if self.is_ephemeral() {
             format!("{pod}-{}", self.name).into()
         } else {
@@ -256,7 +259,7 @@ impl Volume {
     }
 }
 
-fn pinned<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<str>, D::Error> {
+fn required_node<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<str>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct Affinity {
@@ -273,10 +276,10 @@ fn pinned<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<str>, D::Erro
     Ok(required.and_then(NodeSelector::named).unwrap_or_default())
 }
 
-fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Volume>, D::Error> {
+fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SharedList<Volume>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    struct Written {
+    struct PodVolumeFields {
         name: Box<str>,
         persistent_volume_claim: Option<Claim>,
         ephemeral: Option<serde::de::IgnoredAny>,
@@ -286,7 +289,7 @@ fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Volume>, D
     struct Claim {
         claim_name: Box<str>,
     }
-    let written = Option::<Vec<Written>>::deserialize(from)?.unwrap_or_default();
+    let written = Option::<Vec<PodVolumeFields>>::deserialize(from)?.unwrap_or_default();
     let claims = written.into_iter().filter_map(|volume| {
         let claim = match (volume.persistent_volume_claim, volume.ephemeral) {
             (Some(claim), _) => claim.claim_name,
@@ -302,17 +305,17 @@ fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Volume>, D
 }
 
 /// Pods are many, and each has half a dozen conditions: words, and fields that nobody knows, are not kept.
-fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Condition>, D::Error> {
+fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SharedList<Condition>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    struct Written {
+    struct PodVolumeFields {
         #[serde(rename = "type")]
         kind: Box<str>,
         status: super::ConditionStatus,
         reason: Box<str>,
         last_transition_time: Option<Timestamp>,
     }
-    let written = Option::<Vec<Written>>::deserialize(from)?.unwrap_or_default();
+    let written = Option::<Vec<PodVolumeFields>>::deserialize(from)?.unwrap_or_default();
     let conditions = written.into_iter().map(|condition| Condition {
         kind: condition.kind,
         status: condition.status,
@@ -323,20 +326,20 @@ fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Condit
     Ok(conditions.collect())
 }
 
-fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Container>, D::Error> {
+fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SharedList<Container>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    struct Written {
+    struct PodVolumeFields {
         name: Box<str>,
         ports: Box<[Port]>,
         restart_policy: Option<Box<str>>,
     }
-    let written = Option::<Vec<Written>>::deserialize(from)?.unwrap_or_default();
+    let written = Option::<Vec<PodVolumeFields>>::deserialize(from)?.unwrap_or_default();
     let sidecars = written
         .into_iter()
         .filter(|container| container.restart_policy.as_deref() == Some("Always"));
     Ok(sidecars
-        .map(|Written { name, ports, .. }| Container { name, ports })
+        .map(|PodVolumeFields { name, ports, .. }| Container { name, ports })
         .collect())
 }
 

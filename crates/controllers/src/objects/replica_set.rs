@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{Condition, Selector, Template, Thing};
+use super::{Condition, Projection, Selector, Template};
 
 /// A replica set.
-pub type ReplicaSet = Thing<ReplicaSpec<Selector>, ReplicaStatus>;
+pub type ReplicaSet = Projection<ReplicaSpec<Selector>, ReplicaStatus>;
 
 /// A replication controller.
-pub type ReplicationController = Thing<ReplicaSpec<EqualSelector>, ReplicaStatus>;
+pub type ReplicationController = Projection<ReplicaSpec<LabelEqualitySelector>, ReplicaStatus>;
 
 /// How many pods of a template there are to be.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -49,7 +49,7 @@ pub struct ReplicaStatus {
 
 /// A selector that is written as the labels that are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EqualSelector(Selector);
+pub struct LabelEqualitySelector(Selector);
 
 fn one() -> i32 {
     1
@@ -57,14 +57,14 @@ fn one() -> i32 {
 
 // --- EqualSelector ---
 
-impl<'de> Deserialize<'de> for EqualSelector {
+impl<'de> Deserialize<'de> for LabelEqualitySelector {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let labels = BTreeMap::deserialize(from)?;
-        Ok(EqualSelector(Selector::equal(&labels)))
+        Ok(LabelEqualitySelector(Selector::from_labels(&labels)))
     }
 }
 
-impl AsRef<Selector> for EqualSelector {
+impl AsRef<Selector> for LabelEqualitySelector {
     fn as_ref(&self) -> &Selector {
         &self.0
     }

@@ -13,15 +13,15 @@ pub struct Selector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Requirement {
     label: Box<str>,
-    want: Want,
+    operator: Operator,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Want {
+enum Operator {
     In(Vec<Box<str>>),
     NotIn(Vec<Box<str>>),
     Exists,
-    Missing,
+    DoesNotExist,
     /// An operator that no validated object has: upstream refuses to use such a selector, here it means no object.
     Unknown(Box<str>),
 }
@@ -29,14 +29,14 @@ enum Want {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
-struct Written {
+struct RawSelectorFields {
     match_labels: BTreeMap<Box<str>, Box<str>>,
-    match_expressions: Vec<Expression>,
+    match_expressions: Vec<SelectorExpression>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Expression {
+struct SelectorExpression {
     key: Box<str>,
     operator: Box<str>,
     values: Vec<Box<str>>,
@@ -46,10 +46,10 @@ struct Expression {
 
 impl Selector {
     /// A selector that asks each label for one value; that is how services and replication controllers write it.
-    pub fn equal(labels: &BTreeMap<Box<str>, Box<str>>) -> Self {
+    pub fn from_labels(labels: &BTreeMap<Box<str>, Box<str>>) -> Self {
         let requirements = labels.iter().map(|(label, value)| Requirement {
             label: label.clone(),
-            want: Want::In(vec![value.clone()]),
+            operator: Operator::In(vec![value.clone()]),
         });
         Selector {
             requirements: requirements.collect(),
@@ -60,12 +60,12 @@ impl Selector {
     pub fn matches(&self, labels: &BTreeMap<Box<str>, Box<str>>) -> bool {
         self.requirements.iter().all(|requirement| {
             let value = labels.get(&requirement.label);
-            match &requirement.want {
-                Want::In(values) => value.is_some_and(|value| values.contains(value)),
-                Want::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
-                Want::Exists => value.is_some(),
-                Want::Missing => value.is_none(),
-                Want::Unknown(_) => false,
+            match &requirement.operator {
+                Operator::In(values) => value.is_some_and(|value| values.contains(value)),
+                Operator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+                Operator::Exists => value.is_some(),
+                Operator::DoesNotExist => value.is_none(),
+                Operator::Unknown(_) => false,
             }
         })
     }
@@ -78,22 +78,22 @@ impl Selector {
 
 impl<'de> Deserialize<'de> for Selector {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let written = Written::deserialize(from)?;
-        let mut selector = Selector::equal(&written.match_labels);
-        for Expression {
+        let written = RawSelectorFields::deserialize(from)?;
+        let mut selector = Selector::from_labels(&written.match_labels);
+        for SelectorExpression {
             key,
             operator,
             values,
         } in written.match_expressions
         {
-            let want = match &*operator {
-                "In" => Want::In(values),
-                "NotIn" => Want::NotIn(values),
-                "Exists" => Want::Exists,
-                "DoesNotExist" => Want::Missing,
-                _ => Want::Unknown(operator),
+            let operator = match &*operator {
+                "In" => Operator::In(values),
+                "NotIn" => Operator::NotIn(values),
+                "Exists" => Operator::Exists,
+                "DoesNotExist" => Operator::DoesNotExist,
+                _ => Operator::Unknown(operator),
             };
-            selector.requirements.push(Requirement { label: key, want });
+            selector.requirements.push(Requirement { label: key, operator });
         }
         Ok(selector)
     }
@@ -102,17 +102,17 @@ impl<'de> Deserialize<'de> for Selector {
 /// As clients write it in a query and in `status.selector` of a scale.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, Requirement { label, want }) in self.requirements.iter().enumerate() {
+        for (position, Requirement { label, operator }) in self.requirements.iter().enumerate() {
             if position > 0 {
                 f.write_str(",")?;
             }
-            match want {
-                Want::In(values) if values.len() == 1 => write!(f, "{label}={}", values[0])?,
-                Want::In(values) => write!(f, "{label} in ({})", values.join(","))?,
-                Want::NotIn(values) => write!(f, "{label} notin ({})", values.join(","))?,
-                Want::Exists => f.write_str(label)?,
-                Want::Missing => write!(f, "!{label}")?,
-                Want::Unknown(operator) => write!(f, "{label} {operator}")?,
+            match operator {
+                Operator::In(values) if values.len() == 1 => write!(f, "{label}={}", values[0])?,
+                Operator::In(values) => write!(f, "{label} in ({})", values.join(","))?,
+                Operator::NotIn(values) => write!(f, "{label} notin ({})", values.join(","))?,
+                Operator::Exists => f.write_str(label)?,
+                Operator::DoesNotExist => write!(f, "!{label}")?,
+                Operator::Unknown(operator) => write!(f, "{label} {operator}")?,
             }
         }
         Ok(())

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::Thing;
+use super::Projection;
 
 /// A service.
-pub type Service = Thing<ServiceSpec>;
+pub type Service = Projection<ServiceSpec>;
 
 /// What a service is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

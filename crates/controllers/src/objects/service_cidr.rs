@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Condition, Thing};
+use super::{Condition, Projection};
 
 /// Networks that services get their addresses from.
-pub type ServiceCidr = Thing<ServiceCidrSpec, ServiceCidrStatus>;
+pub type ServiceCidr = Projection<ServiceCidrSpec, ServiceCidrStatus>;
 
 /// An address that somebody has; its name is the address.
-pub type IpAddress = Thing<IgnoredAny>;
+pub type IpAddress = Projection<IgnoredAny>;
 
 /// The networks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

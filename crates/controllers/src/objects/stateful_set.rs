@@ -3,10 +3,10 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Condition, IntOrPercent, Replacing, SelectorText, Template, Thing};
+use super::{Condition, IntOrPercent, Projection, RawSelector, Template, UpdateStrategyKind};
 
 /// A stateful set.
-pub type StatefulSet = Thing<StatefulSpec, StatefulStatus>;
+pub type StatefulSet = Projection<StatefulSpec, StatefulStatus>;
 
 /// Which pods there are to be: each has a number, and keeps its name and its claims.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -16,7 +16,7 @@ pub struct StatefulSpec {
     #[serde(default = "one")]
     pub replicas: i32,
     /// Which pods are meant.
-    pub selector: SelectorText,
+    pub selector: RawSelector,
     /// What they are made of.
     pub template: Template,
     /// Claims that each pod has for itself.
@@ -24,7 +24,7 @@ pub struct StatefulSpec {
     /// The service that names the pods.
     pub service_name: Box<str>,
     /// Whether one pod comes after the other.
-    pub pod_management_policy: Management,
+    pub pod_management_policy: PodManagementPolicy,
     /// How pods of earlier templates are replaced.
     pub update_strategy: StatefulStrategy,
     /// How long a pod is ready before it counts as available.
@@ -32,7 +32,7 @@ pub struct StatefulSpec {
     /// How many revisions of earlier templates are kept.
     pub revision_history_limit: Option<i32>,
     /// What becomes of the claims.
-    pub persistent_volume_claim_retention_policy: Retention,
+    pub persistent_volume_claim_retention_policy: ClaimRetentionPolicy,
     /// How pods are numbered.
     pub ordinals: Ordinals,
 }
@@ -48,7 +48,7 @@ pub struct ClaimTemplate {
 
 /// Whether one pod comes after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum Management {
+pub enum PodManagementPolicy {
     /// All come and go at once.
     Parallel,
     /// Each waits for the one before it.
@@ -63,15 +63,15 @@ pub enum Management {
 pub struct StatefulStrategy {
     /// By whom.
     #[serde(rename = "type")]
-    pub kind: Replacing,
+    pub kind: UpdateStrategyKind,
     /// The bounds of a rolling update.
-    pub rolling_update: Option<Partition>,
+    pub rolling_update: Option<StatefulRollingUpdate>,
 }
 
 /// The bounds of a rolling update of a stateful set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Partition {
+pub struct StatefulRollingUpdate {
     /// So many of the first pods stay as they are.
     pub partition: i32,
     /// How many pods may be unavailable; one if not said.
@@ -81,16 +81,16 @@ pub struct Partition {
 /// What becomes of claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Retention {
+pub struct ClaimRetentionPolicy {
     /// When the set is deleted.
-    pub when_deleted: Fate,
+    pub when_deleted: ClaimRetention,
     /// When there are to be fewer pods.
-    pub when_scaled: Fate,
+    pub when_scaled: ClaimRetention,
 }
 
 /// What becomes of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum Fate {
+pub enum ClaimRetention {
     /// It goes.
     Delete,
     /// It stays.
@@ -143,16 +143,16 @@ impl<'de> Deserialize<'de> for ClaimTemplate {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
-        struct Written {
-            metadata: Named,
+        struct ClaimTemplateFields {
+            metadata: ClaimTemplateMeta,
         }
         #[derive(Default, Deserialize)]
         #[serde(default)]
-        struct Named {
+        struct ClaimTemplateMeta {
             name: Box<str>,
         }
         let text = Box::<RawValue>::deserialize(from)?;
-        let written: Written =
+        let written: ClaimTemplateFields =
             kubecontroller::decode::from_str(text.get()).map_err(serde::de::Error::custom)?;
         Ok(ClaimTemplate {
             name: written.metadata.name,

@@ -55,14 +55,14 @@ impl Template {
     /// What pods get from it.
     pub fn parts(&self) -> serde_json::Result<TemplateParts<'_>> {
         #[derive(Deserialize)]
-        struct Written<'t> {
+        struct TemplateFields<'t> {
             #[serde(borrow)]
             metadata: Option<&'t RawValue>,
             #[serde(borrow)]
             spec: Option<&'t RawValue>,
         }
         // A template that is `null` has no parts.
-        let written: Option<Written<'_>> = serde_json::from_str(self.text.get())?;
+        let written: Option<TemplateFields<'_>> = serde_json::from_str(self.text.get())?;
         let metadata = written.as_ref().and_then(|written| written.metadata);
         let metadata = metadata.map(|metadata| kubecontroller::decode::from_str(metadata.get()));
         Ok(TemplateParts {
@@ -85,7 +85,7 @@ impl Template {
 
     /// What it means, in the form in which templates are compared: without the hash of a deployment, which only its replica
     /// sets have, and without what says nothing.
-    pub fn meaning(&self) -> serde_json::Result<Value> {
+    pub fn canonical_tree(&self) -> serde_json::Result<Value> {
         let mut tree = self.tree()?;
         if let Some(meta) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
             if let Some(labels) = meta.get_mut("labels").and_then(Value::as_object_mut) {
@@ -93,14 +93,14 @@ impl Template {
             }
             meta.retain(|_, value| !matches!(value, Value::Object(map) if map.is_empty()));
         }
-        prune(&mut tree);
+        drop_empty_values(&mut tree);
         Ok(tree)
     }
 
     /// A short text that is another one for another template. `collisions` counts how often that turned out to be wrong.
     pub fn hash(&self, collisions: Option<i32>) -> serde_json::Result<String> {
         // Texts of trees have their keys in order, so equal templates are equal texts.
-        let meaning = self.meaning()?.to_string();
+        let meaning = self.canonical_tree()?.to_string();
         let more = collisions.map(i32::to_le_bytes);
         let bytes = meaning.bytes().chain(more.into_iter().flatten());
         let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| {
@@ -121,22 +121,22 @@ impl PartialEq for Template {
 }
 
 /// Takes away what is the same as if it were not written.
-fn prune(tree: &mut Value) {
-    let says_nothing = |value: &Value| match value {
+fn drop_empty_values(tree: &mut Value) {
+    let is_empty_value = |value: &Value| match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
         _ => false,
     };
     match tree {
-        Value::Object(fields) => prune_fields(fields, says_nothing),
-        Value::Array(items) => items.iter_mut().for_each(prune),
+        Value::Object(fields) => drop_empty_fields(fields, is_empty_value),
+        Value::Array(items) => items.iter_mut().for_each(drop_empty_values),
         _ => {}
     }
 }
 
-fn prune_fields(fields: &mut Map<String, Value>, says_nothing: impl Fn(&Value) -> bool) {
-    fields.values_mut().for_each(prune);
-    fields.retain(|_, value| !says_nothing(value));
+fn drop_empty_fields(fields: &mut Map<String, Value>, is_empty_value: impl Fn(&Value) -> bool) {
+    fields.values_mut().for_each(drop_empty_values);
+    fields.retain(|_, value| !is_empty_value(value));
 }
 
 #[cfg(test)]
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn templates_are_equal_but_for_the_hash_and_what_says_nothing() {
+    fn templates_are_equal_but_for_the_hash_and_what_is_empty_value() {
         let plain = template(r#"{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"c"}]}}"#);
         let same = [
             r#"{"metadata":{"labels":{"pod-template-hash":"x","app":"a"}},"spec":{"containers":[{"name":"c"}]}}"#,
             r#"{"spec":{"containers":[{"name":"c","args":[]}]},"metadata":{"creationTimestamp":null,"annotations":{},"labels":{"app":"a"}}}"#,
         ];
         for same in same.map(template) {
-            assert_eq!(same.meaning().unwrap(), plain.meaning().unwrap());
+            assert_eq!(same.canonical_tree().unwrap(), plain.canonical_tree().unwrap());
             assert_eq!(same.hash(None).unwrap(), plain.hash(None).unwrap());
         }
         let others = [
@@ -163,7 +163,7 @@ mod tests {
             r#"{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"c"}],"securityContext":{}}}"#,
         ];
         for other in others.map(template) {
-            assert_ne!(other.meaning().unwrap(), plain.meaning().unwrap());
+            assert_ne!(other.canonical_tree().unwrap(), plain.canonical_tree().unwrap());
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-use super::{Shared, Taint};
+use super::{SharedList, Taint};
 
 /// Bears a taint, or a kind of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -20,13 +20,13 @@ pub struct Toleration {
     pub toleration_seconds: Option<i64>,
 }
 
-super::shared::pooled!(Toleration);
+super::intern::internable!(Toleration);
 
 // --- Toleration ---
 
 impl Toleration {
     /// Whether it bears a taint.
-    pub fn bears(&self, taint: &Taint) -> bool {
+    pub fn tolerates(&self, taint: &Taint) -> bool {
         let matches = |ours: &str, theirs: &str| ours.is_empty() || ours == theirs;
         matches(&self.effect, &taint.effect)
             && matches(&self.key, &taint.key)
@@ -39,7 +39,9 @@ impl Toleration {
 }
 
 /// The tolerations of a pod that could let it stay where a taint drives pods away.
-pub(super) fn staying<'de, D: Deserializer<'de>>(from: D) -> Result<Shared<Toleration>, D::Error> {
+pub(super) fn no_execute_tolerations<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<SharedList<Toleration>, D::Error> {
     let mut written = Option::<Vec<Toleration>>::deserialize(from)?.unwrap_or_default();
     written.retain(|toleration| ["", "NoExecute"].contains(&&*toleration.effect));
     Ok(written.into())
@@ -51,8 +53,8 @@ mod tests {
 
     use super::*;
 
-    fn tolerations(from: serde_json::Value) -> Shared<Toleration> {
-        staying(from).unwrap()
+    fn tolerations(from: serde_json::Value) -> SharedList<Toleration> {
+        no_execute_tolerations(from).unwrap()
     }
 
     #[test]
@@ -81,7 +83,7 @@ mod tests {
         ];
         for (toleration, bears) in cases {
             let read: Toleration = serde_json::from_value(toleration.clone()).unwrap();
-            assert_eq!(read.bears(&taint), bears, "{toleration}");
+            assert_eq!(read.tolerates(&taint), bears, "{toleration}");
         }
     }
 

@@ -1,6 +1,6 @@
-//! Ends pods that nobody else will end: too many that have ended, those without a node, those whose node is gone.
+//! The pod garbage collector: deletes terminated pods beyond a threshold, unscheduled terminating pods and pods of deleted nodes.
 
-mod choice;
+mod selection;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,28 +19,27 @@ use kubecontroller::{
 use serde_json::{Value, json};
 use tokio::time::{self, Instant};
 
-use self::choice::Why;
+use self::selection::DeletionReason;
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{Node, Pod},
     resource::{NODES, PODS},
-    writer::{Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
-/// How often pods are looked at.
-const EVERY: Duration = Duration::from_secs(20);
-/// For how long a node must be missing before its pods go.
+const PERIOD: Duration = Duration::from_secs(20);
+/// How long a node must be missing before its pods are deleted.
 const QUARANTINE: Duration = Duration::from_secs(40);
-/// How many pods that have ended are kept.
-const MOST_ENDED: usize = 12_500;
-/// How many pods are deleted at once.
-const AT_ONCE: usize = 20;
+/// Terminated pods that are kept.
+const TERMINATED_POD_THRESHOLD: usize = 12_500;
+/// Pods deleted concurrently.
+const CONCURRENT_DELETIONS: usize = 20;
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-const ENDED: &str = "ended";
-const GOING: &str = "going";
+const TERMINATED: &str = "ended";
+const TERMINATING: &str = "going";
 
-const ENDED_PODS: MetricDesc = MetricDesc::counter(
+const DELETED_PODS: MetricDesc = MetricDesc::counter(
     "pod_gc_collector_force_delete_pods_total",
     "Number of pods that are being forcefully deleted since the Pod GC Controller started.",
     &["namespace", "reason"],
@@ -51,26 +50,29 @@ const FAILURES: MetricDesc = MetricDesc::counter(
     &["namespace", "reason"],
 );
 
-struct PodGarbage {
-    writer: Writer,
+// upstream: pkg/controller/podgc/gc_controller.go PodGCController
+struct PodGarbageCollector {
+    writer: ApiWriter,
     clock: Clock,
     metrics: Metrics,
     pods: Informer<Pod>,
     nodes: Informer<Node>,
-    /// Pods that have ended, and pods that are going.
+    /// Terminated pods, and terminating pods.
     by_state: Index<Pod>,
     by_node: Index<Pod>,
 }
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let pods = context.pods();
     let by_state = pods.store().index(|pod| {
-        let states = [(pod.has_ended(), ENDED), (pod.metadata.is_going(), GOING)];
+        let states = [
+            (pod.has_ended(), TERMINATED),
+            (pod.metadata.is_going(), TERMINATING),
+        ];
         let states = states.iter().filter(|(is_so, _)| *is_so);
         states.map(|(_, state)| (*state).to_owned()).collect()
     });
-    vec![Box::new(PodGarbage {
+    vec![Box::new(PodGarbageCollector {
         writer: context.writer.clone(),
         clock: context.clock.clone(),
         metrics: context.metrics.clone(),
@@ -83,7 +85,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
 
 // --- PodGarbage ---
 
-impl Runnable for PodGarbage {
+impl Runnable for PodGarbageCollector {
     fn name(&self) -> &'static str {
         "pod-garbage-collector"
     }
@@ -96,7 +98,7 @@ impl Runnable for PodGarbage {
                 let mut missing = HashMap::new();
                 loop {
                     self.collect(&mut missing).await;
-                    time::sleep(EVERY).await;
+                    time::sleep(PERIOD).await;
                 }
             };
             stop.unless_stopped(work).await;
@@ -106,41 +108,46 @@ impl Runnable for PodGarbage {
     }
 }
 
-impl PodGarbage {
-    /// `missing` are the nodes that pods name and nobody knows, and since when.
+impl PodGarbageCollector {
+    /// `missing` are the nodes that pods refer to and that do not exist, and since when.
+    // upstream: pkg/controller/podgc/gc_controller.go gc, gcOrphaned, gcUnscheduledTerminating, gcTerminating
     async fn collect(&self, missing: &mut HashMap<String, Instant>) {
-        let mut gone: Vec<(Arc<Pod>, Why)> = Vec::new();
-        let ended = choice::ended(self.by_state.get(ENDED), MOST_ENDED);
-        gone.extend(ended.into_iter().map(|pod| (pod, Why::Ended)));
-        for pod in self.by_state.get(GOING) {
+        let mut gone: Vec<(Arc<Pod>, DeletionReason)> = Vec::new();
+        let ended =
+            selection::terminated_beyond_threshold(self.by_state.get(TERMINATED), TERMINATED_POD_THRESHOLD);
+        gone.extend(ended.into_iter().map(|pod| (pod, DeletionReason::Terminated)));
+        for pod in self.by_state.get(TERMINATING) {
             let why = match &*pod.spec.node_name {
-                "" => Why::Unscheduled,
+                "" => DeletionReason::Unscheduled,
                 node => match self.nodes.store().get(&Key::new("", node)) {
-                    Some(node) if !node.is_ready() && node.is_tainted(OUT_OF_SERVICE) => Why::OutOfService,
+                    Some(node) if !node.is_ready() && node.has_taint(OUT_OF_SERVICE) => {
+                        DeletionReason::OutOfService
+                    }
                     _ => continue,
                 },
             };
             gone.push((pod, why));
         }
-        for node in self.lost_nodes(missing).await {
+        for node in self.deleted_nodes(missing).await {
             let orphans = self.by_node.get(&node);
-            gone.extend(orphans.into_iter().map(|pod| (pod, Why::Orphaned)));
+            gone.extend(orphans.into_iter().map(|pod| (pod, DeletionReason::Orphaned)));
         }
         stream::iter(gone)
-            .for_each_concurrent(AT_ONCE, |(pod, why)| async move {
+            .for_each_concurrent(CONCURRENT_DELETIONS, |(pod, why)| async move {
                 let labels = [&*pod.metadata.namespace, why.name()];
-                self.metrics.increment(&ENDED_PODS, &labels, 1);
-                if let Err(error) = self.end(&pod, why).await {
+                self.metrics.increment(&DELETED_PODS, &labels, 1);
+                if let Err(error) = self.mark_failed_and_delete(&pod, why).await {
                     self.metrics.increment(&FAILURES, &labels, 1);
                     let name = &*pod.metadata.name;
-                    tracing::warn!(pod = name, namespace = &*pod.metadata.namespace, ?why, %error, "cannot end a pod");
+                    tracing::warn!(pod = name, namespace = &*pod.metadata.namespace, ?why, %error, "failed to delete pod");
                 }
             })
             .await;
     }
 
-    /// The nodes that have been missing for long enough, and that the server does not know either.
-    async fn lost_nodes(&self, missing: &mut HashMap<String, Instant>) -> Vec<String> {
+    /// Nodes that have been missing for the quarantine time, and that the server does not have either.
+    // upstream: pkg/controller/podgc/gc_controller.go discoverDeletedNodes, checkIfNodeExists
+    async fn deleted_nodes(&self, missing: &mut HashMap<String, Instant>) -> Vec<String> {
         let named: HashSet<String> = self.by_node.values().into_iter().collect();
         let is_known = |node: &str| self.nodes.store().get(&Key::new("", node)).is_some();
         missing.retain(|node, _| named.contains(node) && !is_known(node));
@@ -151,8 +158,8 @@ impl PodGarbage {
         let mut lost = Vec::new();
         for (node, since) in missing.iter() {
             if now.duration_since(*since) >= QUARANTINE {
-                let read: kube::Result<Value> = self.writer.get(Place::new(&NODES, "", node)).await;
-                if matches!(read, Err(error) if is(&error, 404)) {
+                let read: kube::Result<Value> = self.writer.get(ObjectRef::new(&NODES, "", node)).await;
+                if matches!(read, Err(error) if has_status_code(&error, 404)) {
                     lost.push(node.clone());
                 }
             }
@@ -160,20 +167,21 @@ impl PodGarbage {
         lost
     }
 
-    async fn end(&self, pod: &Pod, why: Why) -> kube::Result<()> {
-        let place = Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
+    // upstream: pkg/controller/podgc/gc_controller.go markFailedAndDeletePod
+    async fn mark_failed_and_delete(&self, pod: &Pod, why: DeletionReason) -> kube::Result<()> {
+        let object_ref = ObjectRef::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
         if !pod.has_ended() {
-            let patch = choice::failed(pod, why, self.clock.now());
+            let patch = selection::failed_status_patch(pod, why, self.clock.now());
             match self
                 .writer
-                .merge_lists::<Value>(place.part("status"), &patch)
+                .strategic_merge_patch::<Value>(object_ref.subresource("status"), &patch)
                 .await
             {
-                Err(error) if is(&error, 404) => return Ok(()),
+                Err(error) if has_status_code(&error, 404) => return Ok(()),
                 other => other.map(|_| ())?,
             }
         }
         let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": pod.metadata.uid}});
-        self.writer.delete(place, &options).await
+        self.writer.delete(object_ref, &options).await
     }
 }

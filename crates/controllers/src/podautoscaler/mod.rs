@@ -1,21 +1,21 @@
-//! Scales what an autoscaler points at, so that what is measured comes near to what is wanted.
+//! The HorizontalPodAutoscaler controller.
 //!
 //! ```text
-//! autoscaler    looks at one: its target, its metrics, what follows, and what it says
-//! target        what it points at: any kind that has a scale
-//! proposal      how many replicas a metric asks for
-//! source        where metrics are read
-//! calculate     replicas from figures
-//! pace          how fast replicas may come and go, and what was advised lately
-//! standing      what the autoscaler says of itself
+//! controller          one autoscaler: target, metrics, decision, status
+//! target              the scale subresource of any kind
+//! proposal            desired replicas for one metric
+//! metrics_client      reads the metrics APIs
+//! replica_calculator  replicas from samples
+//! scaling_behavior    stabilization and scaling policies
+//! status              conditions and status
 //! ```
 
-mod autoscaler;
-mod calculate;
-mod pace;
+mod controller;
+mod metrics_client;
 mod proposal;
-mod source;
-mod standing;
+mod replica_calculator;
+mod scaling_behavior;
+mod status;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -25,24 +25,24 @@ use std::time::Duration;
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus};
 use kubecontroller::{controller::Predicate, informer::Delta};
 
-use self::autoscaler::Autoscaling;
+use self::controller::HorizontalPodAutoscalerController;
 use crate::{
-    context::{Context, Task},
-    objects::Thing,
+    context::{ControllerContext, Task},
+    objects::Projection,
     resource::HORIZONTAL_POD_AUTOSCALERS,
 };
 
-/// How often each autoscaler is looked at.
+/// Sync period of each autoscaler.
 const PERIOD: Duration = Duration::from_secs(15);
 const WORKERS: usize = 5;
 
-/// An autoscaler. There are few, and all of one is read.
-type Autoscaler = Thing<HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus>;
+/// The complete spec and status are kept: there are few autoscalers.
+type Autoscaler = Projection<HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus>;
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+// upstream: pkg/controller/podautoscaler/horizontal.go NewHorizontalController
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let autoscalers = context.informer::<Autoscaler>(&HORIZONTAL_POD_AUTOSCALERS);
-    // What it says of itself is written here.
+    // Status writes of this controller do not trigger a sync.
     let is_other = |delta: &Delta<Autoscaler>| match (delta.old(), delta.new()) {
         (Some(old), Some(new)) => old.spec != new.spec || old.metadata.uid != new.metadata.uid,
         _ => true,
@@ -50,9 +50,12 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     let runner = context
         .controller("horizontalpodautoscaler")
         .for_where(&autoscalers, Predicate::new(is_other))
-        // Pods are looked at, and wake nobody.
+        // Pods are read through their store; their events do not trigger a sync.
         .watches(&context.pods(), |_| Vec::new())
         .workers(WORKERS)
-        .reconciler(Autoscaling::new(context, autoscalers.clone()));
+        .reconciler(HorizontalPodAutoscalerController::new(
+            context,
+            autoscalers.clone(),
+        ));
     vec![Box::new(runner)]
 }

@@ -1,4 +1,4 @@
-//! How many replicas a metric asks for.
+//! Desired replicas for one metric.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -19,78 +19,81 @@ use k8s_openapi::{
 use serde_json::json;
 
 use super::{
-    calculate::{Figures, Samples, Tolerances, by_ratio, per_replica, ratio},
-    source::Metrics,
+    metrics_client::MetricsClient,
+    replica_calculator::{
+        MetricSamples, ReplicaCalculator, Tolerances, per_pod_metric_replicas, ratio,
+        usage_ratio_replica_count,
+    },
 };
 use crate::objects::Pod;
 
-/// How far figures may be off, unless an autoscaler says otherwise.
+/// Default tolerance.
 const TOLERANCE: f64 = 0.1;
 
-/// What a proposal is made for.
-pub(super) struct Question<'a> {
-    pub(super) metrics: &'a Metrics,
+/// The target for which replicas are computed.
+pub(super) struct MetricEvaluation<'a> {
+    pub(super) metrics: &'a MetricsClient,
     pub(super) namespace: &'a str,
-    /// The pods of the target, and how they are chosen.
+    /// The pods of the target, and their selector.
     pub(super) pods: &'a [Arc<Pod>],
     pub(super) selector: &'a str,
-    /// How many replicas are wanted now, and how many there are.
-    pub(super) wanted: i32,
-    pub(super) actual: i32,
+    /// spec.replicas and status.replicas of the target.
+    pub(super) spec_replicas: i32,
+    pub(super) status_replicas: i32,
     pub(super) tolerances: Tolerances,
     pub(super) now: Timestamp,
 }
 
-/// What a metric asks for.
+/// The recommendation of a metric.
 #[derive(Debug)]
-pub(super) struct Proposal {
-    /// So many replicas.
+pub(super) struct MetricProposal {
     pub(super) replicas: i32,
-    /// What it is called.
+    /// Name of the metric in messages.
     pub(super) name: String,
-    /// What it is.
+    /// The metric's status.
     pub(super) status: MetricStatus,
 }
 
-/// Why a metric asks for nothing.
+/// Why a metric has no recommendation.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Failure {
-    /// In a word.
+pub(super) struct MetricError {
+    /// Condition reason.
     pub(super) reason: &'static str,
-    /// As it is told.
+    /// The message.
     pub(super) told: String,
-    /// As it is told among others.
-    pub(super) whole: String,
+    /// The message in a summary of several failures.
+    pub(super) summary: String,
 }
 
 // --- Question ---
 
-impl Question<'_> {
-    /// What a metric asks for.
-    pub(super) async fn ask(&self, spec: &MetricSpec) -> Result<Proposal, Failure> {
+impl MetricEvaluation<'_> {
+    /// The recommendation of a metric.
+    // upstream: pkg/controller/podautoscaler/horizontal.go computeReplicasForMetric
+    pub(super) async fn evaluate(&self, spec: &MetricSpec) -> Result<MetricProposal, MetricError> {
         match spec {
             MetricSpec {
                 object: Some(source), ..
             } if spec.type_ == "Object" => self.object(source).await,
             MetricSpec {
                 pods: Some(source), ..
-            } if spec.type_ == "Pods" => self.each_pod(source).await,
+            } if spec.type_ == "Pods" => self.pods_metric(source).await,
             MetricSpec {
                 resource: Some(source),
                 ..
             } if spec.type_ == "Resource" => {
                 let name = source.name.as_str();
                 let found = self.resource(&source.target, name, None).await;
-                let (replicas, current, name_of) = found.map_err(|told| Failure {
+                let (replicas, current, name_of) = found.map_err(|told| MetricError {
                     reason: "FailedGetResourceMetric",
-                    whole: format!("failed to get {name} resource metric value: {told}"),
+                    summary: format!("failed to get {name} resource metric value: {told}"),
                     told,
                 })?;
                 let status = ResourceMetricStatus {
                     name: name.to_owned(),
                     current,
                 };
-                Ok(Proposal {
+                Ok(MetricProposal {
                     replicas,
                     name: name_of,
                     status: MetricStatus {
@@ -106,9 +109,9 @@ impl Question<'_> {
             } if spec.type_ == "ContainerResource" => {
                 let container = source.container.as_str();
                 let found = self.resource(&source.target, &source.name, Some(container)).await;
-                let (replicas, current, name) = found.map_err(|told| Failure {
+                let (replicas, current, name) = found.map_err(|told| MetricError {
                     reason: "FailedGetContainerResourceMetric",
-                    whole: format!("failed to get {container} container metric value: {told}"),
+                    summary: format!("failed to get {container} container metric value: {told}"),
                     told,
                 })?;
                 let status = ContainerResourceMetricStatus {
@@ -116,7 +119,7 @@ impl Question<'_> {
                     name: source.name.clone(),
                     current,
                 };
-                Ok(Proposal {
+                Ok(MetricProposal {
                     replicas,
                     name,
                     status: MetricStatus {
@@ -132,16 +135,17 @@ impl Question<'_> {
             } if spec.type_ == "External" => self.external(source).await,
             _ => {
                 let told = format!("unknown metric source type {}", k3_api::go::quote(&spec.type_));
-                Err(Failure {
+                Err(MetricError {
                     reason: "InvalidMetricSourceType",
-                    whole: told.clone(),
+                    summary: told.clone(),
                     told,
                 })
             }
         }
     }
 
-    /// By what pods use of a resource, as such or of what they asked for.
+    /// Scales on resource usage, as value or utilization.
+    // upstream: pkg/controller/podautoscaler/horizontal.go computeStatusForResourceMetricGeneric, computeStatusForResourceMetric, computeStatusForContainerResourceMetric
     async fn resource(
         &self,
         target: &MetricTarget,
@@ -165,8 +169,11 @@ impl Question<'_> {
             Some(Text(Quantity::milli(average, format).to_string()))
         };
         let is_cpu = resource == "cpu";
-        if let Some(wanted) = &target.average_value {
-            let found = async { self.figures(read().await?, is_cpu).by_usage(thousandths(wanted)) };
+        if let Some(spec_replicas) = &target.average_value {
+            let found = async {
+                self.replica_calculator(read().await?, is_cpu)
+                    .raw_value_replicas(milli_value(spec_replicas))
+            };
             let found = found.await;
             let (replicas, average) =
                 found.map_err(|why| format!("failed to get {resource} usage: {why}"))?;
@@ -176,11 +183,11 @@ impl Question<'_> {
             };
             return Ok((replicas, current, format!("{resource} resource")));
         }
-        let Some(wanted) = target.average_utilization else {
+        let Some(spec_replicas) = target.average_utilization else {
             return Err("invalid resource metric source: neither an average utilization target nor an average value (usage) target was set".to_owned());
         };
         let found = async {
-            let figures = self.figures(read().await?, is_cpu);
+            let figures = self.replica_calculator(read().await?, is_cpu);
             let requests = async || {
                 let requests = self
                     .metrics
@@ -188,7 +195,7 @@ impl Question<'_> {
                 requests.await
             };
             figures.check()?;
-            figures.by_utilization(wanted, &requests().await?)
+            figures.resource_replicas(spec_replicas, &requests().await?)
         };
         let (replicas, utilization) = found
             .await
@@ -210,26 +217,28 @@ impl Question<'_> {
         ))
     }
 
-    async fn each_pod(&self, source: &PodsMetricSource) -> Result<Proposal, Failure> {
+    // upstream: pkg/controller/podautoscaler/horizontal.go computeStatusForPodsMetric
+    async fn pods_metric(&self, source: &PodsMetricSource) -> Result<MetricProposal, MetricError> {
         let name = &source.metric.name;
         let found = async {
             let samples = self.metrics.pods(self.namespace, self.selector, &source.metric);
             let samples = samples
                 .await
                 .map_err(|why| format!("unable to get metric {name}: {why}"))?;
-            let wanted = source.target.average_value.as_ref().map_or(0, thousandths);
-            self.figures(samples, false).by_usage(wanted)
+            let spec_replicas = source.target.average_value.as_ref().map_or(0, milli_value);
+            self.replica_calculator(samples, false)
+                .raw_value_replicas(spec_replicas)
         };
-        let (replicas, average) = found.await.map_err(|told| Failure {
+        let (replicas, average) = found.await.map_err(|told| MetricError {
             reason: "FailedGetPodsMetric",
-            whole: format!("failed to get pods metric value: {told}"),
+            summary: format!("failed to get pods metric value: {told}"),
             told,
         })?;
         let status = PodsMetricStatus {
             metric: source.metric.clone(),
             current: averaged(average),
         };
-        Ok(Proposal {
+        Ok(MetricProposal {
             replicas,
             name: format!("pods metric {name}"),
             status: MetricStatus {
@@ -240,15 +249,16 @@ impl Question<'_> {
         })
     }
 
-    async fn object(&self, source: &ObjectMetricSource) -> Result<Proposal, Failure> {
+    // upstream: pkg/controller/podautoscaler/horizontal.go computeStatusForObjectMetric
+    async fn object(&self, source: &ObjectMetricSource) -> Result<MetricProposal, MetricError> {
         let ObjectMetricSource {
             described_object: object,
             metric,
             target,
         } = source;
-        let failed = |told: String, within: &str| Failure {
+        let failed = |told: String, within: &str| MetricError {
             reason: "FailedGetObjectMetric",
-            whole: format!("failed to get object metric value: {within}{told}"),
+            summary: format!("failed to get object metric value: {within}{told}"),
             told,
         };
         let read = async || {
@@ -262,21 +272,28 @@ impl Question<'_> {
             })
         };
         let (replicas, current, name) = match (&*target.type_, &target.value, &target.average_value) {
-            ("Value", Some(wanted), _) => {
+            ("Value", Some(spec_replicas), _) => {
                 let found = async {
                     let usage = read().await?;
-                    let ratio = ratio(usage, thousandths(wanted));
-                    Ok((by_ratio(self.pods, self.wanted, ratio, self.tolerances)?, usage))
+                    let ratio = ratio(usage, milli_value(spec_replicas));
+                    Ok((
+                        usage_ratio_replica_count(self.pods, self.spec_replicas, ratio, self.tolerances)?,
+                        usage,
+                    ))
                 };
                 let (replicas, usage) = found.await.map_err(|why| failed(why, ""))?;
                 let name = format!("{} metric {}", object.kind, metric.name);
                 (replicas, valued(usage), name)
             }
-            ("AverageValue", _, Some(wanted)) => {
+            ("AverageValue", _, Some(spec_replicas)) => {
                 let within = format!("failed to get {} object metric: ", metric.name);
                 let usage = read().await.map_err(|why| failed(why, &within))?;
-                let (replicas, average) =
-                    per_replica(self.actual, usage, thousandths(wanted), self.tolerances);
+                let (replicas, average) = per_pod_metric_replicas(
+                    self.status_replicas,
+                    usage,
+                    milli_value(spec_replicas),
+                    self.tolerances,
+                );
                 (replicas, averaged(average), external_name(metric))
             }
             _ => {
@@ -289,7 +306,7 @@ impl Question<'_> {
             described_object: object.clone(),
             metric: metric.clone(),
         };
-        Ok(Proposal {
+        Ok(MetricProposal {
             replicas,
             name,
             status: MetricStatus {
@@ -300,35 +317,43 @@ impl Question<'_> {
         })
     }
 
-    async fn external(&self, source: &ExternalMetricSource) -> Result<Proposal, Failure> {
+    // upstream: pkg/controller/podautoscaler/horizontal.go computeStatusForExternalMetric
+    async fn external(&self, source: &ExternalMetricSource) -> Result<MetricProposal, MetricError> {
         let ExternalMetricSource { metric, target } = source;
         let name = &metric.name;
-        let failed = |told: String, within: &str| Failure {
+        let failed = |told: String, within: &str| MetricError {
             reason: "FailedGetExternalMetric",
-            whole: format!("failed to get {name} external metric value: {within}{told}"),
+            summary: format!("failed to get {name} external metric value: {within}{told}"),
             told,
         };
         let read = async || {
             let values = self.metrics.external(self.namespace, metric).await;
             let values = values.map_err(|why| {
-                let (namespace, selector) = (self.namespace, printed(metric.selector.as_ref()));
+                let (namespace, selector) = (self.namespace, format_selector(metric.selector.as_ref()));
                 format!("unable to get external metric {namespace}/{name}/{selector}: {why}")
             })?;
             Ok(values.into_iter().fold(0_i64, i64::saturating_add))
         };
         let (replicas, current) = match (&target.average_value, &target.value) {
-            (Some(wanted), _) => {
+            (Some(spec_replicas), _) => {
                 let within = format!("failed to get {name} external metric: ");
                 let usage = read().await.map_err(|why| failed(why, &within))?;
-                let (replicas, average) =
-                    per_replica(self.actual, usage, thousandths(wanted), self.tolerances);
+                let (replicas, average) = per_pod_metric_replicas(
+                    self.status_replicas,
+                    usage,
+                    milli_value(spec_replicas),
+                    self.tolerances,
+                );
                 (replicas, averaged(average))
             }
-            (None, Some(wanted)) => {
+            (None, Some(spec_replicas)) => {
                 let found = async {
                     let usage = read().await?;
-                    let ratio = ratio(usage, thousandths(wanted));
-                    Ok((by_ratio(self.pods, self.wanted, ratio, self.tolerances)?, usage))
+                    let ratio = ratio(usage, milli_value(spec_replicas));
+                    Ok((
+                        usage_ratio_replica_count(self.pods, self.spec_replicas, ratio, self.tolerances)?,
+                        usage,
+                    ))
                 };
                 let within = format!("failed to get external metric {name}: ");
                 let (replicas, usage) = found.await.map_err(|why| failed(why, &within))?;
@@ -343,7 +368,7 @@ impl Question<'_> {
             current,
             metric: metric.clone(),
         };
-        Ok(Proposal {
+        Ok(MetricProposal {
             replicas,
             name: external_name(metric),
             status: MetricStatus {
@@ -354,11 +379,11 @@ impl Question<'_> {
         })
     }
 
-    fn figures(&self, samples: Samples, is_cpu: bool) -> Figures<'_> {
-        Figures {
+    fn replica_calculator(&self, samples: MetricSamples, is_cpu: bool) -> ReplicaCalculator<'_> {
+        ReplicaCalculator {
             pods: self.pods,
             samples,
-            current: self.wanted,
+            current: self.spec_replicas,
             tolerances: self.tolerances,
             is_cpu,
             now: self.now,
@@ -369,7 +394,8 @@ impl Question<'_> {
 // --- Tolerances ---
 
 impl Tolerances {
-    /// Those of an autoscaler.
+    /// The tolerances of an autoscaler.
+    // upstream: pkg/controller/podautoscaler/horizontal.go tolerancesForHpa
     pub(super) fn of(behavior: Option<&HorizontalPodAutoscalerBehavior>) -> Self {
         let own = |rules: Option<&k8s_openapi::api::autoscaling::v2::HPAScalingRules>| {
             let text = rules?.tolerance.as_ref()?;
@@ -384,7 +410,7 @@ impl Tolerances {
     }
 }
 
-fn thousandths(text: &Text) -> i64 {
+fn milli_value(text: &Text) -> i64 {
     Quantity::from_value(&json!(text.0)).map_or(0, |quantity| quantity.milli_value())
 }
 
@@ -410,12 +436,12 @@ fn external_name(metric: &MetricIdentifier) -> String {
     format!(
         "external metric {}({})",
         metric.name,
-        printed(metric.selector.as_ref())
+        format_selector(metric.selector.as_ref())
     )
 }
 
-/// A selector as messages show it.
-fn printed(selector: Option<&LabelSelector>) -> String {
+/// A selector in the form of upstream's messages.
+fn format_selector(selector: Option<&LabelSelector>) -> String {
     let Some(LabelSelector {
         match_expressions,
         match_labels,
@@ -425,7 +451,7 @@ fn printed(selector: Option<&LabelSelector>) -> String {
     };
     let mut labels = String::new();
     for (label, value) in match_labels.iter().flatten() {
-        // Writing to a text does not fail.
+        // Writing to a String does not fail.
         let _ = write!(labels, "{label}: {value},");
     }
     let one = |requirement: &LabelSelectorRequirement| {
@@ -447,12 +473,12 @@ mod tests {
 
     #[test]
     fn a_selector_is_shown_as_others_show_it() {
-        assert_eq!(printed(None), "nil");
+        assert_eq!(format_selector(None), "nil");
         let selector = serde_json::from_value(json!({
             "matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d", "e"]}],
         }));
         assert_eq!(
-            printed(Some(&selector.unwrap())),
+            format_selector(Some(&selector.unwrap())),
             "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:c,Operator:In,Values:[d e],},},}"
         );
     }

@@ -1,51 +1,50 @@
-//! What an autoscaler points at: an object of any kind that has a scale.
+//! The target of an autoscaler: an object of any kind with a scale subresource.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use k3_api::{go, rules::Tree};
+use k3_api::{go, strategy::Tree};
 use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 use serde_json::Value;
 
 use crate::{
-    discovery::Discovered,
+    discovery::DiscoveryResult,
     resource::Resource,
-    writer::{Place, Writer, is, words},
+    writer::{ApiWriter, ObjectRef, error_message, has_status_code},
 };
 
-/// How often a scale is written when somebody else is faster.
-const TRIES: u32 = 5;
+/// Attempts to write a scale after conflicts.
+const MAX_ATTEMPTS: u32 = 5;
 
-/// Finds targets.
-pub(super) struct Targets {
-    writer: Writer,
-    /// The resources, as they were when one was last missed.
-    known: Mutex<Arc<Discovered>>,
+pub(super) struct TargetFinder {
+    writer: ApiWriter,
+    /// The discovery result, refreshed when a resource is missing.
+    known: Mutex<Arc<DiscoveryResult>>,
 }
 
-/// A target, with its scale as the server has it.
-pub(super) struct Target {
+/// A target with its scale.
+pub(super) struct ScaleTarget {
     resource: Resource,
     scale: Value,
 }
 
 // --- Targets ---
 
-impl Targets {
-    pub(super) fn new(writer: &Writer) -> Self {
-        Targets {
+impl TargetFinder {
+    pub(super) fn new(writer: &ApiWriter) -> Self {
+        TargetFinder {
             writer: writer.clone(),
             known: Mutex::default(),
         }
     }
 
-    /// The resource that serves a kind, or why there is none.
+    /// The resource of a kind, or why there is none.
     pub(super) async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, String> {
         let group = match api_version.split('/').collect::<Vec<_>>()[..] {
             [_] => "",
             [group, _] => group,
             _ => return Err(format!("unexpected GroupVersion string: {api_version}")),
         };
-        let find = |discovered: &Discovered| {
+        let find = |discovered: &DiscoveryResult| {
             let served = discovered.resources.iter().map(|served| &served.resource);
             served
                 .into_iter()
@@ -55,9 +54,9 @@ impl Targets {
         if let Some(found) = find(&self.known()) {
             return Ok(found);
         }
-        let discovered = Discovered::ask(&self.writer)
+        let discovered = DiscoveryResult::fetch(&self.writer)
             .await
-            .map_err(|error| words(&error))?;
+            .map_err(|error| error_message(&error))?;
         let found = find(&discovered);
         *self.known() = Arc::new(discovered);
         found.ok_or_else(|| {
@@ -67,31 +66,32 @@ impl Targets {
     }
 
     /// The target of an autoscaler, or why there is none.
+    // upstream: pkg/controller/podautoscaler/horizontal.go scaleForResourceMappings
     pub(super) async fn find(
         &self,
         namespace: &str,
         reference: &CrossVersionObjectReference,
-    ) -> Result<Target, String> {
+    ) -> Result<ScaleTarget, String> {
         let api_version = reference.api_version.as_deref().unwrap_or_default();
         let resource = self.resource(api_version, &reference.kind).await?;
-        let place = Place::new(&resource, namespace, &reference.name).part("scale");
-        match self.writer.get(place).await {
-            Ok(scale) => Ok(Target { resource, scale }),
-            Err(error) if is(&error, 404) => {
-                // It may be served in another way by now.
+        let object_ref = ObjectRef::new(&resource, namespace, &reference.name).subresource("scale");
+        match self.writer.get(object_ref).await {
+            Ok(scale) => Ok(ScaleTarget { resource, scale }),
+            Err(error) if has_status_code(&error, 404) => {
+                // The resource may have changed; discovery is repeated.
                 *self.known() = Arc::default();
                 Err(not_found(&error, &resource))
             }
-            Err(error) => Err(words(&error)),
+            Err(error) => Err(error_message(&error)),
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Arc<Discovered>> {
+    fn known(&self) -> MutexGuard<'_, Arc<DiscoveryResult>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether the object is missing, or has no scale.
+/// Whether the object or its scale subresource is missing.
 fn not_found(error: &kube::Error, resource: &Resource) -> String {
     let names_object = |error: &kube::Error| match error {
         kube::Error::Api(status) => status
@@ -101,34 +101,34 @@ fn not_found(error: &kube::Error, resource: &Resource) -> String {
         _ => false,
     };
     if names_object(error) {
-        return words(error);
+        return error_message(error);
     }
-    let resource = resource.in_words();
+    let resource = resource.group_version_resource_text();
     format!("could not find scale subresource for {resource} in discovery information")
 }
 
 // --- Target ---
 
-impl Target {
-    /// How many replicas are wanted.
-    pub(super) fn wanted(&self) -> i32 {
+impl ScaleTarget {
+    /// spec.replicas.
+    pub(super) fn spec_replicas(&self) -> i32 {
         count(self.scale.at("spec"))
     }
 
-    /// How many there are.
-    pub(super) fn actual(&self) -> i32 {
+    /// status.replicas.
+    pub(super) fn status_replicas(&self) -> i32 {
         count(self.scale.at("status"))
     }
 
-    /// Which pods are its own, as text.
+    /// status.selector.
     pub(super) fn selector(&self) -> &str {
         self.scale.at("status").text("selector")
     }
 
-    /// Scales it.
+    /// Writes spec.replicas.
     pub(super) async fn scale(
         &mut self,
-        writer: &Writer,
+        writer: &ApiWriter,
         namespace: &str,
         replicas: i32,
     ) -> kube::Result<()> {
@@ -136,11 +136,13 @@ impl Target {
         let mut tries = 0;
         loop {
             tries += 1;
-            let place = Place::new(&self.resource, namespace, &name).part("scale");
+            let object_ref = ObjectRef::new(&self.resource, namespace, &name).subresource("scale");
             self.scale["spec"]["replicas"] = replicas.into();
-            match writer.replace::<Value>(place, &self.scale).await {
+            match writer.update::<Value>(object_ref, &self.scale).await {
                 Ok(_) => return Ok(()),
-                Err(error) if is(&error, 409) && tries < TRIES => self.scale = writer.get(place).await?,
+                Err(error) if has_status_code(&error, 409) && tries < MAX_ATTEMPTS => {
+                    self.scale = writer.get(object_ref).await?
+                }
                 Err(error) => return Err(error),
             }
         }

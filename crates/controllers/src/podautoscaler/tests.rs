@@ -12,13 +12,13 @@ use tokio::time::{Duration, sleep};
 use super::make;
 use crate::{
     resource::{DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS, Resource},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
 static POD_METRICS: Resource = Resource::new("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", true);
 
-fn deployment(stage: &Stage, replicas: usize) {
-    stage.put(
+fn deployment(cluster: &TestCluster, replicas: usize) {
+    cluster.put(
         &DEPLOYMENTS,
         json!({
             "metadata": {"name": "web", "namespace": "shop"},
@@ -27,13 +27,13 @@ fn deployment(stage: &Stage, replicas: usize) {
         }),
     );
     for number in 0..replicas {
-        pod(stage, &format!("web-{number}"));
+        pod(cluster, &format!("web-{number}"));
     }
 }
 
-fn pod(stage: &Stage, name: &str) {
+fn pod(cluster: &TestCluster, name: &str) {
     let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2025-12-31T00:00:00Z"});
-    stage.put(
+    cluster.put(
         &PODS,
         json!({
             "metadata": {"name": name, "namespace": "shop", "labels": {"app": "web"}},
@@ -43,8 +43,8 @@ fn pod(stage: &Stage, name: &str) {
     );
 }
 
-fn measure(stage: &Stage, name: &str, cpu: &str) {
-    stage.put(
+fn measure(cluster: &TestCluster, name: &str, cpu: &str) {
+    cluster.put(
         &POD_METRICS,
         json!({
             "metadata": {"name": name, "namespace": "shop", "labels": {"app": "web"}},
@@ -53,38 +53,38 @@ fn measure(stage: &Stage, name: &str, cpu: &str) {
     );
 }
 
-fn autoscaler(stage: &Stage, name: &str, spec: &Value) {
-    let mut whole = json!({
+fn autoscaler(cluster: &TestCluster, name: &str, spec: &Value) {
+    let mut summary = json!({
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 10,
         "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}],
     });
     for (field, value) in spec.as_object().unwrap() {
-        whole[field] = value.clone();
+        summary[field] = value.clone();
     }
     let metadata = json!({"name": name, "namespace": "shop", "generation": 1});
-    stage.put(
+    cluster.put(
         &HORIZONTAL_POD_AUTOSCALERS,
-        json!({"metadata": metadata, "spec": whole}),
+        json!({"metadata": metadata, "spec": summary}),
     );
 }
 
-fn status(stage: &Stage, name: &str) -> Option<HorizontalPodAutoscalerStatus> {
-    stage.api.get::<HorizontalPodAutoscaler>("shop", name)?.status
+fn status(cluster: &TestCluster, name: &str) -> Option<HorizontalPodAutoscalerStatus> {
+    cluster.api.get::<HorizontalPodAutoscaler>("shop", name)?.status
 }
 
-fn condition(stage: &Stage, name: &str, kind: &str) -> Option<(String, String, String)> {
-    let conditions = status(stage, name)?.conditions?;
+fn condition(cluster: &TestCluster, name: &str, kind: &str) -> Option<(String, String, String)> {
+    let conditions = status(cluster, name)?.conditions?;
     let condition = conditions.into_iter().find(|condition| condition.type_ == kind)?;
     Some((condition.status, condition.reason?, condition.message?))
 }
 
-fn replicas(stage: &Stage) -> Option<i32> {
-    stage.api.get::<Deployment>("shop", "web")?.spec.replicas
+fn replicas(cluster: &TestCluster) -> Option<i32> {
+    cluster.api.get::<Deployment>("shop", "web")?.spec.replicas
 }
 
-async fn until(stage: &Stage, name: &str, kind: &str, reason: &str) -> (String, String) {
+async fn until(cluster: &TestCluster, name: &str, kind: &str, reason: &str) -> (String, String) {
     let found = eventually(|| {
-        let found = condition(stage, name, kind);
+        let found = condition(cluster, name, kind);
         let found = found.filter(|(_, found, _)| found == reason);
         async move { found }
     });
@@ -93,23 +93,23 @@ async fn until(stage: &Stage, name: &str, kind: &str, reason: &str) -> (String, 
 }
 
 /// Two pods use twice what they should.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
-        deployment(stage, 2);
-        measure(stage, "web-0", "1");
-        measure(stage, "web-1", "1");
-        autoscaler(stage, "h", &json!({}));
+    setup: |cluster| {
+        deployment(cluster, 2);
+        measure(cluster, "web-0", "1");
+        measure(cluster, "web-1", "1");
+        autoscaler(cluster, "h", &json!({}));
     },
     play: |_| {},
-    end: |stage| {
-        let status = status(stage, "h")?;
-        let (_, able, _) = condition(stage, "h", "AbleToScale")?;
-        let (_, active, _) = condition(stage, "h", "ScalingActive")?;
+    end: |cluster| {
+        let status = status(cluster, "h")?;
+        let (_, able, _) = condition(cluster, "h", "AbleToScale")?;
+        let (_, active, _) = condition(cluster, "h", "ScalingActive")?;
         let is_over = able == "ReadyForNewScale";
         is_over.then(|| {
             json!({
-                "replicas": replicas(stage), "current": status.current_replicas, "desired": status.desired_replicas,
+                "replicas": replicas(cluster), "current": status.current_replicas, "desired": status.desired_replicas,
                 "generation": status.observed_generation, "active": active, "metrics": status.current_metrics,
             })
         })
@@ -138,26 +138,26 @@ async fn whoever_crashes_a_target_grows_as_far() {
 
 #[tokio::test(start_paused = true)]
 async fn without_metrics_it_is_said_why_nothing_is_done() {
-    let stage = Stage::new();
-    deployment(&stage, 1);
-    autoscaler(&stage, "h", &json!({}));
-    let _running = stage.start("one", make);
-    let (holds, message) = until(&stage, "h", "ScalingActive", "FailedGetResourceMetric").await;
+    let cluster = TestCluster::new();
+    deployment(&cluster, 1);
+    autoscaler(&cluster, "h", &json!({}));
+    let _running = cluster.start("one", make);
+    let (holds, message) = until(&cluster, "h", "ScalingActive", "FailedGetResourceMetric").await;
     assert_eq!(holds, "False");
     assert_eq!(
         message,
         "the HPA was unable to compute the replica count: failed to get cpu utilization: unable to get metrics for resource \
          cpu: no metrics returned from resource metrics API"
     );
-    let found = status(&stage, "h").unwrap();
+    let found = status(&cluster, "h").unwrap();
     assert_eq!((found.current_replicas, found.desired_replicas), (Some(1), 0));
     assert_eq!(
-        condition(&stage, "h", "AbleToScale").unwrap().1,
+        condition(&cluster, "h", "AbleToScale").unwrap().1,
         "SucceededGetScale"
     );
-    assert_eq!(condition(&stage, "h", "ScalingLimited"), None);
+    assert_eq!(condition(&cluster, "h", "ScalingLimited"), None);
     let events = eventually(|| {
-        let events = stage.api.list::<Event>();
+        let events = cluster.api.list::<Event>();
         async move { (events.len() >= 2).then_some(events) }
     })
     .await;
@@ -172,16 +172,16 @@ async fn without_metrics_it_is_said_why_nothing_is_done() {
     told.sort();
     assert_eq!(told, ["FailedComputeMetricsReplicas", "FailedGetResourceMetric"]);
     // Said once, it is not said again, however often it is found out.
-    stage.api.clear_requests();
+    cluster.api.clear_requests();
     sleep(Duration::from_mins(5)).await;
-    let writes = stage.api.writes();
+    let writes = cluster.api.writes();
     assert!(writes.iter().all(|write| write.agent != "one"), "{writes:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn targets_that_cannot_be_scaled_are_told() {
-    let stage = Stage::new();
-    deployment(&stage, 1);
+    let cluster = TestCluster::new();
+    deployment(&cluster, 1);
     for (name, reference, expected) in [
         (
             "missing",
@@ -199,9 +199,9 @@ async fn targets_that_cannot_be_scaled_are_told() {
             "unexpected GroupVersion string: a/b/c",
         ),
     ] {
-        autoscaler(&stage, name, &json!({"scaleTargetRef": reference}));
-        let _running = stage.start("one", make);
-        let (holds, message) = until(&stage, name, "AbleToScale", "FailedGetScale").await;
+        autoscaler(&cluster, name, &json!({"scaleTargetRef": reference}));
+        let _running = cluster.start("one", make);
+        let (holds, message) = until(&cluster, name, "AbleToScale", "FailedGetScale").await;
         assert_eq!(
             (holds.as_str(), message.as_str()),
             (
@@ -209,7 +209,7 @@ async fn targets_that_cannot_be_scaled_are_told() {
                 &*format!("the HPA controller was unable to get the target's current scale: {expected}")
             )
         );
-        assert_eq!(status(&stage, name).unwrap().current_replicas, None);
+        assert_eq!(status(&cluster, name).unwrap().current_replicas, None);
     }
 }
 
@@ -219,42 +219,42 @@ async fn bounds_need_no_metrics() {
         (json!({"minReplicas": 3}), 3, None),
         (json!({"maxReplicas": 1}), 1, None),
     ] {
-        let stage = Stage::new();
-        deployment(&stage, 2);
-        autoscaler(&stage, "h", &spec);
-        let running = stage.start("one", make);
-        until(&stage, "h", "AbleToScale", "SucceededRescale").await;
+        let cluster = TestCluster::new();
+        deployment(&cluster, 2);
+        autoscaler(&cluster, "h", &spec);
+        let running = cluster.start("one", make);
+        until(&cluster, "h", "AbleToScale", "SucceededRescale").await;
         drop(running);
-        assert_eq!(replicas(&stage), Some(expected), "{spec}");
-        assert_eq!(condition(&stage, "h", "ScalingActive"), active);
-        assert_eq!(condition(&stage, "h", "ScaledToZero").unwrap().0, "False");
+        assert_eq!(replicas(&cluster), Some(expected), "{spec}");
+        assert_eq!(condition(&cluster, "h", "ScalingActive"), active);
+        assert_eq!(condition(&cluster, "h", "ScaledToZero").unwrap().0, "False");
     }
-    let stage = Stage::new();
-    deployment(&stage, 0);
-    autoscaler(&stage, "h", &json!({}));
-    let _running = stage.start("one", make);
-    until(&stage, "h", "ScalingActive", "ScalingDisabled").await;
-    assert_eq!(replicas(&stage), Some(0));
+    let cluster = TestCluster::new();
+    deployment(&cluster, 0);
+    autoscaler(&cluster, "h", &json!({}));
+    let _running = cluster.start("one", make);
+    until(&cluster, "h", "ScalingActive", "ScalingDisabled").await;
+    assert_eq!(replicas(&cluster), Some(0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_two_autoscalers_are_scaled_by_neither() {
-    let stage = Stage::new();
-    deployment(&stage, 2);
-    measure(&stage, "web-0", "1");
-    measure(&stage, "web-1", "1");
+    let cluster = TestCluster::new();
+    deployment(&cluster, 2);
+    measure(&cluster, "web-0", "1");
+    measure(&cluster, "web-1", "1");
     let rules = json!({"behavior": {"scaleUp": {"selectPolicy": "Disabled"}, "scaleDown": {"selectPolicy": "Disabled"}}});
-    autoscaler(&stage, "a", &rules);
-    autoscaler(&stage, "b", &rules);
-    let _running = stage.start("one", make);
+    autoscaler(&cluster, "a", &rules);
+    autoscaler(&cluster, "b", &rules);
+    let _running = cluster.start("one", make);
     for name in ["a", "b"] {
-        let (_, message) = until(&stage, name, "ScalingActive", "AmbiguousSelector").await;
+        let (_, message) = until(&cluster, name, "ScalingActive", "AmbiguousSelector").await;
         assert_eq!(
             message,
             "pods by selector app=web are controlled by more than one HPA (e.g. [shop/a shop/b])"
         );
     }
-    assert_eq!(replicas(&stage), Some(2));
+    assert_eq!(replicas(&cluster), Some(2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,30 +266,30 @@ async fn what_waits_outside_brings_the_last_replica_back_that_it_took_away() {
         "ExternalMetricValue",
         true,
     );
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     let waiting = |count: &str| {
         let metadata = json!({"name": "queue", "namespace": "shop"});
-        stage.put(
+        cluster.put(
             &QUEUE,
             json!({"metadata": metadata, "metricName": "queue", "value": count}),
         );
     };
-    deployment(&stage, 1);
+    deployment(&cluster, 1);
     waiting("0");
     let metric = json!({"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "2"}}});
-    autoscaler(&stage, "h", &json!({"minReplicas": 0, "metrics": [metric]}));
-    let _running = stage.start("one", make);
+    autoscaler(&cluster, "h", &json!({"minReplicas": 0, "metrics": [metric]}));
+    let _running = cluster.start("one", make);
     // What was there at first counts for some minutes.
-    until(&stage, "h", "AbleToScale", "ScaleDownStabilized").await;
-    assert_eq!(replicas(&stage), Some(1));
+    until(&cluster, "h", "AbleToScale", "ScaleDownStabilized").await;
+    assert_eq!(replicas(&cluster), Some(1));
     sleep(Duration::from_mins(6)).await;
-    assert_eq!(replicas(&stage), Some(0));
-    assert_eq!(condition(&stage, "h", "ScaledToZero").unwrap().0, "True");
+    assert_eq!(replicas(&cluster), Some(0));
+    assert_eq!(condition(&cluster, "h", "ScaledToZero").unwrap().0, "True");
     waiting("5");
     sleep(Duration::from_secs(20)).await;
-    assert_eq!(replicas(&stage), Some(3));
-    assert_eq!(condition(&stage, "h", "ScaledToZero").unwrap().0, "False");
-    let reason = condition(&stage, "h", "ScalingActive").unwrap().2;
+    assert_eq!(replicas(&cluster), Some(3));
+    assert_eq!(condition(&cluster, "h", "ScaledToZero").unwrap().0, "False");
+    let reason = condition(&cluster, "h", "ScalingActive").unwrap().2;
     assert_eq!(
         reason,
         "the HPA was able to successfully calculate a replica count from external metric queue(nil)"
@@ -299,17 +299,17 @@ async fn what_waits_outside_brings_the_last_replica_back_that_it_took_away() {
 #[tokio::test(start_paused = true)]
 async fn a_metric_that_fails_keeps_a_target_from_shrinking_and_not_from_growing() {
     for (cpu, expected) in [("100m", 2), ("1", 4)] {
-        let stage = Stage::new();
-        deployment(&stage, 2);
-        measure(&stage, "web-0", cpu);
-        measure(&stage, "web-1", cpu);
+        let cluster = TestCluster::new();
+        deployment(&cluster, 2);
+        measure(&cluster, "web-0", cpu);
+        measure(&cluster, "web-1", cpu);
         let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}});
         let pods = json!({"type": "Pods", "pods": {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "1"}}});
-        autoscaler(&stage, "h", &json!({"metrics": [cpu, pods]}));
-        let _running = stage.start("one", make);
+        autoscaler(&cluster, "h", &json!({"metrics": [cpu, pods]}));
+        let _running = cluster.start("one", make);
         sleep(Duration::from_mins(6)).await;
-        assert_eq!(replicas(&stage), Some(expected));
-        let (holds, _, message) = condition(&stage, "h", "ScalingActive").unwrap();
+        assert_eq!(replicas(&cluster), Some(expected));
+        let (holds, _, message) = condition(&cluster, "h", "ScalingActive").unwrap();
         if expected == 2 {
             assert_eq!(holds, "False");
             assert_eq!(

@@ -1,6 +1,6 @@
-//! Keeps as many pods as a replica set asks for.
+//! The ReplicaSet controller.
 
-mod keeper;
+mod controller;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -10,59 +10,61 @@ use std::sync::Arc;
 use kubecontroller::expectations::ControllerExpectations;
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::keeper::SetKind;
-use self::keeper::{Keeper, Set};
+pub(crate) use self::controller::ReplicaSetKind;
+use self::controller::{ReplicaSetController, Set};
 use crate::{
-    calm::Calm,
-    context::{Context, Task},
-    family::Family,
+    context::{ControllerContext, Task},
+    controller_ref_manager::OwnerIndex,
     objects::Selector,
-    pods::wake::{self, Wake},
+    pods::event_handler::{self, PodEventHandler},
     resource::REPLICA_SETS,
+    status_throttle::StatusThrottle,
 };
 
 const WORKERS: usize = 8;
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
-    let kind = SetKind {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
+    let kind = ReplicaSetKind {
         resource: &REPLICA_SETS,
-        tells_going: true,
+        reports_terminating: true,
     };
-    vec![keep::<Selector>(context, "replicaset", kind)]
+    vec![build_controller::<Selector>(context, "replicaset", kind)]
 }
 
-/// Keeps the sets of a kind.
-pub(crate) fn keep<S>(context: &Context, name: &str, kind: SetKind) -> Task
+/// Builds the controller for ReplicaSets or ReplicationControllers.
+// upstream: pkg/controller/replicaset/replica_set.go NewBaseController
+pub(crate) fn build_controller<S>(context: &ControllerContext, name: &str, kind: ReplicaSetKind) -> Task
 where
     S: AsRef<Selector> + DeserializeOwned + Default + Send + Sync + 'static,
 {
     let (sets, pods) = (context.informer::<Set<S>>(kind.resource), context.pods());
-    let expected = Arc::new(ControllerExpectations::default());
-    let wake = Wake::new(
+    let expectations = Arc::new(ControllerExpectations::default());
+    let event_handler = PodEventHandler::new(
         kind.resource,
         sets.store(),
         |set: &Set<S>| set.spec.selector.as_ref(),
-        wake::matters,
-        Arc::clone(&expected),
+        event_handler::matters,
+        Arc::clone(&expectations),
     );
-    let forget = Arc::clone(&expected);
-    let keeper = Keeper {
+    let forget = Arc::clone(&expectations);
+    let reconciler = ReplicaSetController {
         kind,
         writer: context.writer.clone(),
         recorder: context.recorder.clone(),
         clock: context.clock.clone(),
-        siblings: Family::new(sets.store()),
-        pods: Family::new(pods.store()),
+        siblings: OwnerIndex::new(sets.store()),
+        pods: OwnerIndex::new(pods.store()),
         sets: sets.clone(),
-        expected,
-        calm: Calm::default(),
+        expectations,
+        status_throttle: StatusThrottle::default(),
     };
     let controller = context
         .controller(name)
         .for_(&sets)
-        .watches(&sets, move |delta| wake::forget_replaced(delta, &forget))
-        .watches(&pods, move |delta| wake.keys(delta))
+        .watches(&sets, move |delta| {
+            event_handler::forget_replaced_set(delta, &forget)
+        })
+        .watches(&pods, move |delta| event_handler.keys(delta))
         .workers(WORKERS);
-    Box::new(controller.reconciler(keeper))
+    Box::new(controller.reconciler(reconciler))
 }

@@ -1,4 +1,4 @@
-//! What a replica set says of its pods.
+//! The status of a ReplicaSet.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,56 +7,57 @@ use serde_json::{Value, json};
 
 use crate::{
     objects::{Condition, ConditionStatus, Pod, ReplicaSpec, ReplicaStatus, Selector},
-    written,
+    patch_values,
 };
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// What is known of a set and its pods.
-pub(super) struct Seen<'a, S> {
+/// A set with its pods at one point in time.
+pub(super) struct ObservedReplicaSet<'a, S> {
     pub(super) spec: &'a ReplicaSpec<S>,
     pub(super) generation: i64,
     pub(super) before: &'a ReplicaStatus,
-    /// The pods that do their work, or will.
+    /// Active pods.
     pub(super) active: &'a [Arc<Pod>],
-    /// How many are going; `None` if the kind does not tell.
-    pub(super) going: Option<usize>,
-    /// Why pods could not be made or deleted.
+    /// Number of terminating pods; `None` if the kind does not report it.
+    pub(super) terminating: Option<usize>,
+    /// Why pods could not be created or deleted.
     pub(super) failure: Option<&'a str>,
     pub(super) now: Timestamp,
 }
 
-impl<S: AsRef<Selector>> Seen<'_, S> {
-    /// The status that says so.
+impl<S: AsRef<Selector>> ObservedReplicaSet<'_, S> {
+    // upstream: pkg/controller/replicaset/replica_set_utils.go calculateStatus
     pub(super) fn status(&self) -> ReplicaStatus {
-        let labels = Selector::equal(&self.spec.template.labels());
-        let count = |is: &dyn Fn(&Pod) -> bool| amount(self.active.iter().filter(|pod| is(pod)).count());
+        let labels = Selector::from_labels(&self.spec.template.labels());
+        let count =
+            |is: &dyn Fn(&Pod) -> bool| saturating_count(self.active.iter().filter(|pod| is(pod)).count());
         ReplicaStatus {
-            replicas: amount(self.active.len()),
+            replicas: saturating_count(self.active.len()),
             fully_labeled_replicas: count(&|pod| labels.matches(&pod.metadata.labels)),
             ready_replicas: count(&Pod::is_ready),
             available_replicas: count(&|pod| pod.is_available(self.spec.min_ready_seconds, self.now)),
-            terminating_replicas: self.going.map(amount),
+            terminating_replicas: self.terminating.map(saturating_count),
             observed_generation: self.generation,
             conditions: self.conditions(),
         }
     }
 
-    /// When the next pod will be available; `None` if none is on its way.
+    /// Time until the next pod becomes available; `None` if no pod is waiting for minReadySeconds.
     pub(super) fn next_available(&self) -> Option<Duration> {
         let pods = self.active.iter();
         pods.filter_map(|pod| pod.available_in(self.spec.min_ready_seconds, self.now))
             .min()
     }
 
-    /// A failure is told once, with its first words, until there is none.
+    /// A failure is reported once, with its first message, until it is resolved.
     fn conditions(&self) -> Vec<Condition> {
         let mut conditions = self.before.conditions.clone();
         match self.failure {
             None => conditions.retain(|condition| &*condition.kind != REPLICA_FAILURE),
             Some(_) if Condition::find(&conditions, REPLICA_FAILURE).is_some() => {}
             Some(failure) => {
-                let reason = if amount(self.active.len()) < self.spec.replicas {
+                let reason = if saturating_count(self.active.len()) < self.spec.replicas {
                     "FailedCreate"
                 } else {
                     "FailedDelete"
@@ -66,7 +67,7 @@ impl<S: AsRef<Selector>> Seen<'_, S> {
                     status: ConditionStatus::True,
                     reason: reason.into(),
                     message: failure.into(),
-                    last_transition_time: Some(written::second(self.now)),
+                    last_transition_time: Some(patch_values::truncate_to_second(self.now)),
                     ..Condition::default()
                 });
             }
@@ -75,23 +76,23 @@ impl<S: AsRef<Selector>> Seen<'_, S> {
     }
 }
 
-/// How a status is written over the one of a version.
-pub(super) fn patch(status: &ReplicaStatus, version: &str) -> Value {
+/// The patch that replaces the status at a resourceVersion.
+pub(super) fn status_patch(status: &ReplicaStatus, version: &str) -> Value {
     json!({
         "metadata": {"resourceVersion": version},
         "status": {
             "replicas": status.replicas,
-            "fullyLabeledReplicas": written::count(status.fully_labeled_replicas),
-            "readyReplicas": written::count(status.ready_replicas),
-            "availableReplicas": written::count(status.available_replicas),
+            "fullyLabeledReplicas": patch_values::count(status.fully_labeled_replicas),
+            "readyReplicas": patch_values::count(status.ready_replicas),
+            "availableReplicas": patch_values::count(status.available_replicas),
             "terminatingReplicas": status.terminating_replicas,
             "observedGeneration": status.observed_generation,
-            "conditions": written::list(&status.conditions),
+            "conditions": patch_values::list(&status.conditions),
         },
     })
 }
 
-fn amount(count: usize) -> i32 {
+fn saturating_count(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
@@ -121,13 +122,13 @@ mod tests {
         before: &'a ReplicaStatus,
         active: &'a [Arc<Pod>],
         failure: Option<&'a str>,
-    ) -> Seen<'a, Selector> {
-        Seen {
+    ) -> ObservedReplicaSet<'a, Selector> {
+        ObservedReplicaSet {
             spec,
             generation: 3,
             before,
             active,
-            going: Some(2),
+            terminating: Some(2),
             failure,
             now: NOW.parse().unwrap(),
         }
@@ -142,9 +143,9 @@ mod tests {
             pod("b", None),
         ];
         let (spec, before) = (spec(4, 30), ReplicaStatus::default());
-        let seen = seen(&spec, &before, &pods, None);
+        let observed = seen(&spec, &before, &pods, None);
         assert_eq!(
-            seen.status(),
+            observed.status(),
             ReplicaStatus {
                 replicas: 4,
                 fully_labeled_replicas: 3,
@@ -155,7 +156,7 @@ mod tests {
                 conditions: Vec::new(),
             }
         );
-        assert_eq!(seen.next_available(), Some(Duration::from_millis(19_500)));
+        assert_eq!(observed.next_available(), Some(Duration::from_millis(19_500)));
     }
 
     #[test]
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_is_zero_is_taken_away() {
-        let patch = patch(
+        let patch = status_patch(
             &ReplicaStatus {
                 terminating_replicas: Some(0),
                 ..ReplicaStatus::default()

@@ -11,7 +11,7 @@ use super::make;
 use crate::{
     replication,
     resource::{PODS, REPLICA_SETS, REPLICATION_CONTROLLERS},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
 fn set(replicas: u32) -> Value {
@@ -44,8 +44,8 @@ fn pod(name: &str, labels: &Value, owner: Option<&Value>) -> Value {
 }
 
 /// (replicas, labelled, ready, available, going) of the set.
-fn counts(stage: &Stage) -> Option<(i32, i32, i32, i32, i32)> {
-    let status = stage.api.get::<ReplicaSet>("shop", "web")?.status?;
+fn counts(cluster: &TestCluster) -> Option<(i32, i32, i32, i32, i32)> {
+    let status = cluster.api.get::<ReplicaSet>("shop", "web")?.status?;
     Some((
         status.replicas,
         status.fully_labeled_replicas.unwrap_or(0),
@@ -56,8 +56,8 @@ fn counts(stage: &Stage) -> Option<(i32, i32, i32, i32, i32)> {
 }
 
 /// All pods are there, ready and told of; otherwise what there is.
-fn full(stage: &Stage, replicas: i32) -> Result<Value, Value> {
-    let (pods, counts) = (stage.pods_by_owner(), counts(stage));
+fn full(cluster: &TestCluster, replicas: i32) -> Result<Value, Value> {
+    let (pods, counts) = (cluster.pods_by_owner(), counts(cluster));
     let found = json!({"pods": pods, "status": counts});
     let is_full = counts == Some((replicas, replicas, replicas, replicas, 0))
         && pods.values().sum::<usize>() == usize::try_from(replicas).unwrap_or(0);
@@ -66,18 +66,18 @@ fn full(stage: &Stage, replicas: i32) -> Result<Value, Value> {
 
 #[tokio::test(start_paused = true)]
 async fn a_set_gets_its_pods_and_gives_them_back() {
-    let stage = Stage::new();
-    stage.put(&REPLICA_SETS, set(3));
-    let _running = stage.start("k3", make);
-    stage.until(|| full(&stage, 3)).await;
-    let pod = &stage.api.list::<Pod>()[0];
+    let cluster = TestCluster::new();
+    cluster.put(&REPLICA_SETS, set(3));
+    let _running = cluster.start("k3", make);
+    cluster.until(|| full(&cluster, 3)).await;
+    let pod = &cluster.api.list::<Pod>()[0];
     assert!(pod.metadata.name.as_ref().unwrap().starts_with("web-"));
-    stage.api.edit::<ReplicaSet>("shop", "web", |set| {
+    cluster.api.edit::<ReplicaSet>("shop", "web", |set| {
         set.metadata.generation = Some(2);
         set.spec.replicas = Some(1);
     });
-    stage.until(|| full(&stage, 1)).await;
-    let status = stage
+    cluster.until(|| full(&cluster, 1)).await;
+    let status = cluster
         .api
         .get::<ReplicaSet>("shop", "web")
         .unwrap()
@@ -88,15 +88,15 @@ async fn a_set_gets_its_pods_and_gives_them_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replication_controller_is_kept_the_same_way() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     let mut controller = set(2);
     controller["spec"]["selector"] = json!({"app": "a"});
-    stage.put(&REPLICATION_CONTROLLERS, controller);
-    let _running = stage.start("k3", replication::make);
-    stage
+    cluster.put(&REPLICATION_CONTROLLERS, controller);
+    let _running = cluster.start("k3", replication::make);
+    cluster
         .until(|| {
-            let status = stage.api.get::<ReplicationController>("shop", "web")?.status?;
-            (status.ready_replicas == Some(2) && stage.pods_by_owner() == [("web".to_owned(), 2)].into())
+            let status = cluster.api.get::<ReplicationController>("shop", "web")?.status?;
+            (status.ready_replicas == Some(2) && cluster.pods_by_owner() == [("web".to_owned(), 2)].into())
                 .then_some(())
         })
         .await;
@@ -104,18 +104,18 @@ async fn a_replication_controller_is_kept_the_same_way() {
 
 #[tokio::test(start_paused = true)]
 async fn orphans_are_adopted_and_strangers_are_let_go() {
-    let stage = Stage::new();
-    let web = stage.put(&REPLICA_SETS, set(2));
-    stage.put(&PODS, pod("orphan", &json!({"app": "a"}), None));
-    stage.put(&PODS, pod("stranger", &json!({"app": "b"}), Some(&web)));
+    let cluster = TestCluster::new();
+    let web = cluster.put(&REPLICA_SETS, set(2));
+    cluster.put(&PODS, pod("orphan", &json!({"app": "a"}), None));
+    cluster.put(&PODS, pod("stranger", &json!({"app": "b"}), Some(&web)));
     let mut other = web.clone();
     other["metadata"]["uid"] = json!("somebody");
-    stage.put(&PODS, pod("other", &json!({"app": "a"}), Some(&other)));
-    let _running = stage.start("k3", make);
-    stage
+    cluster.put(&PODS, pod("other", &json!({"app": "a"}), Some(&other)));
+    let _running = cluster.start("k3", make);
+    cluster
         .until(|| {
             let owner = |name: &str| {
-                let pod = stage.api.get::<Pod>("shop", name)?;
+                let pod = cluster.api.get::<Pod>("shop", name)?;
                 Some(
                     pod.metadata
                         .owner_references
@@ -127,54 +127,54 @@ async fn orphans_are_adopted_and_strangers_are_let_go() {
             };
             let owners = (owner("orphan"), owner("stranger"), owner("other"));
             let uid = web["metadata"]["uid"].as_str().map(str::to_owned);
-            let expected = (uid, None, Some("somebody".to_owned()));
+            let expectations = (uid, None, Some("somebody".to_owned()));
             // The orphan and one that was made, the stranger, and the one of another set.
-            (owners == expected && stage.api.list::<Pod>().len() == 4).then_some(())
+            (owners == expectations && cluster.api.list::<Pod>().len() == 4).then_some(())
         })
         .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_cannot_be_made_are_told_until_they_can() {
-    let stage = Stage::new();
-    stage.put(&REPLICA_SETS, set(3));
+    let cluster = TestCluster::new();
+    cluster.put(&REPLICA_SETS, set(3));
     let create = || RequestMatcher::verb("create").resource("pods");
-    stage.api.faults().on(create().skip(1), Fault::Status(403));
-    let _running = stage.start("k3", make);
-    let reason = |stage: &Stage| {
-        let conditions = stage.api.get::<ReplicaSet>("shop", "web")?.status?.conditions?;
+    cluster.api.faults().on(create().skip(1), Fault::Status(403));
+    let _running = cluster.start("k3", make);
+    let reason = |cluster: &TestCluster| {
+        let conditions = cluster.api.get::<ReplicaSet>("shop", "web")?.status?.conditions?;
         conditions.first().and_then(|condition| condition.reason.clone())
     };
-    stage
-        .until(|| reason(&stage).filter(|reason| reason == "FailedCreate"))
+    cluster
+        .until(|| reason(&cluster).filter(|reason| reason == "FailedCreate"))
         .await;
     // One in a slow start, then two that are refused; never a third for the same reason.
-    let first = stage
+    let first = cluster
         .api
         .requests()
         .iter()
         .filter(|request| request.verb == "create" && request.is_for("pods"))
         .count();
     assert!((2..=3).contains(&first), "{first}");
-    stage.api.faults().clear();
-    stage.until(|| full(&stage, 3)).await;
-    stage.until(|| reason(&stage).is_none()).await;
+    cluster.api.faults().clear();
+    cluster.until(|| full(&cluster, 3)).await;
+    cluster.until(|| reason(&cluster).is_none()).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_available_when_it_was_ready_for_long_enough() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     let mut web = set(1);
     web["spec"]["minReadySeconds"] = json!(30);
-    stage.put(&REPLICA_SETS, web);
-    let _running = stage.start("k3", make);
-    stage
-        .until(|| counts(&stage).filter(|counts| counts.2 == 1))
+    cluster.put(&REPLICA_SETS, web);
+    let _running = cluster.start("k3", make);
+    cluster
+        .until(|| counts(&cluster).filter(|counts| counts.2 == 1))
         .await;
-    assert_eq!(counts(&stage).unwrap().3, 0);
+    assert_eq!(counts(&cluster).unwrap().3, 0);
     let ready = tokio::time::Instant::now();
-    stage
-        .until(|| counts(&stage).filter(|counts| counts.3 == 1))
+    cluster
+        .until(|| counts(&cluster).filter(|counts| counts.3 == 1))
         .await;
     let waited = ready.elapsed().as_secs();
     assert!((28..=31).contains(&waited), "{waited}");
@@ -182,11 +182,11 @@ async fn a_pod_is_available_when_it_was_ready_for_long_enough() {
 
 #[tokio::test(start_paused = true)]
 async fn many_pods_cost_few_writes_of_the_status() {
-    let stage = Stage::new();
-    stage.put(&REPLICA_SETS, set(600));
-    let _running = stage.start("k3", make);
-    stage.until(|| full(&stage, 600)).await;
-    let writes = stage.api.writes();
+    let cluster = TestCluster::new();
+    cluster.put(&REPLICA_SETS, set(600));
+    let _running = cluster.start("k3", make);
+    cluster.until(|| full(&cluster, 600)).await;
+    let writes = cluster.api.writes();
     let pods = writes
         .iter()
         .filter(|write| write.verb == "create" && write.is_for("pods"))
@@ -201,44 +201,44 @@ async fn many_pods_cost_few_writes_of_the_status() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_once_all_is_as_it_should_be() {
-    let stage = Stage::new();
-    stage.put(&REPLICA_SETS, set(3));
-    let _running = stage.start("k3", make);
-    stage.until(|| full(&stage, 3)).await;
-    stage.rest(Duration::from_secs(1)).await;
-    stage.api.clear_requests();
-    stage.rest(Duration::from_mins(1)).await;
-    assert_eq!(stage.api.writes().len(), 0);
+    let cluster = TestCluster::new();
+    cluster.put(&REPLICA_SETS, set(3));
+    let _running = cluster.start("k3", make);
+    cluster.until(|| full(&cluster, 3)).await;
+    cluster.rest(Duration::from_secs(1)).await;
+    cluster.api.clear_requests();
+    cluster.rest(Duration::from_mins(1)).await;
+    assert_eq!(cluster.api.writes().len(), 0);
 }
 
 /// A set is filled, and takes an orphan in.
-const FILLED: Story = Story {
+const FILLED: Scenario = Scenario {
     make,
-    setup: |stage| {
-        stage.put(&REPLICA_SETS, set(3));
-        stage.put(&PODS, pod("orphan", &json!({"app": "a"}), None));
+    setup: |cluster| {
+        cluster.put(&REPLICA_SETS, set(3));
+        cluster.put(&PODS, pod("orphan", &json!({"app": "a"}), None));
     },
-    play: |stage| stage.run_pods(|_| false),
-    end: |stage| full(stage, 3).ok(),
+    play: |cluster| cluster.run_pods(|_| false),
+    end: |cluster| full(cluster, 3).ok(),
 };
 
 /// A set is filled, and then is to have fewer pods.
-const SHRUNK: Story = Story {
+const SHRUNK: Scenario = Scenario {
     make,
-    setup: |stage| {
-        stage.put(&REPLICA_SETS, set(5));
+    setup: |cluster| {
+        cluster.put(&REPLICA_SETS, set(5));
     },
-    play: |stage| {
-        stage.run_pods(|_| false);
-        let web = stage.api.get::<ReplicaSet>("shop", "web");
-        if web.is_some_and(|web| web.spec.replicas == Some(5)) && full(stage, 5).is_ok() {
-            stage.api.edit::<ReplicaSet>("shop", "web", |web| {
+    play: |cluster| {
+        cluster.run_pods(|_| false);
+        let web = cluster.api.get::<ReplicaSet>("shop", "web");
+        if web.is_some_and(|web| web.spec.replicas == Some(5)) && full(cluster, 5).is_ok() {
+            cluster.api.edit::<ReplicaSet>("shop", "web", |web| {
                 web.metadata.generation = Some(2);
                 web.spec.replicas = Some(2);
             });
         }
     },
-    end: |stage| full(stage, 2).ok(),
+    end: |cluster| full(cluster, 2).ok(),
 };
 
 #[tokio::test(start_paused = true)]

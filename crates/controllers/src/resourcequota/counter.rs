@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use k3_api::{
     kinds::pod_amounts::{Totals, add, amounts},
     quantity::{Format, Quantity},
-    quota::{Classes, Meter, Selector, Surroundings},
-    rules::Tree,
+    quota::{DeviceClassIndex, QuotaEvaluator, ScopeSelector, UsageLookup},
+    strategy::Tree,
     time::Time,
 };
 use kube::api::ListParams;
@@ -16,9 +16,9 @@ use serde_json::Value;
 
 use super::status::Counted;
 use crate::{
-    context::Context,
+    context::ControllerContext,
     resource::{DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, Resource},
-    writer::{Page, Writer},
+    writer::{ApiWriter, Page},
 };
 
 /// How many objects are read at once.
@@ -26,7 +26,7 @@ const PAGE: u32 = 500;
 
 /// Counts what is used.
 pub(super) struct Counter {
-    writer: Writer,
+    writer: ApiWriter,
     clock: Clock,
 }
 
@@ -40,7 +40,7 @@ struct Around {
 // --- Counter ---
 
 impl Counter {
-    pub(super) fn new(context: &Context) -> Self {
+    pub(super) fn new(context: &ControllerContext) -> Self {
         Counter {
             writer: context.writer.clone(),
             clock: context.clock.clone(),
@@ -51,7 +51,7 @@ impl Counter {
     pub(super) async fn count(&self, namespace: &str, quota: &Value, kinds: &[Resource]) -> Counted {
         let spec = quota.at("spec");
         let hard = amounts(spec.entries("hard"));
-        let selectors = Selector::of(spec);
+        let selectors = ScopeSelector::of(spec);
         let mut counted = Counted::default();
         let mut unknown = Vec::new();
         let classes = match self.classes(&hard).await {
@@ -62,7 +62,7 @@ impl Counter {
             }
         };
         for resource in kinds {
-            let meter = Meter::of(&resource.group, &resource.plural, || Arc::clone(&classes));
+            let meter = QuotaEvaluator::of(&resource.group, &resource.plural, || Arc::clone(&classes));
             let tracked: Vec<&String> = hard.keys().filter(|name| meter.tracks(name)).collect();
             if tracked.is_empty() {
                 continue;
@@ -92,10 +92,10 @@ impl Counter {
         &self,
         namespace: &str,
         resource: &Resource,
-        meter: &Meter,
-        selectors: &[Selector],
+        meter: &QuotaEvaluator,
+        selectors: &[ScopeSelector],
     ) -> kube::Result<Totals> {
-        if let Meter::Count(names) = meter {
+        if let QuotaEvaluator::Count(names) = meter {
             // No condition is about objects that are only counted.
             let count = match selectors {
                 [] => self.number(namespace, resource).await?,
@@ -125,7 +125,7 @@ impl Counter {
         loop {
             let page: Page<IgnoredAny> = self
                 .writer
-                .page_of_metadata(resource, namespace, &parameters)
+                .list_metadata_page(resource, namespace, &parameters)
                 .await?;
             count += page.items.len();
             if page.metadata.next.is_empty() {
@@ -143,7 +143,7 @@ impl Counter {
         let mut parameters = ListParams::default().limit(PAGE);
         let mut objects = Vec::new();
         loop {
-            let page: Page<Value> = self.writer.page(resource, namespace, &parameters).await?;
+            let page: Page<Value> = self.writer.list_page(resource, namespace, &parameters).await?;
             objects.extend(page.items);
             if page.metadata.next.is_empty() {
                 return Ok(objects);
@@ -153,15 +153,20 @@ impl Counter {
     }
 
     /// The classes of devices, if limits may be about them.
-    async fn classes(&self, hard: &Totals) -> kube::Result<Classes> {
-        if !hard.keys().any(|name| Classes::may_track(name)) {
-            return Ok(Classes::default());
+    async fn classes(&self, hard: &Totals) -> kube::Result<DeviceClassIndex> {
+        if !hard.keys().any(|name| DeviceClassIndex::may_track(name)) {
+            return Ok(DeviceClassIndex::default());
         }
-        Ok(Classes::read(&self.objects("", &DEVICE_CLASSES).await?))
+        Ok(DeviceClassIndex::read(&self.objects("", &DEVICE_CLASSES).await?))
     }
 
-    async fn around(&self, namespace: &str, meter: &Meter, claims: &[Value]) -> kube::Result<Around> {
-        if !matches!(meter, Meter::Devices(_)) || claims.is_empty() {
+    async fn around(
+        &self,
+        namespace: &str,
+        meter: &QuotaEvaluator,
+        claims: &[Value],
+    ) -> kube::Result<Around> {
+        if !matches!(meter, QuotaEvaluator::Devices(_)) || claims.is_empty() {
             return Ok(Around::default());
         }
         let name = |pod: &Value| pod.at("metadata").text("name").to_owned();
@@ -175,7 +180,7 @@ impl Counter {
 
 // --- Around ---
 
-impl Surroundings for Around {
+impl UsageLookup for Around {
     fn pod(&self, _: &str, name: &str) -> Option<Value> {
         self.pods.get(name).cloned()
     }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use futures_util::{FutureExt, future::BoxFuture};
-use k3_api::quota::is_free;
+use k3_api::quota::is_ignored_resource;
 use kubecontroller::{
     controller::{ControllerHandle, SourceId, mapped_source},
     informer::{Informer, InformerScope},
@@ -14,8 +14,8 @@ use tokio::sync::watch;
 
 use super::{Quota, wake::Wake};
 use crate::{
-    context::Context,
-    discovery::{Definition, Discovered, Kinds},
+    context::ControllerContext,
+    discovery::{CustomResourceDefinition, DiscoveryResult, ResourceDiscovery},
     garbage::Dependent,
     resource::{PODS, Resource},
 };
@@ -28,9 +28,9 @@ pub(super) type Countable = Arc<[Resource]>;
 
 /// Follows the kinds: tells the controller which there are, and of their changes.
 pub(super) struct Follower {
-    pub(super) context: Context,
+    pub(super) context: ControllerContext,
     pub(super) quotas: Store<Quota>,
-    pub(super) definitions: Informer<Definition>,
+    pub(super) definitions: Informer<CustomResourceDefinition>,
     pub(super) controller: ControllerHandle,
     pub(super) kinds: watch::Sender<Option<Countable>>,
 }
@@ -57,17 +57,17 @@ impl Runnable for Follower {
 
 impl Follower {
     async fn follow(&self, sources: &mut HashMap<Resource, SourceId>) -> Result<(), BoxError> {
-        let mut kinds = Kinds::new(&self.context.writer, &self.definitions).await;
+        let mut kinds = ResourceDiscovery::new(&self.context.writer, &self.definitions).await;
         while let Some(discovered) = kinds.next().await? {
             self.sync(&discovered, sources);
         }
         Ok(())
     }
 
-    fn sync(&self, discovered: &Discovered, sources: &mut HashMap<Resource, SourceId>) {
+    fn sync(&self, discovered: &DiscoveryResult, sources: &mut HashMap<Resource, SourceId>) {
         let countable: Countable = discovered
-            .with(&VERBS)
-            .filter(|resource| resource.namespaced && !is_free(&resource.group, &resource.plural))
+            .with_verbs(&VERBS)
+            .filter(|resource| resource.namespaced && !is_ignored_resource(&resource.group, &resource.plural))
             .cloned()
             .collect();
         let is_gone = |resource: &Resource| !countable.contains(resource);

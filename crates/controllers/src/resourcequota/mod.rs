@@ -34,10 +34,10 @@ use self::{
     status::Counted,
 };
 use crate::{
-    context::{Context, Task},
-    objects::Thing,
+    context::{ControllerContext, Task},
+    objects::Projection,
     resource::{CUSTOM_RESOURCE_DEFINITIONS, RESOURCE_QUOTAS},
-    writer::{Made, Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 /// Objects go in crowds, and a crowd is counted once.
@@ -50,7 +50,7 @@ const RESYNC: Duration = Duration::from_mins(5);
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// A quota.
-type Quota = Thing<QuotaSpec>;
+type Quota = Projection<QuotaSpec>;
 
 /// What may be used.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -62,14 +62,14 @@ struct QuotaSpec {
 
 /// Keeps the status of quotas.
 struct Keeper {
-    writer: Writer,
+    writer: ApiWriter,
     quotas: Informer<Quota>,
     counter: Counter,
     kinds: watch::Receiver<Option<Countable>>,
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let quotas = context.informer::<Quota>(&RESOURCE_QUOTAS);
     let kinds = watch::Sender::new(None);
     let keeper = Keeper {
@@ -114,17 +114,21 @@ impl Reconciler for Keeper {
             Err(_) => return Ok(Outcome::Done),
         };
         // Read before the objects are: whatever is charged meanwhile makes the write fail.
-        let place = Place::new(&RESOURCE_QUOTAS, key.namespace(), key.name());
-        let Some(quota) = self.writer.find(place).await? else {
+        let object_ref = ObjectRef::new(&RESOURCE_QUOTAS, key.namespace(), key.name());
+        let Some(quota) = self.writer.find_by_name(object_ref).await? else {
             return Ok(Outcome::Done);
         };
         let Counted { used, trouble } = self.counter.count(key.namespace(), &quota, &kinds).await;
         let changed = status::changed(&quota, &used);
         let is_changed = changed.is_some();
         if let Some(changed) = changed {
-            match self.writer.replace::<Made>(place.part("status"), &changed).await {
+            match self
+                .writer
+                .update::<WrittenObject>(object_ref.subresource("status"), &changed)
+                .await
+            {
                 Ok(made) => request.record_write(&self.quotas, &made.metadata.resource_version),
-                Err(error) if is(&error, 404) => return Ok(Outcome::Done),
+                Err(error) if has_status_code(&error, 404) => return Ok(Outcome::Done),
                 Err(error) => return Err(error.into()),
             }
         }

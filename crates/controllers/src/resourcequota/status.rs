@@ -2,7 +2,7 @@
 
 use k3_api::{
     kinds::pod_amounts::{Totals, amounts},
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Map, Value};
 
@@ -78,10 +78,10 @@ mod tests {
             let changed = changed(&quota(status), &used(counted));
             let found = changed
                 .as_ref()
-                .map_or(&Value::Null, |quota| quota.way("status.used"));
+                .map_or(&Value::Null, |quota| quota.at_path("status.used"));
             assert_eq!(*found, expected);
             if let Some(changed) = changed {
-                assert_eq!(*changed.way("status.hard"), json!({"pods": "5", "cpu": "1"}));
+                assert_eq!(*changed.at_path("status.hard"), json!({"pods": "5", "cpu": "1"}));
             }
         }
     }

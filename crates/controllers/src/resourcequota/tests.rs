@@ -8,7 +8,7 @@ use tokio::time::{Duration, sleep};
 use super::make;
 use crate::{
     resource::{DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, Resource, SERVICES},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
 static CARTS: Resource = Resource::new("shop.example", "v1", "carts", "Cart", true);
@@ -18,34 +18,34 @@ fn quota(name: &str, spec: &Value) -> Value {
     json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec})
 }
 
-fn put(stage: &Stage, resource: &Resource, name: &str, rest: &Value) {
+fn put(cluster: &TestCluster, resource: &Resource, name: &str, rest: &Value) {
     let mut object = json!({"metadata": {"name": name, "namespace": "shop"}});
     for (field, value) in rest.as_object().unwrap() {
         object[field] = value.clone();
     }
-    stage.put(resource, object);
+    cluster.put(resource, object);
 }
 
-fn pod(stage: &Stage, name: &str, cpu: &str, more: &Value) {
+fn pod(cluster: &TestCluster, name: &str, cpu: &str, more: &Value) {
     let mut spec = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]});
     for (field, value) in more.as_object().unwrap() {
         spec[field] = value.clone();
     }
     put(
-        stage,
+        cluster,
         &PODS,
         name,
         &json!({"spec": spec, "status": {"phase": "Running"}}),
     );
 }
 
-fn used(stage: &Stage, name: &str) -> Option<Value> {
-    let status = stage.api.get::<ResourceQuota>("shop", name)?.status?;
+fn used(cluster: &TestCluster, name: &str) -> Option<Value> {
+    let status = cluster.api.get::<ResourceQuota>("shop", name)?.status?;
     Some(json!(status.used?))
 }
 
 /// Registers the kinds that a server has.
-fn kinds(stage: &Stage) {
+fn kinds(cluster: &TestCluster) {
     for resource in [
         &PODS,
         &SERVICES,
@@ -54,23 +54,23 @@ fn kinds(stage: &Stage) {
         &DEPLOYMENTS,
         &CARTS,
     ] {
-        stage.api.register_described(&resource.api_resource(), true);
+        cluster.api.register_described(&resource.api_resource(), true);
     }
-    stage
+    cluster
         .api
         .register_described(&crate::resource::DEVICE_CLASSES.api_resource(), false);
 }
 
 /// Of two pods one ends, a secret goes; what is used is told before and after.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
-        kinds(stage);
-        pod(stage, "stays", "300m", &json!({}));
-        pod(stage, "ends", "1", &json!({}));
-        put(stage, &SECRETS, "a", &json!({}));
-        put(stage, &SECRETS, "b", &json!({}));
-        stage.put(
+    setup: |cluster| {
+        kinds(cluster);
+        pod(cluster, "stays", "300m", &json!({}));
+        pod(cluster, "ends", "1", &json!({}));
+        put(cluster, &SECRETS, "a", &json!({}));
+        put(cluster, &SECRETS, "b", &json!({}));
+        cluster.put(
             &RESOURCE_QUOTAS,
             quota(
                 "q",
@@ -78,16 +78,16 @@ const STORY: Story = Story {
             ),
         );
     },
-    play: |stage| {
-        if stage.now().as_second() > 1_767_225_633 {
-            stage.api.remove::<Secret>("shop", "b");
-            stage.api.edit::<Pod>("shop", "ends", |pod| {
+    play: |cluster| {
+        if cluster.now().as_second() > 1_767_225_633 {
+            cluster.api.remove::<Secret>("shop", "b");
+            cluster.api.edit::<Pod>("shop", "ends", |pod| {
                 pod.status.as_mut().unwrap().phase = Some("Succeeded".to_owned());
             });
         }
     },
-    end: |stage| {
-        let used = used(stage, "q")?;
+    end: |cluster| {
+        let used = used(cluster, "q")?;
         (used["secrets"] == "1").then_some(used)
     },
 };
@@ -110,11 +110,11 @@ async fn whoever_crashes_a_quota_tells_what_is_used() {
 
 #[tokio::test(start_paused = true)]
 async fn conditions_choose_the_pods_of_a_quota() {
-    let stage = Stage::new();
-    kinds(&stage);
-    pod(&stage, "a", "1", &json!({"priorityClassName": "high"}));
+    let cluster = TestCluster::new();
+    kinds(&cluster);
+    pod(&cluster, "a", "1", &json!({"priorityClassName": "high"}));
     pod(
-        &stage,
+        &cluster,
         "b",
         "2",
         &json!({"priorityClassName": "low", "activeDeadlineSeconds": 5}),
@@ -142,10 +142,10 @@ async fn conditions_choose_the_pods_of_a_quota() {
             json!({"pods": "0"}),
         ),
     ] {
-        stage.put(&RESOURCE_QUOTAS, quota(name, &spec));
-        let _running = stage.start("one", make);
+        cluster.put(&RESOURCE_QUOTAS, quota(name, &spec));
+        let _running = cluster.start("one", make);
         let found = eventually(|| {
-            let found = used(&stage, name);
+            let found = used(&cluster, name);
             async move { found }
         });
         assert_eq!(found.await, expected, "{name}");
@@ -154,27 +154,27 @@ async fn conditions_choose_the_pods_of_a_quota() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_of_any_kind_are_counted_and_nothing_is_written_at_rest() {
-    let stage = Stage::new();
-    kinds(&stage);
+    let cluster = TestCluster::new();
+    kinds(&cluster);
     for name in ["a", "b", "c"] {
-        put(&stage, &CARTS, name, &json!({}));
+        put(&cluster, &CARTS, name, &json!({}));
     }
     put(
-        &stage,
+        &cluster,
         &SERVICES,
         "s",
         &json!({"spec": {"type": "NodePort", "ports": [{"port": 1}]}}),
     );
     let claim = json!({"spec": {"storageClassName": "gold", "resources": {"requests": {"storage": "2Gi"}}}});
-    put(&stage, &PERSISTENT_VOLUME_CLAIMS, "c", &claim);
+    put(&cluster, &PERSISTENT_VOLUME_CLAIMS, "c", &claim);
     let hard = json!({
         "count/carts.shop.example": "5", "count/deployments.apps": "1", "services.nodeports": "2", "requests.storage": "9Gi",
         "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1", "count/unheard.of": "1",
     });
-    stage.put(&RESOURCE_QUOTAS, quota("q", &json!({"hard": hard})));
-    let _running = stage.start("one", make);
+    cluster.put(&RESOURCE_QUOTAS, quota("q", &json!({"hard": hard})));
+    let _running = cluster.start("one", make);
     let found = eventually(|| {
-        let found = used(&stage, "q");
+        let found = used(&cluster, "q");
         async move { found }
     });
     let expected = json!({
@@ -182,30 +182,30 @@ async fn objects_of_any_kind_are_counted_and_nothing_is_written_at_rest() {
         "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1",
     });
     assert_eq!(found.await, expected);
-    stage.api.clear_requests();
+    cluster.api.clear_requests();
     sleep(Duration::from_mins(20)).await;
-    assert_eq!(stage.api.writes().len(), 0);
+    assert_eq!(cluster.api.writes().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_nobody_told_of_is_counted_in_time() {
-    let stage = Stage::new();
-    kinds(&stage);
-    stage.put(&RESOURCE_QUOTAS, quota("q", &json!({"hard": {"pods": "5"}})));
-    let _running = stage.start("one", make);
-    let count = || used(&stage, "q").map(|used| used["pods"].clone());
+    let cluster = TestCluster::new();
+    kinds(&cluster);
+    cluster.put(&RESOURCE_QUOTAS, quota("q", &json!({"hard": {"pods": "5"}})));
+    let _running = cluster.start("one", make);
+    let count = || used(&cluster, "q").map(|used| used["pods"].clone());
     let first = eventually(|| {
         let found = count();
         async move { found }
     });
     assert_eq!(first.await, "0");
     // Stored after the count, and charged before it: soon after a change it is counted again.
-    pod(&stage, "a", "1", &json!({}));
+    pod(&cluster, "a", "1", &json!({}));
     sleep(Duration::from_secs(11)).await;
     assert_eq!(count(), Some(json!("1")));
     // Otherwise all is counted every few minutes.
     sleep(Duration::from_secs(11)).await;
-    pod(&stage, "b", "1", &json!({}));
+    pod(&cluster, "b", "1", &json!({}));
     sleep(Duration::from_mins(1)).await;
     assert_eq!(count(), Some(json!("1")));
     sleep(Duration::from_mins(4)).await;

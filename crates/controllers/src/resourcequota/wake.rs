@@ -1,6 +1,6 @@
 //! Which quotas have to be counted when something happens to an object: when one goes, or may use less than before.
 
-use k3_api::quota::{Classes, Meter};
+use k3_api::quota::{DeviceClassIndex, QuotaEvaluator};
 use kubecontroller::{
     Key,
     informer::Delta,
@@ -20,7 +20,7 @@ const RESIZING: [&str; 2] = ["PodResizePending", "PodResizeInProgress"];
 
 /// Finds the quotas that the objects of a kind concern.
 pub(super) struct Wake {
-    meter: Meter,
+    meter: QuotaEvaluator,
     quotas: Index<Quota>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Wake {
 impl Wake {
     pub(super) fn new(resource: &Resource, quotas: &Store<Quota>) -> Self {
         Wake {
-            meter: Meter::of(&resource.group, &resource.plural, Default::default),
+            meter: QuotaEvaluator::of(&resource.group, &resource.plural, Default::default),
             quotas: quotas.by_namespace(),
         }
     }
@@ -50,7 +50,8 @@ impl Wake {
         let matters = match delta {
             Delta::Deleted { .. } => true,
             Delta::Updated { old, new } | Delta::Replaced { old, new } => {
-                !matches!(self.meter, Meter::Count(_)) && old.resource_version() != new.resource_version()
+                !matches!(self.meter, QuotaEvaluator::Count(_))
+                    && old.resource_version() != new.resource_version()
             }
             Delta::Added { .. } | Delta::Sync { .. } => false,
         };
@@ -70,7 +71,7 @@ impl Wake {
 
     fn tracks(&self, name: &str) -> bool {
         match self.meter {
-            Meter::Devices(_) => Classes::may_track(name),
+            QuotaEvaluator::Devices(_) => DeviceClassIndex::may_track(name),
             _ => self.meter.tracks(name),
         }
     }

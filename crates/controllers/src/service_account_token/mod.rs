@@ -23,16 +23,16 @@ use self::{
     secret::{ACCOUNT, ACCOUNT_UID, KIND, Secret, Wanting},
 };
 use crate::{
-    context::{Cluster, Context, Task, TokenSigner},
-    objects::Thing,
+    context::{Cluster, ControllerContext, Task, TokenSigner},
+    objects::Projection,
     resource::{SECRETS, SERVICE_ACCOUNTS},
-    writer::{Place, Writer, is, only},
+    writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
 };
 
-type Account = Thing<IgnoredAny>;
+type Account = Projection<IgnoredAny>;
 
 struct Filler {
-    writer: Writer,
+    writer: ApiWriter,
     signer: TokenSigner,
     cluster: Arc<Cluster>,
     secrets: Store<Secret>,
@@ -40,14 +40,14 @@ struct Filler {
 }
 
 /// What runs; nothing, if nobody can sign tokens.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     match &context.cluster.tokens {
         Some(signer) => make_with(context, signer.clone()),
         None => Vec::new(),
     }
 }
 
-fn make_with(context: &Context, signer: TokenSigner) -> Vec<Task> {
+fn make_with(context: &ControllerContext, signer: TokenSigner) -> Vec<Task> {
     let scope = InformerScope::default().fields(format!("type={KIND}"));
     let secrets = context
         .informers
@@ -60,7 +60,7 @@ fn make_with(context: &Context, signer: TokenSigner) -> Vec<Task> {
         account.map(|key| key.as_str().to_owned()).into_iter().collect()
     });
     let filler = Filler {
-        writer: Writer::new(context.informers.client().clone()),
+        writer: ApiWriter::new(context.informers.client().clone()),
         signer,
         cluster: context.cluster.clone(),
         secrets: secrets.store().clone(),
@@ -81,7 +81,7 @@ fn make_with(context: &Context, signer: TokenSigner) -> Vec<Task> {
         .reconciler(filler);
     let gone = Gone::default();
     let forgetter = Forgetter {
-        writer: Writer::new(context.informers.client().clone()),
+        writer: ApiWriter::new(context.informers.client().clone()),
         gone: gone.clone(),
     };
     let forgetting = context
@@ -105,10 +105,14 @@ impl Reconciler for Filler {
         else {
             return Ok(Outcome::Done);
         };
-        let place = Place::new(&SECRETS, request.key.namespace(), request.key.name());
+        let object_ref = ObjectRef::new(&SECRETS, request.key.namespace(), request.key.name());
         let Some(account) = self.account(&secret, name).await? else {
-            return match self.writer.delete(place, &only(&secret.metadata.uid)).await {
-                Err(error) if is(&error, 409) => Ok(Outcome::Done),
+            return match self
+                .writer
+                .delete(object_ref, &delete_options_for_uid(&secret.metadata.uid))
+                .await
+            {
+                Err(error) if has_status_code(&error, 409) => Ok(Outcome::Done),
                 other => Ok(other.map(|()| Outcome::Done)?),
             };
         };
@@ -139,9 +143,9 @@ impl Reconciler for Filler {
             "metadata": {"resourceVersion": meta.resource_version, "annotations": marks},
             "data": data,
         });
-        match self.writer.update::<Value>(place, &patch).await {
+        match self.writer.update_with_merge::<Value>(object_ref, &patch).await {
             // Whoever was faster is heard of.
-            Err(error) if is(&error, 404) || is(&error, 409) => Ok(Outcome::Done),
+            Err(error) if has_status_code(&error, 404) || has_status_code(&error, 409) => Ok(Outcome::Done),
             other => Ok(other.map(|_| Outcome::Done)?),
         }
     }
@@ -158,11 +162,11 @@ impl Filler {
         }
         match self
             .writer
-            .get(Place::new(&SERVICE_ACCOUNTS, namespace, name))
+            .get(ObjectRef::new(&SERVICE_ACCOUNTS, namespace, name))
             .await
         {
             Ok(account) => Ok(Some(Arc::new(account)).filter(is_meant)),
-            Err(error) if is(&error, 404) => Ok(None),
+            Err(error) if has_status_code(&error, 404) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::secret::{ACCOUNT, Secret};
 use crate::{
     resource::SERVICE_ACCOUNTS,
-    writer::{Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// The secrets that were deleted, by the account that they were for. Other secrets that an account names are its own matter,
@@ -27,7 +27,7 @@ pub(super) struct Gone {
 
 /// Takes them out of their accounts.
 pub(super) struct Forgetter {
-    pub(super) writer: Writer,
+    pub(super) writer: ApiWriter,
     pub(super) gone: Gone,
 }
 
@@ -68,7 +68,7 @@ impl Reconciler for Forgetter {
             return Ok(Outcome::Done);
         }
         match self.forget(&request.key, &names).await {
-            Err(error) if is(&error, 404) => Ok(Outcome::Done),
+            Err(error) if has_status_code(&error, 404) => Ok(Outcome::Done),
             Err(error) => {
                 self.gone.add(&request.key, names);
                 Err(error.into())
@@ -80,8 +80,8 @@ impl Reconciler for Forgetter {
 
 impl Forgetter {
     async fn forget(&self, key: &Key, names: &BTreeSet<String>) -> kube::Result<()> {
-        let place = Place::new(&SERVICE_ACCOUNTS, key.namespace(), key.name());
-        let account: Value = self.writer.get(place).await?;
+        let object_ref = ObjectRef::new(&SERVICE_ACCOUNTS, key.namespace(), key.name());
+        let account: Value = self.writer.get(object_ref).await?;
         let named = account["secrets"].as_array().into_iter().flatten();
         let is_kept = |named: &&Value| !named["name"].as_str().is_some_and(|name| names.contains(name));
         let (before, kept) = (named.clone().count(), named.filter(is_kept).collect::<Vec<_>>());
@@ -89,8 +89,9 @@ impl Forgetter {
             return Ok(());
         }
         let version = &account["metadata"]["resourceVersion"];
-        let patch = json!({"metadata": {"resourceVersion": version}, "secrets": crate::written::list(&kept)});
-        self.writer.update::<Value>(place, &patch).await?;
+        let patch =
+            json!({"metadata": {"resourceVersion": version}, "secrets": crate::patch_values::list(&kept)});
+        self.writer.update_with_merge::<Value>(object_ref, &patch).await?;
         Ok(())
     }
 }

@@ -5,56 +5,56 @@ use serde_json::{Value, json};
 
 use super::make_with;
 use crate::{
-    context::{Context, Task, TokenSigner},
+    context::{ControllerContext, Task, TokenSigner},
     resource::{SECRETS, SERVICE_ACCOUNTS},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
-fn make(context: &Context) -> Vec<Task> {
+fn make(context: &ControllerContext) -> Vec<Task> {
     make_with(context, TokenSigner::new(|claims| format!("signed {claims}")))
 }
 
-fn secret(stage: &Stage, name: &str, kind: &str, annotations: &Value, data: &Value) {
+fn secret(cluster: &TestCluster, name: &str, kind: &str, annotations: &Value, data: &Value) {
     let metadata = json!({"name": name, "namespace": "shop", "annotations": annotations});
-    stage.put(
+    cluster.put(
         &SECRETS,
         json!({"metadata": metadata, "type": kind, "data": data}),
     );
 }
 
 /// Secrets of an account are filled, one keeps what it has, one is of another type; two have no account, or have none later.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         let kind = "kubernetes.io/service-account-token";
         for name in ["robot", "leaves"] {
             let metadata = json!({"name": name, "namespace": "shop", "uid": format!("uid-{name}")});
-            stage.put(&SERVICE_ACCOUNTS, json!({"metadata": metadata}));
+            cluster.put(&SERVICE_ACCOUNTS, json!({"metadata": metadata}));
         }
         let of = |account: &str| json!({"kubernetes.io/service-account.name": account});
-        secret(stage, "empty", kind, &of("robot"), &json!({}));
+        secret(cluster, "empty", kind, &of("robot"), &json!({}));
         secret(
-            stage,
+            cluster,
             "held",
             kind,
             &of("robot"),
             &json!({"token": "aGVsZA==", "extra": "eA=="}),
         );
-        secret(stage, "orphan", kind, &of("nobody"), &json!({}));
-        secret(stage, "leaves", kind, &of("leaves"), &json!({}));
-        secret(stage, "other", "Opaque", &of("robot"), &json!({}));
+        secret(cluster, "orphan", kind, &of("nobody"), &json!({}));
+        secret(cluster, "leaves", kind, &of("leaves"), &json!({}));
+        secret(cluster, "other", "Opaque", &of("robot"), &json!({}));
         let mut before = of("robot");
         before["kubernetes.io/service-account.uid"] = "uid-before".into();
-        secret(stage, "before", kind, &before, &json!({}));
+        secret(cluster, "before", kind, &before, &json!({}));
     },
-    play: |stage| {
-        let seconds = stage.now().as_second() - 1_767_225_630;
-        if seconds >= 10 && stage.api.get::<ServiceAccount>("shop", "leaves").is_some() {
-            stage.api.remove::<ServiceAccount>("shop", "leaves");
+    play: |cluster| {
+        let seconds = cluster.now().as_second() - 1_767_225_630;
+        if seconds >= 10 && cluster.api.get::<ServiceAccount>("shop", "leaves").is_some() {
+            cluster.api.remove::<ServiceAccount>("shop", "leaves");
         }
     },
-    end: |stage| {
-        let secrets = stage.api.list::<Secret>().into_iter().map(|secret| {
+    end: |cluster| {
+        let secrets = cluster.api.list::<Secret>().into_iter().map(|secret| {
             let data = secret.data.unwrap_or_default().into_iter();
             let data = data.map(|(name, bytes)| (name, Value::from(String::from_utf8(bytes.0).unwrap())));
             let marks = secret.metadata.annotations.unwrap_or_default();
@@ -65,7 +65,7 @@ const STORY: Story = Story {
                 data
             ])
         });
-        let is_late = stage.now().as_second() > 1_767_225_630 + 20;
+        let is_late = cluster.now().as_second() > 1_767_225_630 + 20;
         is_late.then(|| secrets.collect())
     },
 };
@@ -90,21 +90,21 @@ async fn secrets_of_accounts_hold_their_tokens() {
 
 #[tokio::test(start_paused = true)]
 async fn an_account_does_not_go_on_naming_a_token_that_is_gone() {
-    let stage = Stage::new();
-    (STORY.setup)(&stage);
-    stage.api.edit::<ServiceAccount>("shop", "robot", |account| {
+    let cluster = TestCluster::new();
+    (STORY.setup)(&cluster);
+    cluster.api.edit::<ServiceAccount>("shop", "robot", |account| {
         let named = ["held", "other", "absent"].map(|name| ObjectReference {
             name: Some(name.to_owned()),
             ..ObjectReference::default()
         });
         account.secrets = Some(named.into());
     });
-    let _running = stage.start("one", make);
+    let _running = cluster.start("one", make);
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-    stage.api.remove::<Secret>("shop", "held");
-    stage.api.remove::<Secret>("shop", "other");
+    cluster.api.remove::<Secret>("shop", "held");
+    cluster.api.remove::<Secret>("shop", "other");
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-    let account = stage.api.get::<ServiceAccount>("shop", "robot").unwrap();
+    let account = cluster.api.get::<ServiceAccount>("shop", "robot").unwrap();
     let named = account
         .secrets
         .unwrap()

@@ -1,27 +1,26 @@
-//! Says that networks of services are ready, and keeps them as long as services have addresses from them.
+//! The ServiceCIDR controller: marks ServiceCIDRs ready, and keeps them while IPAddresses refer to them (KEP-1880).
 
-mod keeper;
-mod plan;
+mod controller;
+mod deletion;
 #[cfg(test)]
 mod tests;
 
 use kubecontroller::{Key, informer::Delta, object::Object, store::Store};
 
 use self::{
-    keeper::Keeper,
-    plan::{address_of, can_give, networks},
+    controller::ServiceCidrController,
+    deletion::{allocated_address, can_allocate, cidrs_of},
 };
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{IpAddress, ServiceCidr},
     resource::{IP_ADDRESSES, SERVICE_CIDRS},
 };
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let cidrs = context.informer::<ServiceCidr>(&SERVICE_CIDRS);
     let addresses = context.informer::<IpAddress>(&IP_ADDRESSES);
-    let keeper = Keeper {
+    let reconciler = ServiceCidrController {
         writer: context.writer.clone(),
         recorder: context.recorder.clone(),
         clock: context.clock.clone(),
@@ -32,19 +31,20 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     let controller = context
         .controller("ipaddresses")
         .for_(&cidrs)
-        .watches(&cidrs, move |delta| overlapping(delta, &all))
-        .watches(&addresses, move |delta| holding(delta, &holders));
-    vec![Box::new(controller.reconciler(keeper))]
+        .watches(&cidrs, move |delta| overlapping_service_cidrs(delta, &all))
+        .watches(&addresses, move |delta| containing_service_cidrs(delta, &holders));
+    vec![Box::new(controller.reconciler(reconciler))]
 }
 
-/// A new one may take over the addresses of others, which can go then.
-fn overlapping(delta: &Delta<ServiceCidr>, all: &Store<ServiceCidr>) -> Vec<Key> {
+/// A new ServiceCIDR may contain addresses of others, which can then be deleted.
+// upstream: pkg/controller/servicecidrs/servicecidrs_controller.go overlappingServiceCIDRs
+fn overlapping_service_cidrs(delta: &Delta<ServiceCidr>, all: &Store<ServiceCidr>) -> Vec<Key> {
     let Delta::Added { new, .. } = delta else {
         return Vec::new();
     };
     let overlaps = |other: &ServiceCidr| {
-        let theirs = networks(other);
-        networks(new)
+        let theirs = cidrs_of(other);
+        cidrs_of(new)
             .iter()
             .any(|ours| theirs.iter().any(|network| network.overlaps(ours)))
     };
@@ -55,15 +55,16 @@ fn overlapping(delta: &Delta<ServiceCidr>, all: &Store<ServiceCidr>) -> Vec<Key>
         .collect()
 }
 
-/// An address that comes or goes may be what keeps a network.
-fn holding(delta: &Delta<IpAddress>, all: &Store<ServiceCidr>) -> Vec<Key> {
+/// An added or deleted IPAddress may block the deletion of a ServiceCIDR.
+// upstream: pkg/controller/servicecidrs/servicecidrs_controller.go containingServiceCIDRs
+fn containing_service_cidrs(delta: &Delta<IpAddress>, all: &Store<ServiceCidr>) -> Vec<Key> {
     let changes = matches!(delta, Delta::Added { .. } | Delta::Deleted { .. });
-    let Some(address) = address_of(delta.object()).filter(|_| changes) else {
+    let Some(address) = allocated_address(delta.object()).filter(|_| changes) else {
         return Vec::new();
     };
     all.all()
         .iter()
-        .filter(|cidr| can_give(cidr, address))
+        .filter(|cidr| can_allocate(cidr, address))
         .map(|cidr| cidr.key())
         .collect()
 }

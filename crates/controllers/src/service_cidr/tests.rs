@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{IP_ADDRESSES, SERVICE_CIDRS},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
-fn put(stage: &Stage, name: &str, cidr: &str) {
-    stage.put(
+fn put(cluster: &TestCluster, name: &str, cidr: &str) {
+    cluster.put(
         &SERVICE_CIDRS,
         json!({"metadata": {"name": name}, "spec": {"cidrs": [cidr]}}),
     );
 }
 
-fn condition(stage: &Stage, name: &str) -> Option<Value> {
-    let cidr = stage.api.get::<ServiceCIDR>("", name)?;
+fn condition(cluster: &TestCluster, name: &str) -> Option<Value> {
+    let cidr = cluster.api.get::<ServiceCIDR>("", name)?;
     let condition = cidr.status?.conditions?.pop()?;
     let finalizers = cidr.metadata.finalizers.unwrap_or_default();
     Some(json!([
@@ -29,42 +29,42 @@ fn condition(stage: &Stage, name: &str) -> Option<Value> {
 }
 
 /// All become ready; one of which an address is used and one that nobody needs are deleted; then the address is free.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
-        put(stage, "kept", "10.0.0.0/24");
-        put(stage, "used", "10.1.0.0/24");
-        put(stage, "free", "10.2.0.0/24");
+    setup: |cluster| {
+        put(cluster, "kept", "10.0.0.0/24");
+        put(cluster, "used", "10.1.0.0/24");
+        put(cluster, "free", "10.2.0.0/24");
         let labels = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
-        stage.put(
+        cluster.put(
             &IP_ADDRESSES,
             json!({"metadata": {"name": "10.1.0.5", "labels": labels}, "spec": {}}),
         );
     },
-    play: |stage| {
-        let is = |name: &str, status: &str| condition(stage, name).is_some_and(|found| found[0] == status);
+    play: |cluster| {
+        let is = |name: &str, status: &str| condition(cluster, name).is_some_and(|found| found[0] == status);
         let names = ["kept", "used", "free"];
         if names.iter().all(|name| is(name, "True")) {
             for name in ["used", "free"] {
-                stage.api.edit::<ServiceCIDR>("", name, |cidr| {
-                    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(stage.now());
+                cluster.api.edit::<ServiceCIDR>("", name, |cidr| {
+                    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(cluster.now());
                     cidr.metadata.deletion_timestamp.get_or_insert(now);
                 });
             }
         }
-        let is_gone = stage.api.get::<ServiceCIDR>("", "free").is_none();
+        let is_gone = cluster.api.get::<ServiceCIDR>("", "free").is_none();
         if is_gone && is("used", "False") {
-            stage.api.remove::<IPAddress>("", "10.1.0.5");
+            cluster.api.remove::<IPAddress>("", "10.1.0.5");
         }
     },
-    end: |stage| {
-        let names = stage
+    end: |cluster| {
+        let names = cluster
             .api
             .list::<ServiceCIDR>()
             .into_iter()
             .filter_map(|cidr| cidr.metadata.name);
         let names: Vec<_> = names.collect();
-        (names == ["kept"]).then(|| condition(stage, "kept")).flatten()
+        (names == ["kept"]).then(|| condition(cluster, "kept")).flatten()
     },
 };
 

@@ -10,15 +10,15 @@
 //! trigger   when that happened which changed the endpoints of a service
 //! ```
 
+pub(crate) mod endpoint_key;
 #[cfg(test)]
 pub(crate) mod examples;
-pub(crate) mod identity;
-pub(crate) mod members;
-pub(crate) mod order;
 pub(crate) mod port;
-pub(crate) mod slices;
+pub(crate) mod port_order;
+pub(crate) mod service_pods;
+pub(crate) mod slice_writer;
 pub(crate) mod subsets;
-pub(crate) mod trigger;
+pub(crate) mod trigger_time;
 
 /// The label of endpoints and slices of services that have no address.
 pub(crate) const HEADLESS: &str = "service.kubernetes.io/headless";

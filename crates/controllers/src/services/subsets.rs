@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::order;
+use super::port_order;
 use crate::objects::{Address, AddressPort, Subset};
 
 /// What tells addresses apart: the same address may be that of two pods.
@@ -49,7 +49,7 @@ pub(crate) fn repack(subsets: Vec<Subset>) -> Vec<Subset> {
         Subset {
             addresses: those(true),
             not_ready_addresses: those(false),
-            ports: order::address_ports(ports),
+            ports: port_order::address_ports(ports),
         }
     };
     by_addresses.into_iter().map(subset).collect()

@@ -1,134 +1,144 @@
-//! The claims of the pods of a stateful set: which are missing, and who is to own them.
+//! PersistentVolumeClaims of a StatefulSet's pods: missing claims and owner references (persistentVolumeClaimRetentionPolicy).
 //!
-//! A claim that is to go with its set is owned by the set, one that is to go with its pod by a pod that is too many. Whoever
-//! owns it, the garbage collector deletes it when that is gone. Claims that others control are not touched.
+//! A claim to be deleted with the set is owned by the set, one to be deleted with a scaled-down pod is owned by that pod. The
+//! garbage collector then deletes it. Claims with another controller are not touched.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::member;
+use super::pod_identity;
 use crate::{
-    objects::{ClaimTemplate, Fate, Meta, Owner, PersistentVolumeClaim, Retention, StatefulSet},
+    objects::{
+        ClaimRetention, ClaimRetentionPolicy, ClaimTemplate, Meta, Owner, PersistentVolumeClaim, StatefulSet,
+    },
     resource::{PODS, Resource, STATEFUL_SETS},
 };
 
-/// What is to be done about the claims of a pod.
+/// What to do about the claims of a pod.
 #[derive(Debug, Default)]
-pub(super) struct Work {
-    /// Claims that are missing, by name.
+pub(super) struct ClaimWork {
+    /// Missing claims by name.
     pub(super) missing: Vec<(Box<str>, Value)>,
-    /// Claims that go, and must be gone before new ones can be made.
-    pub(super) going: Vec<Box<str>>,
-    /// Claims that others control although the set would.
+    /// Terminating claims, which have to be deleted before new ones can be created.
+    pub(super) terminating: Vec<Box<str>>,
+    /// Claims with another controller although the set should control them.
     pub(super) foreign: Vec<Box<str>>,
-    /// Claims that get other owners.
-    pub(super) owned: Vec<Owned>,
+    /// Claims whose owner references change.
+    pub(super) owned: Vec<ClaimOwnerUpdate>,
 }
 
-/// A claim that gets other owners.
+/// A claim whose owner references change.
 #[derive(Debug)]
-pub(super) struct Owned {
+pub(super) struct ClaimOwnerUpdate {
     pub(super) claim: Arc<PersistentVolumeClaim>,
     pub(super) owners: Vec<Owner>,
 }
 
-/// A claim, and the set and the pod that it is for. The pod has no uid if it is not there yet.
+/// A claim with its set and pod. The pod has no UID if it does not exist yet.
 #[derive(Clone, Copy)]
-struct Case<'a> {
+struct ClaimOwnership<'a> {
     claim: &'a Meta,
     set: &'a StatefulSet,
     pod: &'a Meta,
 }
 
 /// The name of the claim of a pod.
-pub(super) fn name(set: &StatefulSet, template: &ClaimTemplate, ordinal: i32) -> String {
+// upstream: pkg/controller/statefulset/stateful_set_utils.go getPersistentVolumeClaimName
+pub(super) fn claim_name_for(set: &StatefulSet, template: &ClaimTemplate, ordinal: i32) -> String {
     format!("{}-{}-{ordinal}", template.name, set.metadata.name)
 }
 
 // --- Work ---
 
-impl Work {
-    /// Everything that is to be done about the claims of a pod. `look` finds claims by name.
+impl ClaimWork {
+    /// Everything to do about the claims of a pod. `find_claim` finds claims by name.
+    // upstream: pkg/controller/statefulset/stateful_pod_control.go createPersistentVolumeClaims, UpdatePodClaimForRetentionPolicy
     pub(super) fn new(
         set: &StatefulSet,
         pod: &Meta,
         ordinal: i32,
-        look: impl Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
+        find_claim: impl Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
     ) -> Self {
-        let mut work = Work::default();
+        let mut work = ClaimWork::default();
         for template in &set.spec.volume_claim_templates {
-            let name = name(set, template, ordinal);
-            let Some(claim) = look(&name) else {
+            let name = claim_name_for(set, template, ordinal);
+            let Some(claim) = find_claim(&name) else {
                 let body = body(set, template, &name);
                 work.missing.push((name.into(), body));
                 continue;
             };
             if claim.metadata.is_going() {
-                work.going.push(name.as_str().into());
+                work.terminating.push(name.as_str().into());
             }
-            let case = Case {
+            let case = ClaimOwnership {
                 claim: &claim.metadata,
                 set,
                 pod,
             };
-            if case.is_foreign() {
+            if case.has_unexpected_controller() {
                 work.foreign.push(name.as_str().into());
             }
-            if !case.is_settled() {
+            if !case.is_claim_owner_up_to_date() {
                 let owners = case.owners();
-                work.owned.push(Owned { claim, owners });
+                work.owned.push(ClaimOwnerUpdate { claim, owners });
             }
         }
         work
     }
 
-    /// The part of it that is about owners.
-    pub(super) fn of_owners(self) -> Self {
-        Work {
+    /// Only the changes of owner references.
+    pub(super) fn only_owner_updates(self) -> Self {
+        ClaimWork {
             missing: Vec::new(),
-            going: Vec::new(),
+            terminating: Vec::new(),
             ..self
         }
     }
 
-    /// Whether there is nothing to do or to tell.
-    pub(super) fn is_nothing(&self) -> bool {
-        self.missing.is_empty() && self.going.is_empty() && self.foreign.is_empty() && self.owned.is_empty()
+    /// Whether there is nothing to do or to report.
+    pub(super) fn is_empty(&self) -> bool {
+        self.missing.is_empty()
+            && self.terminating.is_empty()
+            && self.foreign.is_empty()
+            && self.owned.is_empty()
     }
 }
 
-/// Whether a pod cannot be made yet, since a claim of its name is about to go with the pod that had the name before.
+/// Whether pod creation has to wait because a claim of that name will be deleted with a previous pod of the same name.
+// upstream: pkg/controller/statefulset/stateful_pod_control.go PodClaimIsStale
 pub(super) fn is_stale(
     set: &StatefulSet,
     ordinal: i32,
-    look: impl Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
+    find_claim: impl Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
 ) -> bool {
-    if set.spec.persistent_volume_claim_retention_policy.when_scaled == Fate::Retain {
+    if set.spec.persistent_volume_claim_retention_policy.when_scaled == ClaimRetention::Retain {
         return false;
     }
     let pod = Meta {
-        name: member::name(set, ordinal).into(),
+        name: pod_identity::pod_name(set, ordinal).into(),
         ..Meta::default()
     };
     let mut claims = set
         .spec
         .volume_claim_templates
         .iter()
-        .filter_map(|template| look(&name(set, template, ordinal)));
-    claims.any(|claim| is_left_by(&claim.metadata, &pod, &PODS))
+        .filter_map(|template| find_claim(&claim_name_for(set, template, ordinal)));
+    claims.any(|claim| has_stale_owner_ref(&claim.metadata, &pod, &PODS))
 }
 
-/// The claim of a template.
+/// The claim created from a template.
+// upstream: pkg/controller/statefulset/stateful_set_utils.go getPersistentVolumeClaims
 fn body(set: &StatefulSet, template: &ClaimTemplate, name: &str) -> Value {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    struct Equal {
+    struct MatchLabels {
         match_labels: BTreeMap<Box<str>, Box<str>>,
     }
     let mut claim: Value = serde_json::from_str(template.text.get()).unwrap_or_default();
-    let selector: Equal = kubecontroller::decode::from_str(set.spec.selector.text.get()).unwrap_or_default();
+    let selector: MatchLabels =
+        kubecontroller::decode::from_str(set.spec.selector.text.get()).unwrap_or_default();
     claim["apiVersion"] = "v1".into();
     claim["kind"] = "PersistentVolumeClaim".into();
     claim["metadata"]["name"] = name.into();
@@ -141,8 +151,8 @@ fn body(set: &StatefulSet, template: &ClaimTemplate, name: &str) -> Value {
 
 // --- owners ---
 
-/// Whether an owner is an object, or one of the same name before it.
-fn names(owner: &Owner, meta: &Meta, resource: &Resource) -> bool {
+/// Whether an owner reference names an object, or a previous one of the same name.
+fn owner_ref_matches(owner: &Owner, meta: &Meta, resource: &Resource) -> bool {
     *owner.api_version == *resource.api_version() && *owner.kind == *resource.kind && owner.name == meta.name
 }
 
@@ -150,24 +160,26 @@ fn is_owned_by(claim: &Meta, owner: &Meta) -> bool {
     claim.owner_references.iter().any(|known| known.uid == owner.uid)
 }
 
-/// Whether a claim is owned by one that had the name of an object before it.
-fn is_left_by(claim: &Meta, meta: &Meta, resource: &Resource) -> bool {
+/// Whether a claim is owned by a previous object of the same name.
+// upstream: pkg/controller/statefulset/stateful_set_utils.go hasStaleOwnerRef
+fn has_stale_owner_ref(claim: &Meta, meta: &Meta, resource: &Resource) -> bool {
     let mut owners = claim.owner_references.iter();
-    let named = owners.find(|owner| names(owner, meta, resource));
+    let named = owners.find(|owner| owner_ref_matches(owner, meta, resource));
     named.is_some_and(|owner| owner.uid != meta.uid)
 }
 
-impl Case<'_> {
-    /// Whether somebody else controls the claim, and the set would.
-    fn is_foreign(&self) -> bool {
-        if self.set.spec.persistent_volume_claim_retention_policy == Retention::default() {
+impl ClaimOwnership<'_> {
+    /// Whether the claim has another controller although the set should control it.
+    // upstream: pkg/controller/statefulset/stateful_set_utils.go hasUnexpectedController
+    fn has_unexpected_controller(&self) -> bool {
+        if self.set.spec.persistent_volume_claim_retention_policy == ClaimRetentionPolicy::default() {
             return false;
         }
         let (set, pod) = (&self.set.metadata, self.pod);
         self.claim.owner_references.iter().any(|owner| {
-            if names(owner, set, &STATEFUL_SETS) {
+            if owner_ref_matches(owner, set, &STATEFUL_SETS) {
                 owner.uid != set.uid
-            } else if names(owner, pod, &PODS) {
+            } else if owner_ref_matches(owner, pod, &PODS) {
                 owner.uid != pod.uid
             } else {
                 owner.controller
@@ -175,35 +187,39 @@ impl Case<'_> {
         })
     }
 
-    /// Whether the claim has the owners it should have, or is to be left alone.
-    fn is_settled(&self) -> bool {
+    /// Whether the owner references are as they should be, or the claim must not be touched.
+    // upstream: pkg/controller/statefulset/stateful_set_utils.go isClaimOwnerUpToDate
+    fn is_claim_owner_up_to_date(&self) -> bool {
         let (claim, set, pod) = (self.claim, &self.set.metadata, self.pod);
-        if is_left_by(claim, set, &STATEFUL_SETS) || is_left_by(claim, pod, &PODS) {
+        if has_stale_owner_ref(claim, set, &STATEFUL_SETS) || has_stale_owner_ref(claim, pod, &PODS) {
             return true;
         }
         let owned = (is_owned_by(claim, set), is_owned_by(claim, pod));
-        if self.is_foreign() {
+        if self.has_unexpected_controller() {
             return owned == (false, false);
         }
         let is_weak = |owner: &Owner| (owner.uid == set.uid || owner.uid == pod.uid) && !owner.controller;
-        !claim.owner_references.iter().any(is_weak) && owned == self.wanted()
+        !claim.owner_references.iter().any(is_weak) && owned == self.desired_owners()
     }
 
-    /// Whether the set, and whether the pod, is to own the claim.
-    fn wanted(&self) -> (bool, bool) {
+    /// Whether the set, and whether the pod, should own the claim.
+    fn desired_owners(&self) -> (bool, bool) {
         let retention = self.set.spec.persistent_volume_claim_retention_policy;
-        let is_wanted =
-            member::ordinal(self.pod).is_some_and(|ordinal| member::place(self.set, ordinal).is_some());
+        let is_wanted = pod_identity::ordinal(self.pod)
+            .is_some_and(|ordinal| pod_identity::ordinal_position(self.set, ordinal).is_some());
         match (retention.when_scaled, retention.when_deleted) {
-            (Fate::Retain, deleted) => (deleted == Fate::Delete, false),
-            (Fate::Delete, deleted) => (deleted == Fate::Delete && is_wanted, !is_wanted),
+            (ClaimRetention::Retain, deleted) => (deleted == ClaimRetention::Delete, false),
+            (ClaimRetention::Delete, deleted) => (deleted == ClaimRetention::Delete && is_wanted, !is_wanted),
         }
     }
 
-    /// The owners that the claim should have.
+    /// The desired owner references of the claim.
+    // upstream: pkg/controller/statefulset/stateful_set_utils.go updateClaimOwnerRefForSetAndPod
     fn owners(&self) -> Vec<Owner> {
         let (set, pod) = (&self.set.metadata, self.pod);
-        let is_other = |owner: &&Owner| !names(owner, set, &STATEFUL_SETS) && !names(owner, pod, &PODS);
+        let is_other = |owner: &&Owner| {
+            !owner_ref_matches(owner, set, &STATEFUL_SETS) && !owner_ref_matches(owner, pod, &PODS)
+        };
         let mut owners: Vec<_> = self
             .claim
             .owner_references
@@ -211,8 +227,8 @@ impl Case<'_> {
             .filter(is_other)
             .cloned()
             .collect();
-        if !self.is_foreign() {
-            let (by_set, by_pod) = self.wanted();
+        if !self.has_unexpected_controller() {
+            let (by_set, by_pod) = self.desired_owners();
             owners.extend(by_pod.then(|| pod.as_controller(&PODS)));
             owners.extend(by_set.then(|| set.as_controller(&STATEFUL_SETS)));
         }
@@ -256,7 +272,7 @@ mod tests {
 
     /// What the claim of a pod is owned by after the work; `None` if it is left as it is.
     fn after(set: &StatefulSet, ordinal: i32, owners: &[Value]) -> Option<Vec<String>> {
-        let work = Work::new(set, &pod(ordinal), ordinal, |_| Some(claim(owners)));
+        let work = ClaimWork::new(set, &pod(ordinal), ordinal, |_| Some(claim(owners)));
         let owned = work.owned.into_iter().next()?;
         Some(
             owned
@@ -291,13 +307,13 @@ mod tests {
             (delete, delete, 0, Some("former set"), None),
             (delete, delete, 0, Some("former pod"), None),
         ];
-        for (scaled, deleted, ordinal, owner, expected) in cases {
+        for (scaled, deleted, ordinal, owner, expectations) in cases {
             let owners: Vec<_> = owner.map(of).into_iter().collect();
             let found = after(&set(scaled, deleted), ordinal, &owners);
             let found = found.map(|owners| owners.join(","));
             assert_eq!(
                 found.as_deref(),
-                expected,
+                expectations,
                 "{scaled} {deleted} {ordinal} {owner:?}"
             );
         }
@@ -310,7 +326,7 @@ mod tests {
         assert_eq!(after(&set, 0, std::slice::from_ref(&other)), None);
         let both = [other.clone(), owner("StatefulSet", "db", "s")];
         assert_eq!(after(&set, 0, &both), Some(vec!["Backup b".to_owned()]));
-        let work = Work::new(&set, &pod(0), 0, |_| Some(claim(std::slice::from_ref(&other))));
+        let work = ClaimWork::new(&set, &pod(0), 0, |_| Some(claim(std::slice::from_ref(&other))));
         assert_eq!(work.foreign, ["data-db-0".into()]);
         let mut weak = owner("StatefulSet", "db", "s");
         weak["controller"] = false.into();
@@ -319,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_missing_claim_is_made_of_its_template() {
-        let work = Work::new(&set("Retain", "Retain"), &pod(1), 1, |_| None);
+        let work = ClaimWork::new(&set("Retain", "Retain"), &pod(1), 1, |_| None);
         let (name, body) = &work.missing[0];
         assert_eq!(&**name, "data-db-1");
         assert_eq!(
@@ -335,9 +351,9 @@ mod tests {
     #[test]
     fn a_pod_waits_for_claims_that_go_with_the_one_before_it() {
         let left = claim(&[owner("Pod", "db-0", "old")]);
-        let look = |_: &str| Some(Arc::clone(&left));
-        assert!(is_stale(&set("Delete", "Retain"), 0, look));
-        assert!(!is_stale(&set("Retain", "Delete"), 0, look));
+        let find_claim = |_: &str| Some(Arc::clone(&left));
+        assert!(is_stale(&set("Delete", "Retain"), 0, find_claim));
+        assert!(!is_stale(&set("Retain", "Delete"), 0, find_claim));
         assert!(!is_stale(&set("Delete", "Retain"), 0, |_| Some(claim(&[]))));
         assert!(!is_stale(&set("Delete", "Retain"), 0, |_| None));
     }

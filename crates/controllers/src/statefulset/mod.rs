@@ -1,16 +1,16 @@
-//! Keeps the pods of stateful sets: each has a number, and with it a name and claims that stay when the pod is made anew.
+//! The StatefulSet controller: pods with ordinals, stable names and claims that survive the pod.
 //!
 //! ```text
-//! member  who a pod is: number, name, labels, volumes
-//! claims  which claims are missing, and who owns those that are there
-//! plan    what is to be done now, and in which order
-//! keeper  does it
+//! pod_identity  ordinal, name, labels, volumes
+//! claims        missing claims, owner references of claims
+//! control       what to do now, and in which order
+//! controller    the reconciler
 //! ```
 
 mod claims;
-mod keeper;
-mod member;
-mod plan;
+mod control;
+mod controller;
+mod pod_identity;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -19,70 +19,72 @@ use std::sync::Arc;
 
 use kubecontroller::{Key, expectations::ControllerExpectations, informer::Delta};
 
-use self::keeper::Keeper;
+use self::controller::StatefulSetController;
 use crate::{
-    calm::Calm,
-    context::{Context, Task},
-    family::Family,
-    history::{self, Archive},
+    context::{ControllerContext, Task},
+    controller_ref_manager::OwnerIndex,
+    history::{self, RevisionStore},
     objects::{PersistentVolumeClaim, Pod, StatefulSet},
-    pods::wake::{self, Wake},
+    pods::event_handler::{self, PodEventHandler},
     resource::{PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS},
+    status_throttle::StatusThrottle,
 };
 
 const WORKERS: usize = 8;
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+// upstream: pkg/controller/statefulset/stateful_set.go NewStatefulSetController
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (sets, pods) = (context.informer::<StatefulSet>(&STATEFUL_SETS), context.pods());
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
-    let expected = Arc::new(ControllerExpectations::default());
-    let forget = Arc::clone(&expected);
-    let wake = Wake::new(
+    let expectations = Arc::new(ControllerExpectations::default());
+    let forget = Arc::clone(&expectations);
+    let event_handler = PodEventHandler::new(
         &STATEFUL_SETS,
         sets.store(),
         |set: &StatefulSet| &set.spec.selector.selector,
         matters,
-        Arc::clone(&expected),
+        Arc::clone(&expectations),
     );
-    let archive = Archive::new(context, &STATEFUL_SETS);
-    let revisions = archive.revisions.clone();
-    let keeper = Keeper {
+    let revision_store = RevisionStore::new(context, &STATEFUL_SETS);
+    let revisions = revision_store.revisions.clone();
+    let reconciler = StatefulSetController {
         writer: context.writer.clone(),
         recorder: context.recorder.clone(),
         clock: context.clock.clone(),
-        family: Family::new(pods.store()),
+        pods_by_owner: OwnerIndex::new(pods.store()),
         sets: sets.clone(),
         pods: pods.clone(),
         claims: claims.clone(),
-        archive,
-        expected,
-        calm: Calm::default(),
+        revision_store,
+        expectations,
+        status_throttle: StatusThrottle::default(),
     };
     let controller = context
         .controller("statefulset")
         .for_(&sets)
-        .watches(&sets, move |delta| wake::forget_replaced(delta, &forget))
-        .watches(&pods, move |delta| wake.keys(delta))
-        .watches(&revisions, |delta| history::keys(&STATEFUL_SETS, delta))
-        .watches(&claims, freed)
+        .watches(&sets, move |delta| {
+            event_handler::forget_replaced_set(delta, &forget)
+        })
+        .watches(&pods, move |delta| event_handler.keys(delta))
+        .watches(&revisions, |delta| history::sets_to_sync(&STATEFUL_SETS, delta))
+        .watches(&claims, sets_waiting_for_claim)
         .workers(WORKERS);
-    vec![Box::new(controller.reconciler(keeper))]
+    vec![Box::new(controller.reconciler(reconciler))]
 }
 
-/// Whether a change of a pod can change anything for a set.
+/// Whether a pod change can change anything for a set.
 fn matters(old: &Pod, new: &Pod) -> bool {
-    wake::matters(old, new) || old.status.phase != new.status.phase
+    event_handler::matters(old, new) || old.status.phase != new.status.phase
 }
 
-/// The sets that may have waited for a claim to go with the pod that it was for.
-fn freed(delta: &Delta<PersistentVolumeClaim>) -> Vec<Key> {
+/// The sets that may wait for a claim to be deleted.
+fn sets_waiting_for_claim(delta: &Delta<PersistentVolumeClaim>) -> Vec<Key> {
     let Delta::Deleted { last, .. } = delta else {
         return Vec::new();
     };
     let owners = last.metadata.owner_references.iter();
     let pods = owners.filter(|owner| &*owner.kind == "Pod");
-    let sets = pods.filter_map(|pod| member::parts(&pod.name));
+    let sets = pods.filter_map(|pod| pod_identity::parent_name_and_ordinal(&pod.name));
     sets.map(|(set, _)| Key::new(&last.metadata.namespace, set))
         .collect()
 }

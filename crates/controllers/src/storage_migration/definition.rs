@@ -1,13 +1,13 @@
 //! What the definition of a custom resource is told of migrations: that one runs, and which versions are stored when it is over.
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Migrated;
 use crate::{
     resource::CUSTOM_RESOURCE_DEFINITIONS,
-    writer::{Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 const MIGRATING: &str = "StorageMigrating";
@@ -22,7 +22,7 @@ pub(super) enum End {
 
 /// Tells the definition of a resource, if it has one, that a migration runs.
 pub(super) async fn begin(
-    writer: &Writer,
+    writer: &ApiWriter,
     resource: &Migrated,
     migration: &str,
     now: Timestamp,
@@ -36,7 +36,7 @@ pub(super) async fn begin(
 
 /// Tells it that the migration is over.
 pub(super) async fn finish(
-    writer: &Writer,
+    writer: &ApiWriter,
     resource: &Migrated,
     end: End,
     now: Timestamp,
@@ -45,7 +45,7 @@ pub(super) async fn finish(
 }
 
 async fn tell(
-    writer: &Writer,
+    writer: &ApiWriter,
     resource: &Migrated,
     status: impl FnOnce(&Value) -> Value + Send,
 ) -> kube::Result<()> {
@@ -53,9 +53,9 @@ async fn tell(
     if resource.group.is_empty() {
         return Ok(());
     }
-    let place = Place::new(&CUSTOM_RESOURCE_DEFINITIONS, "", &name);
-    let definition: Value = match writer.get(place).await {
-        Err(error) if is(&error, 404) => return Ok(()),
+    let object_ref = ObjectRef::new(&CUSTOM_RESOURCE_DEFINITIONS, "", &name);
+    let definition: Value = match writer.get(object_ref).await {
+        Err(error) if has_status_code(&error, 404) => return Ok(()),
         other => other?,
     };
     // With the version: what is said is about the definition as it was read.
@@ -64,7 +64,9 @@ async fn tell(
         "apiVersion": CUSTOM_RESOURCE_DEFINITIONS.api_version(), "kind": CUSTOM_RESOURCE_DEFINITIONS.kind,
         "metadata": {"name": name, "resourceVersion": version}, "status": status(&definition),
     });
-    let _: Value = writer.apply(place.part("status"), MANAGER, &applied).await?;
+    let _: Value = writer
+        .server_side_apply(object_ref.subresource("status"), MANAGER, &applied)
+        .await?;
     Ok(())
 }
 

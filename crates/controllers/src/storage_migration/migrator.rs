@@ -20,12 +20,12 @@ use super::{
     plan::{FAILED, RUNNING, SUCCEEDED, Step, next, progress, set},
 };
 use crate::{
-    context::Context,
-    discovery::{Discovered, Served},
-    objects::Thing,
+    context::ControllerContext,
+    discovery::{DiscoveryResult, ServedResource},
+    objects::Projection,
+    patch_values::truncate_to_second,
     resource::{Resource, STORAGE_VERSION_MIGRATIONS},
-    writer::{Made, Page, Place, Writer, is, words},
-    written::second,
+    writer::{ApiWriter, ObjectRef, Page, WrittenObject, error_message, has_status_code},
 };
 
 const MERGE: &str = "application/merge-patch+json";
@@ -43,14 +43,14 @@ const FAILED_REASON: &str = "StorageVersionMigrationFailed";
 
 /// Takes migrations a step further.
 pub(super) struct Migrator {
-    writer: Writer,
+    writer: ApiWriter,
     clock: Clock,
     migrations: Informer<Migration>,
     by_resource: Index<Migration>,
 }
 
 /// An object that is to be written.
-type Candidate = Thing<serde::de::IgnoredAny>;
+type Candidate = Projection<serde::de::IgnoredAny>;
 
 // --- Migrator ---
 
@@ -68,7 +68,7 @@ impl Reconciler for Migrator {
 }
 
 impl Migrator {
-    pub(super) fn new(context: &Context, migrations: Informer<Migration>) -> Self {
+    pub(super) fn new(context: &ControllerContext, migrations: Informer<Migration>) -> Self {
         let by_resource = migrations
             .store()
             .shared_index("resource", |migration: &Migration| {
@@ -106,18 +106,21 @@ impl Migrator {
         };
         let can = |verb: &str| served.verbs.iter().any(|own| **own == *verb);
         if !VERBS.into_iter().all(can) {
-            let (named, verbs) = (go::quote(&served.resource.in_words()), VERBS.join(" "));
+            let (named, verbs) = (
+                go::quote(&served.resource.group_version_resource_text()),
+                VERBS.join(" "),
+            );
             let why = format!("resource {named} does not support discovery operations: [{verbs}]");
             return self.fail(request, migration, &why).await;
         }
         let parameters = ListParams::default().limit(1);
         let page: Page<Candidate> = self
             .writer
-            .page_of_metadata(&served.resource, "", &parameters)
+            .list_metadata_page(&served.resource, "", &parameters)
             .await?;
         let version = page.metadata.resource_version;
         if version.parse::<u64>().is_err() {
-            let (named, version) = (served.resource.in_words(), go::quote(&version));
+            let (named, version) = (served.resource.group_version_resource_text(), go::quote(&version));
             let why = format!("latest resourceVersion for {named} is not valid: {version}");
             return self.fail(request, migration, &why).await;
         }
@@ -136,9 +139,9 @@ impl Migrator {
             match self.rewrite(&served.resource, candidate).await {
                 Ok(()) => left -= 1,
                 // It was written or deleted meanwhile.
-                Err(error) if is(&error, 409) || is(&error, 404) => left -= 1,
+                Err(error) if has_status_code(&error, 409) || has_status_code(&error, 404) => left -= 1,
                 Err(error) if is_passing(&error) => {
-                    let message = progress(Some((left, all)), Some(&words(&error)));
+                    let message = progress(Some((left, all)), Some(&error_message(&error)));
                     self.write(request, migration, |status| {
                         set(
                             &mut status.conditions,
@@ -153,7 +156,7 @@ impl Migrator {
                     return Err(error.into());
                 }
                 Err(error) => {
-                    let (running, why) = (progress(Some((left, all)), None), words(&error));
+                    let (running, why) = (progress(Some((left, all)), None), error_message(&error));
                     let message = format!(
                         "{left}/{all} not yet migrated. migration encountered unhandled error: {why}"
                     );
@@ -225,8 +228,8 @@ impl Migrator {
     }
 
     /// The resource, in the version that the server prefers.
-    async fn served(&self, migrated: &Migrated) -> kube::Result<Option<Served>> {
-        let discovered = Discovered::ask(&self.writer).await?;
+    async fn served(&self, migrated: &Migrated) -> kube::Result<Option<ServedResource>> {
+        let discovered = DiscoveryResult::fetch(&self.writer).await?;
         Ok(discovered.resources.into_iter().find(|served| {
             served.resource.group == *migrated.group && served.resource.plural == *migrated.resource
         }))
@@ -246,7 +249,7 @@ impl Migrator {
         let mut parameters = ListParams::default().limit(PAGE);
         let (mut candidates, mut all) = (Vec::new(), 0);
         loop {
-            let page: Page<Candidate> = self.writer.page_of_metadata(resource, "", &parameters).await?;
+            let page: Page<Candidate> = self.writer.list_metadata_page(resource, "", &parameters).await?;
             all += page.items.len();
             candidates.extend(page.items.into_iter().filter(is_old));
             if page.metadata.next.is_empty() {
@@ -284,8 +287,8 @@ impl Migrator {
         if status == migration.status {
             return Ok(Outcome::Done);
         }
-        let place = Place::new(&STORAGE_VERSION_MIGRATIONS, "", &migration.metadata.name);
-        let Some(mut object) = self.writer.find(place).await? else {
+        let object_ref = ObjectRef::new(&STORAGE_VERSION_MIGRATIONS, "", &migration.metadata.name);
+        let Some(mut object) = self.writer.find_by_name(object_ref).await? else {
             return Ok(Outcome::Done);
         };
         object["metadata"]["resourceVersion"] = (&*migration.metadata.resource_version).into();
@@ -293,18 +296,22 @@ impl Migrator {
         if !status.resource_version.is_empty() {
             object["status"]["resourceVersion"] = (&*status.resource_version).into();
         }
-        match self.writer.replace::<Made>(place.part("status"), &object).await {
+        match self
+            .writer
+            .update::<WrittenObject>(object_ref.subresource("status"), &object)
+            .await
+        {
             Ok(made) => {
                 request.record_write(&self.migrations, &made.metadata.resource_version);
                 Ok(Outcome::Done)
             }
-            Err(error) if is(&error, 404) => Ok(Outcome::Done),
+            Err(error) if has_status_code(&error, 404) => Ok(Outcome::Done),
             Err(error) => Err(error.into()),
         }
     }
 
     fn now(&self) -> Timestamp {
-        second(self.clock.now())
+        truncate_to_second(self.clock.now())
     }
 }
 

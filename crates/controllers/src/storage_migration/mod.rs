@@ -20,15 +20,15 @@ use serde::Deserialize;
 
 use self::migrator::Migrator;
 use crate::{
-    context::{Context, Task},
-    objects::{Condition, Thing},
+    context::{ControllerContext, Task},
+    objects::{Condition, Projection},
     resource::STORAGE_VERSION_MIGRATIONS,
 };
 
 const WORKERS: usize = 5;
 
 /// A migration.
-type Migration = Thing<MigrationSpec, MigrationStatus>;
+type Migration = Projection<MigrationSpec, MigrationStatus>;
 
 /// What is to be migrated.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -55,7 +55,7 @@ struct MigrationStatus {
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let migrations = context.informer::<Migration>(&STORAGE_VERSION_MIGRATIONS);
     // What is reconciled is a resource, with all its migrations.
     let resource_of = |delta: &Delta<Migration>| vec![delta.object().spec.resource.key()];

@@ -28,7 +28,11 @@ pub(super) enum Step<'a> {
 
 /// What comes next for a resource, of which these are all migrations.
 pub(super) fn next(migrations: &[Arc<Migration>]) -> Step<'_> {
-    let running = || migrations.iter().filter(|migration| is(migration, RUNNING));
+    let running = || {
+        migrations
+            .iter()
+            .filter(|migration| has_status_code(migration, RUNNING))
+    };
     if let Some(ended) = running().find(|migration| has_ended(migration)) {
         return Step::Finish(ended);
     }
@@ -49,10 +53,10 @@ pub(super) fn next(migrations: &[Arc<Migration>]) -> Step<'_> {
 
 /// Whether it will never run again.
 pub(super) fn has_ended(migration: &Migration) -> bool {
-    is(migration, SUCCEEDED) || is(migration, FAILED)
+    has_status_code(migration, SUCCEEDED) || has_status_code(migration, FAILED)
 }
 
-fn is(migration: &Migration, kind: &str) -> bool {
+fn has_status_code(migration: &Migration, kind: &str) -> bool {
     Condition::holds(&migration.status.conditions, kind)
 }
 

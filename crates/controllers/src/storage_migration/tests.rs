@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, Resource, STORAGE_VERSION_MIGRATIONS},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
 static CARTS: Resource = Resource::new("shop.example", "v2", "carts", "Cart", true);
 
-fn migration(stage: &Stage, name: &str, group: &str, resource: &str) {
-    stage.put(
+fn migration(cluster: &TestCluster, name: &str, group: &str, resource: &str) {
+    cluster.put(
         &STORAGE_VERSION_MIGRATIONS,
         json!({
             "metadata": {"name": name, "generation": 1},
@@ -25,17 +25,17 @@ fn migration(stage: &Stage, name: &str, group: &str, resource: &str) {
     );
 }
 
-fn objects(stage: &Stage, resource: &Resource, count: usize) {
-    stage.api.register_described(&resource.api_resource(), true);
+fn objects(cluster: &TestCluster, resource: &Resource, count: usize) {
+    cluster.api.register_described(&resource.api_resource(), true);
     for number in 0..count {
         let metadata = json!({"name": format!("o{number}"), "namespace": "shop"});
-        stage.put(resource, json!({"metadata": metadata}));
+        cluster.put(resource, json!({"metadata": metadata}));
     }
 }
 
 /// The conditions of a migration: type, status, reason and message.
-fn conditions(stage: &Stage, name: &str) -> Option<Value> {
-    let migration = stage.api.get::<StorageVersionMigration>("", name)?;
+fn conditions(cluster: &TestCluster, name: &str) -> Option<Value> {
+    let migration = cluster.api.get::<StorageVersionMigration>("", name)?;
     let conditions = migration.status?.conditions?;
     let all = conditions.iter().map(|condition| {
         json!([
@@ -53,11 +53,11 @@ fn is_over(conditions: &Value) -> bool {
 }
 
 /// Two migrations of one resource: one after the other.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
-        objects(stage, &CARTS, 3);
-        stage.put(
+    setup: |cluster| {
+        objects(cluster, &CARTS, 3);
+        cluster.put(
             &CUSTOM_RESOURCE_DEFINITIONS,
             json!({
                 "metadata": {"name": "carts.shop.example", "generation": 2},
@@ -66,13 +66,13 @@ const STORY: Story = Story {
                 "status": {"storedVersions": ["v1", "v2"]},
             }),
         );
-        migration(stage, "a", "shop.example", "carts");
-        migration(stage, "b", "shop.example", "carts");
+        migration(cluster, "a", "shop.example", "carts");
+        migration(cluster, "b", "shop.example", "carts");
     },
     play: |_| {},
-    end: |stage| {
-        let (one, other) = (conditions(stage, "a")?, conditions(stage, "b")?);
-        let definition = stage
+    end: |cluster| {
+        let (one, other) = (conditions(cluster, "a")?, conditions(cluster, "b")?);
+        let definition = cluster
             .api
             .get::<CustomResourceDefinition>("", "carts.shop.example")?;
         let stored = definition.status?.stored_versions;
@@ -103,13 +103,13 @@ async fn whoever_crashes_all_objects_are_written_again() {
 
 #[tokio::test(start_paused = true)]
 async fn each_object_is_written_once_in_the_name_of_the_controller() {
-    let stage = Stage::new();
-    objects(&stage, &CONFIG_MAPS, 3);
-    migration(&stage, "a", "", "configmaps");
-    let _running = stage.start("one", make);
-    let end = || async { conditions(&stage, "a").filter(is_over) };
+    let cluster = TestCluster::new();
+    objects(&cluster, &CONFIG_MAPS, 3);
+    migration(&cluster, "a", "", "configmaps");
+    let _running = cluster.start("one", make);
+    let end = || async { conditions(&cluster, "a").filter(is_over) };
     eventually(end).await;
-    let writes = stage.api.writes();
+    let writes = cluster.api.writes();
     let patches: Vec<_> = writes
         .iter()
         .filter(|write| write.is_for("configmaps"))
@@ -127,16 +127,16 @@ async fn each_object_is_written_once_in_the_name_of_the_controller() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_migrated_is_told() {
-    let stage = Stage::new();
-    objects(&stage, &CONFIG_MAPS, 2);
-    migration(&stage, "unknown", "nowhere.example", "things");
-    migration(&stage, "refused", "", "configmaps");
-    stage.api.faults().on(
+    let cluster = TestCluster::new();
+    objects(&cluster, &CONFIG_MAPS, 2);
+    migration(&cluster, "unknown", "nowhere.example", "things");
+    migration(&cluster, "refused", "", "configmaps");
+    cluster.api.faults().on(
         RequestMatcher::verb("patch").resource("configmaps"),
         Fault::Status(403),
     );
-    let _running = stage.start("one", make);
-    let end = || async { conditions(&stage, "unknown").filter(is_over) };
+    let _running = cluster.start("one", make);
+    let end = || async { conditions(&cluster, "unknown").filter(is_over) };
     let unknown = eventually(end);
     assert_eq!(
         unknown.await[1],
@@ -147,7 +147,7 @@ async fn what_cannot_be_migrated_is_told() {
             "resource does not exist in discovery"
         ])
     );
-    let end = || async { conditions(&stage, "refused").filter(is_over) };
+    let end = || async { conditions(&cluster, "refused").filter(is_over) };
     let refused = eventually(end).await;
     let message = refused[1][3].as_str().unwrap();
     assert!(

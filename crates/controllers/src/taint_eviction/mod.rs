@@ -1,40 +1,40 @@
-//! Deletes pods from nodes whose taints they do not bear, or do not bear for longer.
+//! The taint eviction controller: deletes pods that do not tolerate the NoExecute taints of their node.
 
-mod evictor;
-mod plan;
+mod controller;
 #[cfg(test)]
 mod tests;
+mod toleration_time;
 
 use kubecontroller::{controller::Predicate, informer::Delta};
 
-use self::{evictor::Evictor, plan::driving};
+use self::{controller::TaintEvictionController, toleration_time::no_execute_taints};
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{Node, Pod},
     resource::NODES,
 };
 
-/// How many pods are seen to at once.
+/// Pods processed concurrently.
 const WORKERS: usize = 8;
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+// upstream: pkg/controller/tainteviction/taint_eviction.go New
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (nodes, pods) = (context.informer::<Node>(&NODES), context.pods());
     let by_node = context.pods_by_node();
-    let evictor = Evictor::new(context, nodes.store().clone(), pods.store().clone());
+    let reconciler = TaintEvictionController::new(context, nodes.store().clone(), pods.store().clone());
     let runner = context
         .controller("taint_eviction_controller")
-        .for_where(&pods, matters())
-        .watches_where(&nodes, drives_others(), move |delta| {
+        .for_where(&pods, pod_predicate())
+        .watches_where(&nodes, node_predicate(), move |delta| {
             by_node.keys(&delta.object().metadata.name)
         })
         .workers(WORKERS)
-        .reconciler(evictor);
+        .reconciler(reconciler);
     vec![Box::new(runner)]
 }
 
-/// Whether a pod is new to a node, gone from it, or bears other taints.
-fn matters() -> Predicate<Pod> {
+/// Whether a pod is new on a node, deleted, or has other tolerations.
+fn pod_predicate() -> Predicate<Pod> {
     Predicate::new(|delta: &Delta<Pod>| match (delta.old(), delta.new()) {
         (Some(old), Some(new)) => {
             old.spec.tolerations != new.spec.tolerations
@@ -46,11 +46,11 @@ fn matters() -> Predicate<Pod> {
     })
 }
 
-/// Whether a node has other taints that drive pods away. What is planned for the pods of a node stays if the node goes.
-fn drives_others() -> Predicate<Node> {
+/// Whether the NoExecute taints of a node changed. Scheduled deletions are kept if the node is deleted.
+fn node_predicate() -> Predicate<Node> {
     Predicate::new(|delta: &Delta<Node>| match (delta.old(), delta.new()) {
-        (Some(old), Some(new)) => !driving(old).eq(driving(new)),
-        (None, Some(new)) => driving(new).next().is_some(),
+        (Some(old), Some(new)) => !no_execute_taints(old).eq(no_execute_taints(new)),
+        (None, Some(new)) => no_execute_taints(new).next().is_some(),
         _ => false,
     })
 }

@@ -9,22 +9,22 @@ use tokio::time::{Instant, sleep};
 use super::make;
 use crate::{
     resource::{NODES, PODS},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
-fn put_node(stage: &Stage, name: &str, taints: &[&str]) {
+fn put_node(cluster: &TestCluster, name: &str, taints: &[&str]) {
     let taints: Vec<_> = taints
         .iter()
         .map(|key| json!({"key": key, "effect": "NoExecute"}))
         .collect();
-    stage.put(
+    cluster.put(
         &NODES,
         json!({"metadata": {"name": name}, "spec": {"taints": taints}}),
     );
 }
 
-fn taint(stage: &Stage, keys: &[&str]) {
-    stage.api.edit::<Node>("", "n1", |node| {
+fn taint(cluster: &TestCluster, keys: &[&str]) {
+    cluster.api.edit::<Node>("", "n1", |node| {
         let taints = keys.iter().map(|key| json!({"key": key, "effect": "NoExecute"}));
         let taints: Vec<_> = taints
             .map(|taint| serde_json::from_value(taint).unwrap())
@@ -35,20 +35,20 @@ fn taint(stage: &Stage, keys: &[&str]) {
 
 /// For how long a pod bears the taint `down`.
 #[derive(Clone, Copy)]
-enum Bears {
+enum TolerationSeconds {
     Not,
     Seconds(u32),
     Forever,
 }
 
-fn put_pod(stage: &Stage, name: &str, node: &str, bears: Bears) {
+fn put_pod(cluster: &TestCluster, name: &str, node: &str, toleration: TolerationSeconds) {
     let bear = |seconds: Option<u32>| json!([{"key": "down", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}]);
-    let tolerations = match bears {
-        Bears::Not => json!([]),
-        Bears::Seconds(seconds) => bear(Some(seconds)),
-        Bears::Forever => bear(None),
+    let tolerations = match toleration {
+        TolerationSeconds::Not => json!([]),
+        TolerationSeconds::Seconds(seconds) => bear(Some(seconds)),
+        TolerationSeconds::Forever => bear(None),
     };
-    stage.put(
+    cluster.put(
         &PODS,
         json!({
             "metadata": {"name": name, "namespace": "shop"},
@@ -58,22 +58,22 @@ fn put_pod(stage: &Stage, name: &str, node: &str, bears: Bears) {
     );
 }
 
-fn is_going(stage: &Stage, name: &str) -> bool {
-    let pod = stage.api.get::<Pod>("shop", name);
+fn is_terminating(cluster: &TestCluster, name: &str) -> bool {
+    let pod = cluster.api.get::<Pod>("shop", name);
     pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
 }
 
-async fn until_going(stage: &Stage, name: &str) {
+async fn until_terminating(cluster: &TestCluster, name: &str) {
     kubecontroller::testing::eventually(|| {
-        let seen = is_going(stage, name);
+        let seen = is_terminating(cluster, name);
         async move { seen }
     })
     .await;
 }
 
 /// What people were told.
-fn told(stage: &Stage) -> Vec<String> {
-    let events = stage.api.list::<Event>().into_iter();
+fn event_messages(cluster: &TestCluster) -> Vec<String> {
+    let events = cluster.api.list::<Event>().into_iter();
     let told = events.filter(|event| event.reason.as_deref() == Some("TaintManagerEviction"));
     let mut told: Vec<_> = told.filter_map(|event| event.message).collect();
     told.sort();
@@ -82,17 +82,17 @@ fn told(stage: &Stage) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_does_not_bear_a_taint_is_marked_and_goes() {
-    let stage = Stage::new();
-    put_node(&stage, "n1", &[]);
-    put_pod(&stage, "web", "n1", Bears::Not);
-    put_pod(&stage, "strong", "n1", Bears::Forever);
-    put_pod(&stage, "elsewhere", "n2", Bears::Not);
-    let _running = stage.start("k3", make);
+    let cluster = TestCluster::new();
+    put_node(&cluster, "n1", &[]);
+    put_pod(&cluster, "web", "n1", TolerationSeconds::Not);
+    put_pod(&cluster, "strong", "n1", TolerationSeconds::Forever);
+    put_pod(&cluster, "elsewhere", "n2", TolerationSeconds::Not);
+    let _running = cluster.start("k3", make);
     sleep(Duration::from_secs(5)).await;
-    assert!(stage.api.writes().is_empty());
-    taint(&stage, &["down"]);
-    until_going(&stage, "web").await;
-    let pod = stage.api.get::<Pod>("shop", "web").unwrap();
+    assert!(cluster.api.writes().is_empty());
+    taint(&cluster, &["down"]);
+    until_terminating(&cluster, "web").await;
+    let pod = cluster.api.get::<Pod>("shop", "web").unwrap();
     let conditions = serde_json::to_value(pod.status.unwrap().conditions).unwrap();
     assert_eq!(
         conditions,
@@ -102,9 +102,9 @@ async fn a_pod_that_does_not_bear_a_taint_is_marked_and_goes() {
         }])
     );
     sleep(Duration::from_mins(10)).await;
-    assert!(!is_going(&stage, "strong") && !is_going(&stage, "elsewhere"));
-    assert_eq!(told(&stage), ["Marking for deletion Pod shop/web"]);
-    let writes = stage.api.writes();
+    assert!(!is_terminating(&cluster, "strong") && !is_terminating(&cluster, "elsewhere"));
+    assert_eq!(event_messages(&cluster), ["Marking for deletion Pod shop/web"]);
+    let writes = cluster.api.writes();
     let of_pods = writes
         .iter()
         .filter(|write| write.is_for("pods") || write.is_for("pods/status"));
@@ -114,48 +114,51 @@ async fn a_pod_that_does_not_bear_a_taint_is_marked_and_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_comes_to_a_tainted_node_goes_when_its_time_is_over() {
-    let stage = Stage::new();
-    put_node(&stage, "n1", &["down"]);
-    let _running = stage.start("k3", make);
+    let cluster = TestCluster::new();
+    put_node(&cluster, "n1", &["down"]);
+    let _running = cluster.start("k3", make);
     sleep(Duration::from_secs(1)).await;
-    put_pod(&stage, "patient", "n1", Bears::Seconds(40));
+    put_pod(&cluster, "patient", "n1", TolerationSeconds::Seconds(40));
     let start = Instant::now();
-    until_going(&stage, "patient").await;
+    until_terminating(&cluster, "patient").await;
     assert_eq!(start.elapsed().as_secs(), 40);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_goes_in_time_was_as_if_never_there() {
-    let stage = Stage::new();
-    put_node(&stage, "n1", &["down"]);
-    put_pod(&stage, "patient", "n1", Bears::Seconds(40));
-    let _running = stage.start("k3", make);
+    let cluster = TestCluster::new();
+    put_node(&cluster, "n1", &["down"]);
+    put_pod(&cluster, "patient", "n1", TolerationSeconds::Seconds(40));
+    let _running = cluster.start("k3", make);
     sleep(Duration::from_secs(30)).await;
-    taint(&stage, &[]);
+    taint(&cluster, &[]);
     sleep(Duration::from_mins(5)).await;
-    assert!(!is_going(&stage, "patient"));
-    assert_eq!(told(&stage), ["Cancelling deletion of Pod shop/patient"]);
+    assert!(!is_terminating(&cluster, "patient"));
+    assert_eq!(
+        event_messages(&cluster),
+        ["Cancelling deletion of Pod shop/patient"]
+    );
     // The time begins anew.
-    taint(&stage, &["down"]);
+    taint(&cluster, &["down"]);
     let start = Instant::now();
-    until_going(&stage, "patient").await;
+    until_terminating(&cluster, "patient").await;
     assert_eq!(start.elapsed().as_secs(), 40);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worse_taint_shortens_the_wait() {
-    let stage = Stage::new();
-    put_node(&stage, "n1", &["down"]);
-    put_pod(&stage, "patient", "n1", Bears::Seconds(300));
-    let _running = stage.start("k3", make);
+    let cluster = TestCluster::new();
+    put_node(&cluster, "n1", &["down"]);
+    put_pod(&cluster, "patient", "n1", TolerationSeconds::Seconds(300));
+    let _running = cluster.start("k3", make);
     sleep(Duration::from_secs(30)).await;
-    taint(&stage, &["down", "broken"]);
+    taint(&cluster, &["down", "broken"]);
     let start = Instant::now();
-    until_going(&stage, "patient").await;
+    until_terminating(&cluster, "patient").await;
     assert_eq!(start.elapsed().as_secs(), 0);
     sleep(Duration::from_secs(5)).await;
     assert_eq!(
-        told(&stage),
+        event_messages(&cluster),
         [
             "Cancelling deletion of Pod shop/patient",
             "Marking for deletion Pod shop/patient"
@@ -164,28 +167,28 @@ async fn a_worse_taint_shortens_the_wait() {
 }
 
 /// One goes at once, one after a while, one stays, one is elsewhere.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
-        put_node(stage, "n1", &["down"]);
-        put_node(stage, "n2", &[]);
-        put_pod(stage, "weak", "n1", Bears::Not);
-        put_pod(stage, "patient", "n1", Bears::Seconds(20));
-        put_pod(stage, "strong", "n1", Bears::Forever);
-        put_pod(stage, "elsewhere", "n2", Bears::Not);
+    setup: |cluster| {
+        put_node(cluster, "n1", &["down"]);
+        put_node(cluster, "n2", &[]);
+        put_pod(cluster, "weak", "n1", TolerationSeconds::Not);
+        put_pod(cluster, "patient", "n1", TolerationSeconds::Seconds(20));
+        put_pod(cluster, "strong", "n1", TolerationSeconds::Forever);
+        put_pod(cluster, "elsewhere", "n2", TolerationSeconds::Not);
     },
-    play: |stage| {
-        for pod in stage.pods() {
+    play: |cluster| {
+        for pod in cluster.pods() {
             if pod["metadata"].get("deletionTimestamp").is_some() {
                 let is_marked = pod["status"]["conditions"][0]["type"] == "DisruptionTarget";
                 assert!(is_marked, "{pod}");
                 let name = pod["metadata"]["name"].as_str().unwrap();
-                stage.api.remove::<Pod>("shop", name);
+                cluster.api.remove::<Pod>("shop", name);
             }
         }
     },
-    end: |stage| {
-        let pods = stage.pods();
+    end: |cluster| {
+        let pods = cluster.pods();
         let names: Vec<Value> = pods.iter().map(|pod| pod["metadata"]["name"].clone()).collect();
         (names.len() == 2).then(|| names.into())
     },

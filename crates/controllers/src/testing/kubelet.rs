@@ -7,10 +7,10 @@ use kubecontroller::testing::{WaitCondition, eventually};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::Stage;
+use super::TestCluster;
 use crate::resource::PODS;
 
-impl Stage {
+impl TestCluster {
     /// All pods, as they are stored.
     pub(crate) fn pods(&self) -> Vec<Value> {
         let pods = self.api.list::<Pod>().into_iter();

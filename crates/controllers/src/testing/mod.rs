@@ -8,7 +8,7 @@
 
 mod kubelet;
 #[cfg(test)]
-mod null;
-mod story;
+mod null_fields;
+mod scenario;
 
-pub(crate) use self::story::{Stage, Story};
+pub(crate) use self::scenario::{Scenario, TestCluster};

@@ -1,6 +1,6 @@
-//! Deletes jobs some time after they have finished, if they ask for it.
+//! The TTL-after-finished controller: deletes finished Jobs after ttlSecondsAfterFinished (KEP-592).
 
-mod plan;
+mod expiry;
 #[cfg(test)]
 mod tests;
 
@@ -13,15 +13,15 @@ use kubecontroller::{
 };
 use serde_json::json;
 
-use self::plan::{late, time_left};
+use self::expiry::{expired_since, time_left};
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::Job,
     resource::JOBS,
-    writer::{Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
-/// How long jobs stayed after their time was over.
+/// Delay between expiry and deletion.
 const DELETION_TIME: MetricDesc = MetricDesc::histogram(
     "ttl_after_finished_controller_job_deletion_duration_seconds",
     "The time it took to delete the job since it became eligible for deletion",
@@ -29,18 +29,17 @@ const DELETION_TIME: MetricDesc = MetricDesc::histogram(
     &exponential_buckets::<14>(0.1, 2.0),
 );
 
-/// Deletes jobs whose time is over.
-struct Cleaner {
-    writer: Writer,
+// upstream: pkg/controller/ttlafterfinished/ttlafterfinished_controller.go Controller
+struct TTLAfterFinishedController {
+    writer: ApiWriter,
     jobs: Store<Job>,
     clock: Clock,
     metrics: Metrics,
 }
 
-/// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let jobs = context.informer::<Job>(&JOBS);
-    let cleaner = Cleaner {
+    let cleaner = TTLAfterFinishedController {
         writer: context.writer.clone(),
         jobs: jobs.store().clone(),
         clock: context.clock.clone(),
@@ -60,22 +59,23 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
 
 // --- Cleaner ---
 
-impl Reconciler for Cleaner {
+impl Reconciler for TTLAfterFinishedController {
+    // upstream: pkg/controller/ttlafterfinished/ttlafterfinished_controller.go processJob
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let key = &request.key;
         let Some(known) = self.jobs.get(key) else {
             return Ok(Outcome::Done);
         };
-        if let Some(outcome) = self.wait(&known) {
+        if let Some(outcome) = self.requeue_until_expired(&known) {
             return Ok(outcome);
         }
-        // Somebody may have given it more time, and the informer not have heard of it.
-        let place = Place::new(&JOBS, key.namespace(), key.name());
-        let job: Job = match self.writer.get(place).await {
-            Err(error) if is(&error, 404) => return Ok(Outcome::Done),
+        // The TTL may have been extended; the informer may be behind.
+        let object_ref = ObjectRef::new(&JOBS, key.namespace(), key.name());
+        let job: Job = match self.writer.get(object_ref).await {
+            Err(error) if has_status_code(&error, 404) => return Ok(Outcome::Done),
             job => job?,
         };
-        if let Some(outcome) = self.wait(&job) {
+        if let Some(outcome) = self.requeue_until_expired(&job) {
             return Ok(outcome);
         }
         let metadata = &job.metadata;
@@ -85,17 +85,18 @@ impl Reconciler for Cleaner {
             "propagationPolicy": "Foreground",
             "preconditions": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
         });
-        self.writer.delete(place, &options).await?;
-        if let Some(late) = late(&job, self.clock.now()) {
+        self.writer.delete(object_ref, &options).await?;
+        if let Some(late) = expired_since(&job, self.clock.now()) {
             self.metrics.observe(&DELETION_TIME, &[], late.as_secs_f64());
         }
         Ok(Outcome::Done)
     }
 }
 
-impl Cleaner {
-    /// What to do until the time of a job is over; `None` if it is.
-    fn wait(&self, job: &Job) -> Option<Outcome> {
+impl TTLAfterFinishedController {
+    /// What to do until a job expires; `None` if it has expired.
+    // upstream: pkg/controller/ttlafterfinished/ttlafterfinished_controller.go processTTL
+    fn requeue_until_expired(&self, job: &Job) -> Option<Outcome> {
         match time_left(job, self.clock.now()) {
             None => Some(Outcome::Done),
             Some(left) => (!left.is_zero()).then_some(Outcome::RequeueAfter(left)),

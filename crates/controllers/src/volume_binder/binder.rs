@@ -12,19 +12,19 @@ use super::{
     matching::best,
 };
 use crate::{
-    context::Context,
-    news::News,
+    context::ControllerContext,
+    event_message::EventMessage,
     objects::{ClaimPhase, PersistentVolume, PersistentVolumeClaim, Pod, Storage, StorageClass, VolumePhase},
+    patch_values::list,
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource, STORAGE_CLASSES},
-    writer::{Place, Writer, is},
-    written::list,
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// How events of this controller are signed.
 const COMPONENT: &str = "persistentvolume-controller";
 
 pub(super) struct Binder {
-    pub(super) writer: Writer,
+    pub(super) writer: ApiWriter,
     pub(super) recorder: EventRecorder,
     pub(super) volumes: Known<PersistentVolume>,
     pub(super) claims: Known<PersistentVolumeClaim>,
@@ -46,7 +46,7 @@ pub(super) struct Sources {
 // --- Sources ---
 
 impl Sources {
-    pub(super) fn new(context: &Context) -> Self {
+    pub(super) fn new(context: &ControllerContext) -> Self {
         Sources {
             volumes: context.informer(&PERSISTENT_VOLUMES),
             claims: context.informer(&PERSISTENT_VOLUME_CLAIMS),
@@ -68,7 +68,7 @@ impl Sources {
 // --- Binder ---
 
 impl Binder {
-    pub(super) fn new(context: &Context, sources: &Sources) -> Self {
+    pub(super) fn new(context: &ControllerContext, sources: &Sources) -> Self {
         Binder {
             writer: context.writer.clone(),
             recorder: context.recorder.clone().component(COMPONENT),
@@ -93,15 +93,15 @@ impl Binder {
         pods
     }
 
-    pub(super) fn tell_of_claim(&self, claim: &PersistentVolumeClaim, news: &News) {
-        news.tell(
+    pub(super) fn tell_of_claim(&self, claim: &PersistentVolumeClaim, news: &EventMessage) {
+        news.record(
             &self.recorder,
             &claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS),
         );
     }
 
-    pub(super) fn tell_of_volume(&self, volume: &PersistentVolume, news: &News) {
-        news.tell(&self.recorder, &volume.metadata.reference(&PERSISTENT_VOLUMES));
+    pub(super) fn tell_of_volume(&self, volume: &PersistentVolume, news: &EventMessage) {
+        news.record(&self.recorder, &volume.metadata.reference(&PERSISTENT_VOLUMES));
     }
 
     /// Makes a claim and a volume each other's. Each step is left out that was done before; whoever goes on with it, after a
@@ -192,12 +192,12 @@ impl Binder {
         &self,
         volume: Arc<PersistentVolume>,
         phase: VolumePhase,
-        why: Option<&News>,
+        why: Option<&EventMessage>,
     ) -> kube::Result<Arc<PersistentVolume>> {
         if volume.status.phase == phase {
             return Ok(volume);
         }
-        let message = why.map(News::message);
+        let message = why.map(EventMessage::message);
         let patch = json!({"status": {"phase": phase, "message": message}});
         let volume = self.write_volume(volume, "status", patch).await?;
         if let Some(news) = why {
@@ -227,8 +227,10 @@ impl Binder {
         let Some(patch) = guarded(patch, &volume.metadata.resource_version) else {
             return Ok(volume);
         };
-        let place = Place::new(&PERSISTENT_VOLUMES, "", &volume.metadata.name).part(part);
-        Ok(self.volumes.wrote(self.writer.update(place, &patch).await?))
+        let object_ref = ObjectRef::new(&PERSISTENT_VOLUMES, "", &volume.metadata.name).subresource(part);
+        Ok(self
+            .volumes
+            .wrote(self.writer.update_with_merge(object_ref, &patch).await?))
     }
 
     /// The same with a claim.
@@ -242,8 +244,11 @@ impl Binder {
         let Some(patch) = guarded(patch, &meta.resource_version) else {
             return Ok(claim);
         };
-        let place = Place::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name).part(part);
-        Ok(self.claims.wrote(self.writer.update(place, &patch).await?))
+        let object_ref =
+            ObjectRef::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name).subresource(part);
+        Ok(self
+            .claims
+            .wrote(self.writer.update_with_merge(object_ref, &patch).await?))
     }
 
     /// Asks the server for a claim.
@@ -251,11 +256,11 @@ impl Binder {
         let resource: &Resource = &PERSISTENT_VOLUME_CLAIMS;
         match self
             .writer
-            .get(Place::new(resource, key.namespace(), key.name()))
+            .get(ObjectRef::new(resource, key.namespace(), key.name()))
             .await
         {
             Ok(claim) => Ok(Some(Arc::new(claim))),
-            Err(error) if is(&error, 404) => Ok(None),
+            Err(error) if has_status_code(&error, 404) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -7,7 +7,7 @@ use super::{
     matching::check,
 };
 use crate::{
-    news::News,
+    event_message::EventMessage,
     objects::{BindingMode, ClaimPhase, PersistentVolume, PersistentVolumeClaim, StorageClass},
 };
 
@@ -19,17 +19,17 @@ pub(super) enum ClaimPlan {
     /// It is as it should be.
     Leave,
     /// It waits; people are told what for.
-    Wait(Option<News>),
+    Wait(Option<EventMessage>),
     /// It gets the default class.
     Assign(Box<str>),
     /// Somebody outside is to make a volume for it.
     Ask(Box<str>),
     /// Nobody can make a volume for it.
-    Tell(News),
+    Tell(EventMessage),
     /// Its volume is gone.
-    Lose(News),
+    Lose(EventMessage),
     /// It is bound to a volume that is another claim's. That was a mistake, and is tried again until it is mended.
-    Fail(News, String),
+    Fail(EventMessage, String),
 }
 
 /// What is seen around a claim.
@@ -83,7 +83,7 @@ fn lose(claim: &PersistentVolumeClaim, reason: &str, message: &str) -> ClaimPlan
     if claim.status.phase == ClaimPhase::Lost {
         return ClaimPlan::Leave;
     }
-    ClaimPlan::Lose(News::warning(reason, message))
+    ClaimPlan::Lose(EventMessage::warning(reason, message))
 }
 
 /// It asks for a volume by name.
@@ -97,14 +97,14 @@ fn fulfil(claim: &PersistentVolumeClaim, sight: &impl Sight) -> ClaimPlan {
             Ok(()) => ClaimPlan::Bind(volume),
             Err(unfit) => {
                 let message = format!("Cannot bind to requested volume {name:?}: {unfit}");
-                ClaimPlan::Wait(Some(News::warning("VolumeMismatch", message)))
+                ClaimPlan::Wait(Some(EventMessage::warning("VolumeMismatch", message)))
             }
         };
     };
     if volume.is_for(claim) {
         return ClaimPlan::Bind(volume);
     }
-    let news = News::warning(
+    let news = EventMessage::warning(
         "FailedBinding",
         format_args!("volume {name:?} already bound to a different claim."),
     );
@@ -140,7 +140,7 @@ fn find(claim: &PersistentVolumeClaim, sight: &impl Sight) -> ClaimPlan {
         return ClaimPlan::Wait(Some(waiting(&sight.waiting_pods(claim))));
     }
     match (claim.class(), class) {
-        ("", _) => ClaimPlan::Wait(Some(News::normal(
+        ("", _) => ClaimPlan::Wait(Some(EventMessage::normal(
             "FailedBinding",
             "no persistent volumes available for this claim and no storage class is set",
         ))),
@@ -150,16 +150,16 @@ fn find(claim: &PersistentVolumeClaim, sight: &impl Sight) -> ClaimPlan {
 }
 
 /// What it waits for until it is known where it is needed.
-fn waiting(pods: &[Box<str>]) -> News {
+fn waiting(pods: &[Box<str>]) -> EventMessage {
     let message = match pods {
         [] => {
             let message = "waiting for first consumer to be created before binding";
-            return News::normal("WaitForFirstConsumer", message);
+            return EventMessage::normal("WaitForFirstConsumer", message);
         }
         [pod] => format!("waiting for pod {pod} to be scheduled"),
         pods => format!("waiting for pods {} to be scheduled", pods.join(",")),
     };
-    News::normal("WaitForPodScheduled", message)
+    EventMessage::normal("WaitForPodScheduled", message)
 }
 
 /// Who makes volumes of a class. What was once part of Kubernetes is a driver's now, which has another name.
@@ -189,5 +189,5 @@ fn provision(provisioner: &str) -> ClaimPlan {
 }
 
 fn refuse(why: String) -> ClaimPlan {
-    ClaimPlan::Tell(News::warning("ProvisioningFailed", why))
+    ClaimPlan::Tell(EventMessage::warning("ProvisioningFailed", why))
 }

@@ -15,10 +15,10 @@ use super::{
     volumes::{self, Reclaim, VolumePlan},
 };
 use crate::{
-    news::News,
+    event_message::EventMessage,
     objects::{ClaimPhase, PersistentVolume, PersistentVolumeClaim, VolumePhase},
     resource::PERSISTENT_VOLUMES,
-    writer::Place,
+    writer::ObjectRef,
 };
 
 /// Sees to claims.
@@ -55,7 +55,7 @@ impl Reconciler for Claims {
                      the system administrator. If volume creation is delayed, please verify that the provisioner is \
                      running and correctly registered."
                 );
-                binder.tell_of_claim(&claim, &News::normal("ExternalProvisioning", message));
+                binder.tell_of_claim(&claim, &EventMessage::normal("ExternalProvisioning", message));
             }
             ClaimPlan::Tell(news) => binder.tell_of_claim(&claim, &news),
             ClaimPlan::Lose(news) => {
@@ -162,8 +162,8 @@ impl Volumes {
         }
         let seen = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});
         let options: Value = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": seen});
-        let place = Place::new(&PERSISTENT_VOLUMES, "", &meta.name);
-        Ok(binder.writer.delete(place, &options).await?)
+        let object_ref = ObjectRef::new(&PERSISTENT_VOLUMES, "", &meta.name);
+        Ok(binder.writer.delete(object_ref, &options).await?)
     }
 }
 

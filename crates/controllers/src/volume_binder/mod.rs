@@ -35,12 +35,12 @@ use self::{
     matching::suits,
 };
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{PersistentVolume, PersistentVolumeClaim, Pod, StorageClass},
 };
 
 /// What runs. Each queue has one worker: two claims at once would only take each other's volumes.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let sources = Sources::new(context);
     let binder = Arc::new(Binder::new(context, &sources));
     let Sources {

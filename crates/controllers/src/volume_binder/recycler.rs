@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::binder::Binder;
 use crate::{
-    news::News,
+    event_message::EventMessage,
     objects::{PersistentVolume, Pod, PodPhase, VolumePhase},
     resource::{PERSISTENT_VOLUMES, PODS},
-    writer::{Place, is_taken, only, words},
+    writer::{ObjectRef, delete_options_for_uid, error_message, is_already_exists},
 };
 
 /// Where the pods are.
@@ -42,7 +42,7 @@ impl Binder {
     pub(super) async fn recycle(&self, volume: Arc<PersistentVolume>) -> Result<Outcome, Error> {
         if let Some(users) = self.users_of_gone(&volume) {
             let message = format_args!("Volume is used by pods: {}", users.join(","));
-            self.tell_of_volume(&volume, &News::normal("VolumeFailedRecycle", message));
+            self.tell_of_volume(&volume, &EventMessage::normal("VolumeFailedRecycle", message));
             return Ok(Outcome::RequeueAfter(AGAIN));
         }
         let name = format!("{NAME}{}", volume.metadata.name);
@@ -52,10 +52,15 @@ impl Binder {
         if !pod.has_ended() {
             return Ok(Outcome::Done);
         }
-        let place = Place::new(&PODS, NAMESPACE, &name);
-        self.writer.delete(place, &only(&pod.metadata.uid)).await?;
+        let object_ref = ObjectRef::new(&PODS, NAMESPACE, &name);
+        self.writer
+            .delete(object_ref, &delete_options_for_uid(&pod.metadata.uid))
+            .await?;
         if pod.status.phase == PodPhase::Succeeded {
-            self.tell_of_volume(&volume, &News::normal("VolumeRecycled", "Volume recycled"));
+            self.tell_of_volume(
+                &volume,
+                &EventMessage::normal("VolumeRecycled", "Volume recycled"),
+            );
             self.unbind(volume).await?;
             return Ok(Outcome::Done);
         }
@@ -71,8 +76,10 @@ impl Binder {
         let name = format!("{NAME}{}", volume.metadata.name);
         match self.pods.get(&Key::new(NAMESPACE, &name)) {
             Some(pod) if !pod.metadata.is_going() => {
-                let place = Place::new(&PODS, NAMESPACE, &name);
-                self.writer.delete(place, &only(&pod.metadata.uid)).await
+                let object_ref = ObjectRef::new(&PODS, NAMESPACE, &name);
+                self.writer
+                    .delete(object_ref, &delete_options_for_uid(&pod.metadata.uid))
+                    .await
             }
             _ => Ok(()),
         }
@@ -80,8 +87,8 @@ impl Binder {
 
     async fn begin(&self, volume: &Arc<PersistentVolume>, name: &str) -> Result<Outcome, Error> {
         // What is behind a volume is not kept of all volumes, for these few.
-        let place = Place::new(&PERSISTENT_VOLUMES, "", &volume.metadata.name);
-        let whole: Value = self.writer.get(place).await?;
+        let object_ref = ObjectRef::new(&PERSISTENT_VOLUMES, "", &volume.metadata.name);
+        let whole: Value = self.writer.get(object_ref).await?;
         // Nothing is wiped that was given to somebody meanwhile.
         if whole["metadata"]["resourceVersion"] != *volume.metadata.resource_version {
             return Ok(Outcome::RequeueAfter(AGAIN));
@@ -89,16 +96,19 @@ impl Binder {
         let pod = recycler(volume, &whole["spec"], name);
         match self.writer.create::<Value>(&PODS, NAMESPACE, &pod).await {
             Ok(_) => Ok(Outcome::Done),
-            Err(error) if is_taken(&error) => Ok(Outcome::RequeueAfter(AGAIN)),
+            Err(error) if is_already_exists(&error) => Ok(Outcome::RequeueAfter(AGAIN)),
             Err(error) => {
-                let why = format!("unexpected error creating recycler pod:  {}", words(&error));
+                let why = format!(
+                    "unexpected error creating recycler pod:  {}",
+                    error_message(&error)
+                );
                 self.failed(volume.clone(), &why).await
             }
         }
     }
 
     async fn failed(&self, volume: Arc<PersistentVolume>, why: &str) -> Result<Outcome, Error> {
-        let news = News::warning("VolumeFailedRecycle", format_args!("Recycle failed: {why}"));
+        let news = EventMessage::warning("VolumeFailedRecycle", format_args!("Recycle failed: {why}"));
         self.phase(volume, VolumePhase::Failed, Some(&news)).await?;
         Ok(Outcome::RequeueAfter(AGAIN))
     }

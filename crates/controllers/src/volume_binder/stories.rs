@@ -6,31 +6,31 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
-fn volume(stage: &Stage, name: &str, size: &str, more: Value) {
+fn volume(cluster: &TestCluster, name: &str, size: &str, more: Value) {
     let whole = json!({"metadata": {"name": name}, "spec": {"capacity": {"storage": size},
         "accessModes": ["ReadWriteOnce"], "storageClassName": "manual", "hostPath": {"path": "/tmp/x"},
         "persistentVolumeReclaimPolicy": "Retain"}});
-    stage.put(
+    cluster.put(
         &PERSISTENT_VOLUMES,
         k3_api::patch::merge::apply(whole, more).unwrap(),
     );
 }
 
-fn claim(stage: &Stage, name: &str, size: &str, spec: Value) {
+fn claim(cluster: &TestCluster, name: &str, size: &str, spec: Value) {
     let whole = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "manual",
         "resources": {"requests": {"storage": size}}});
     let spec = k3_api::patch::merge::apply(whole, spec).unwrap();
-    stage.put(
+    cluster.put(
         &PERSISTENT_VOLUME_CLAIMS,
         json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec, "status": {"phase": "Pending"}}),
     );
 }
 
-fn class(stage: &Stage, name: &str, mode: &str, annotations: &Value) {
-    stage.put(
+fn class(cluster: &TestCluster, name: &str, mode: &str, annotations: &Value) {
+    cluster.put(
         &STORAGE_CLASSES,
         json!({"metadata": {"name": name, "annotations": annotations}, "provisioner": "example.com/disks",
             "volumeBindingMode": mode}),
@@ -38,15 +38,15 @@ fn class(stage: &Stage, name: &str, mode: &str, annotations: &Value) {
 }
 
 /// The phase of each volume and claim, and what it has.
-fn phases(stage: &Stage) -> Value {
+fn phases(cluster: &TestCluster) -> Value {
     let mut all = serde_json::Map::new();
-    for volume in stage.api.list::<PersistentVolume>() {
+    for volume in cluster.api.list::<PersistentVolume>() {
         let spec = volume.spec.unwrap_or_default();
         let owner = spec.claim_ref.and_then(|owner| owner.name);
         let phase = volume.status.and_then(|status| status.phase);
         all.insert(volume.metadata.name.unwrap(), json!([phase, owner]));
     }
-    for claim in stage.api.list::<PersistentVolumeClaim>() {
+    for claim in cluster.api.list::<PersistentVolumeClaim>() {
         let has = claim.spec.and_then(|spec| spec.volume_name);
         let phase = claim.status.and_then(|status| status.phase);
         all.insert(claim.metadata.name.unwrap(), json!([phase, has]));
@@ -54,8 +54,8 @@ fn phases(stage: &Stage) -> Value {
     all.into()
 }
 
-fn events(stage: &Stage) -> Vec<String> {
-    let events = stage.api.list::<Event>().into_iter();
+fn events(cluster: &TestCluster) -> Vec<String> {
+    let events = cluster.api.list::<Event>().into_iter();
     let mut reasons: Vec<_> = events.filter_map(|event| event.reason).collect();
     reasons.sort();
     reasons.dedup();
@@ -64,47 +64,52 @@ fn events(stage: &Stage) -> Vec<String> {
 
 /// A claim gets the smaller of two volumes, one waits in vain, one has the volume it asked for, a volume is meant for a claim;
 /// later one claim goes, and one volume.
-const BINDING: Story = Story {
+const BINDING: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         let free = json!({"status": {"phase": "Available"}});
-        volume(stage, "v-small", "1Gi", free.clone());
-        volume(stage, "v-big", "9Gi", free);
+        volume(cluster, "v-small", "1Gi", free.clone());
+        volume(cluster, "v-big", "9Gi", free);
         volume(
-            stage,
+            cluster,
             "v-named",
             "9Gi",
             json!({"spec": {"storageClassName": "other"}}),
         );
         let owner = json!({"namespace": "shop", "name": "meant"});
-        volume(stage, "v-meant", "9Gi", json!({"spec": {"claimRef": owner}}));
+        volume(cluster, "v-meant", "9Gi", json!({"spec": {"claimRef": owner}}));
         volume(
-            stage,
+            cluster,
             "v-doomed",
             "1Gi",
             json!({"spec": {"storageClassName": "doomed"}}),
         );
-        claim(stage, "small", "1Gi", json!({}));
-        claim(stage, "huge", "99Gi", json!({}));
-        claim(stage, "meant", "1Gi", json!({}));
-        claim(stage, "doomed", "1Gi", json!({"storageClassName": "doomed"}));
+        claim(cluster, "small", "1Gi", json!({}));
+        claim(cluster, "huge", "99Gi", json!({}));
+        claim(cluster, "meant", "1Gi", json!({}));
+        claim(cluster, "doomed", "1Gi", json!({"storageClassName": "doomed"}));
         claim(
-            stage,
+            cluster,
             "named",
             "1Gi",
             json!({"storageClassName": "other", "volumeName": "v-named"}),
         );
     },
-    play: |stage| {
-        let seconds = stage.now().as_second() - 1_767_225_630;
-        if seconds >= 20 && stage.api.get::<PersistentVolumeClaim>("shop", "small").is_some() {
-            stage.api.remove::<PersistentVolumeClaim>("shop", "small");
-            stage.api.remove::<PersistentVolume>("", "v-doomed");
+    play: |cluster| {
+        let seconds = cluster.now().as_second() - 1_767_225_630;
+        if seconds >= 20
+            && cluster
+                .api
+                .get::<PersistentVolumeClaim>("shop", "small")
+                .is_some()
+        {
+            cluster.api.remove::<PersistentVolumeClaim>("shop", "small");
+            cluster.api.remove::<PersistentVolume>("", "v-doomed");
         }
     },
-    end: |stage| {
-        let is_late = stage.now().as_second() > 1_767_225_630 + 40;
-        is_late.then(|| phases(stage))
+    end: |cluster| {
+        let is_late = cluster.now().as_second() > 1_767_225_630 + 40;
+        is_late.then(|| phases(cluster))
     },
 };
 
@@ -129,30 +134,30 @@ async fn whoever_crashes_claims_get_the_volumes_that_fit_them() {
 }
 
 /// Each policy, once the claim is gone. The pod that wipes a volume is done at once.
-const RECLAIM: Story = Story {
+const RECLAIM: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         for policy in ["Retain", "Delete", "Recycle"] {
             let name = policy.to_lowercase();
             let owner = json!({"namespace": "shop", "name": name, "uid": "gone"});
             let chosen = json!({"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}});
             let spec = json!({"persistentVolumeReclaimPolicy": policy, "claimRef": owner});
             let more = json!({"metadata": chosen, "spec": spec, "status": {"phase": "Bound"}});
-            volume(stage, &name, "1Gi", more);
+            volume(cluster, &name, "1Gi", more);
         }
     },
-    play: |stage| {
-        for pod in stage.api.list::<Pod>() {
+    play: |cluster| {
+        for pod in cluster.api.list::<Pod>() {
             let name = pod.metadata.name.unwrap();
-            stage.api.edit::<Pod>("default", &name, |pod| {
+            cluster.api.edit::<Pod>("default", &name, |pod| {
                 pod.status.get_or_insert_default().phase = Some("Succeeded".to_owned());
             });
         }
     },
-    end: |stage| {
-        let end = phases(stage);
+    end: |cluster| {
+        let end = phases(cluster);
         let is_done = end["recycle"][0] == "Available" && end["delete"].is_null();
-        is_done.then(|| json!([end, stage.api.list::<Pod>().len()]))
+        is_done.then(|| json!([end, cluster.api.list::<Pod>().len()]))
     },
 };
 
@@ -170,37 +175,37 @@ async fn whoever_crashes_volumes_without_a_claim_are_kept_deleted_or_wiped() {
 }
 
 /// A claim without a class gets the default one, waits for a node, and then for somebody who makes a volume.
-const MAKING: Story = Story {
+const MAKING: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         let marks = json!({"storageclass.kubernetes.io/is-default-class": "true"});
-        class(stage, "usual", "WaitForFirstConsumer", &marks);
-        claim(stage, "c", "1Gi", json!({"storageClassName": null}));
+        class(cluster, "usual", "WaitForFirstConsumer", &marks);
+        claim(cluster, "c", "1Gi", json!({"storageClassName": null}));
     },
-    play: |stage| {
-        let Some(claim) = stage.api.get::<PersistentVolumeClaim>("shop", "c") else {
+    play: |cluster| {
+        let Some(claim) = cluster.api.get::<PersistentVolumeClaim>("shop", "c") else {
             return;
         };
         let marks = claim.metadata.annotations.unwrap_or_default();
         let is_classed = claim.spec.unwrap_or_default().storage_class_name.is_some();
         if is_classed && !marks.contains_key("volume.kubernetes.io/selected-node") {
-            stage.api.edit::<PersistentVolumeClaim>("shop", "c", |claim| {
+            cluster.api.edit::<PersistentVolumeClaim>("shop", "c", |claim| {
                 let marks = claim.metadata.annotations.get_or_insert_default();
                 marks.insert("volume.kubernetes.io/selected-node".to_owned(), "n".to_owned());
             });
         }
         let is_asked = marks.get("volume.kubernetes.io/storage-provisioner");
         if is_asked.is_some_and(|who| who == "example.com/disks")
-            && stage.api.list::<PersistentVolume>().is_empty()
+            && cluster.api.list::<PersistentVolume>().is_empty()
         {
             let owner = json!({"namespace": "shop", "name": "c", "uid": claim.metadata.uid});
             let spec = json!({"storageClassName": "usual", "claimRef": owner});
-            volume(stage, "pvc-made", "1Gi", json!({"spec": spec}));
+            volume(cluster, "pvc-made", "1Gi", json!({"spec": spec}));
         }
     },
-    end: |stage| {
-        let end = phases(stage);
-        (end["c"][0] == "Bound").then(|| json!([end, events(stage)]))
+    end: |cluster| {
+        let end = phases(cluster);
+        (end["c"][0] == "Bound").then(|| json!([end, events(cluster)]))
     },
 };
 
@@ -220,19 +225,19 @@ async fn whoever_crashes_a_claim_gets_a_volume_made_for_it() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_bound_carries_the_marks_of_a_binding() {
-    let stage = Stage::new();
-    volume(&stage, "v", "2Gi", json!({}));
-    claim(&stage, "c", "1Gi", json!({}));
-    let _running = stage.start("one", make);
+    let cluster = TestCluster::new();
+    volume(&cluster, "v", "2Gi", json!({}));
+    claim(&cluster, "c", "1Gi", json!({}));
+    let _running = cluster.start("one", make);
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-    let bound = stage.api.get::<PersistentVolumeClaim>("shop", "c").unwrap();
+    let bound = cluster.api.get::<PersistentVolumeClaim>("shop", "c").unwrap();
     let marks = bound.metadata.annotations.unwrap();
     assert_eq!(marks["pv.kubernetes.io/bind-completed"], "yes");
     assert_eq!(marks["pv.kubernetes.io/bound-by-controller"], "yes");
     let status = bound.status.unwrap();
     assert_eq!(status.capacity.unwrap()["storage"].0, "2Gi");
     assert_eq!(status.access_modes.unwrap(), ["ReadWriteOnce"]);
-    let volume = stage.api.get::<PersistentVolume>("", "v").unwrap();
+    let volume = cluster.api.get::<PersistentVolume>("", "v").unwrap();
     let marks = volume.metadata.annotations.unwrap();
     assert_eq!(marks["pv.kubernetes.io/bound-by-controller"], "yes");
     let owner = volume.spec.unwrap().claim_ref.unwrap();
@@ -241,7 +246,7 @@ async fn what_is_bound_carries_the_marks_of_a_binding() {
         (owner.kind, owner.api_version),
         (Some("PersistentVolumeClaim".into()), Some("v1".into()))
     );
-    stage.api.clear_requests();
+    cluster.api.clear_requests();
     tokio::time::sleep(std::time::Duration::from_mins(1)).await;
-    assert_eq!(stage.api.writes().len(), 0);
+    assert_eq!(cluster.api.writes().len(), 0);
 }

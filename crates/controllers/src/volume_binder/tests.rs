@@ -10,7 +10,7 @@ use super::{
     volumes::{self, Reclaim, VolumePlan},
 };
 use crate::{
-    news::News,
+    event_message::EventMessage,
     objects::{PersistentVolume, PersistentVolumeClaim, StorageClass, VolumePhase},
 };
 
@@ -76,7 +76,7 @@ fn of(name: &str, uid: &str) -> Value {
 fn a_claim_that_was_bound_keeps_its_volume_or_is_lost() {
     let done = json!({"pv.kubernetes.io/bind-completed": "yes"});
     let bound = claim(json!({"metadata": {"annotations": done}, "spec": {"volumeName": "v"}}));
-    let lost = |reason: &str, message: &str| ClaimPlan::Lose(News::warning(reason, message));
+    let lost = |reason: &str, message: &str| ClaimPlan::Lose(EventMessage::warning(reason, message));
     let gone = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
     assert_eq!(claims::plan(&bound, &Around::default()), lost("ClaimLost", gone));
     for (owner, is_kept) in [
@@ -111,7 +111,7 @@ fn a_claim_that_was_bound_keeps_its_volume_or_is_lost() {
 #[test]
 fn a_claim_gets_the_volume_it_asks_for_if_that_is_free_and_fits() {
     let asks = claim(json!({"spec": {"volumeName": "v"}}));
-    let taken = News::warning(
+    let taken = EventMessage::warning(
         "FailedBinding",
         "volume \"v\" already bound to a different claim.",
     );
@@ -124,7 +124,7 @@ fn a_claim_gets_the_volume_it_asks_for_if_that_is_free_and_fits() {
         (json!({"spec": of("other", "x")}), Some(taken.clone())),
         (
             json!({"spec": {"capacity": {"storage": "1"}}}),
-            Some(News::warning("VolumeMismatch", small)),
+            Some(EventMessage::warning("VolumeMismatch", small)),
         ),
     ] {
         let volume = Arc::new(volume(change));
@@ -159,8 +159,8 @@ fn a_claim_without_a_volume_waits_or_has_one_made() {
             class("old", "kubernetes.io/aws-ebs", "Immediate"),
         ]
     };
-    let wait = |reason: &str, message: &str| ClaimPlan::Wait(Some(News::normal(reason, message)));
-    let tell = |message: &str| ClaimPlan::Tell(News::warning("ProvisioningFailed", message));
+    let wait = |reason: &str, message: &str| ClaimPlan::Wait(Some(EventMessage::normal(reason, message)));
+    let tell = |message: &str| ClaimPlan::Tell(EventMessage::warning("ProvisioningFailed", message));
     let node = json!({"annotations": {"volume.kubernetes.io/selected-node": "n"}});
     for (change, pods, want) in [
         (
@@ -281,7 +281,7 @@ fn a_volume_is_free_bound_or_released_as_its_claim_is() {
 
 #[test]
 fn what_becomes_of_a_released_volume_is_its_policy() {
-    let fail = |reason: &str, why: &str| Reclaim::Fail(News::warning(reason, why));
+    let fail = |reason: &str, why: &str| Reclaim::Fail(EventMessage::warning(reason, why));
     let folder = |path: &str| json!({"path": path});
     let by = |name: &str| json!({"annotations": {"pv.kubernetes.io/provisioned-by": name}});
     let (none, tmp) = (json!({}), folder("/tmp/x"));

@@ -2,7 +2,7 @@
 
 use super::marks::{MIGRATED_TO, PROVISIONED_BY};
 use crate::{
-    news::News,
+    event_message::EventMessage,
     objects::{PersistentVolume, PersistentVolumeClaim, VolumePhase},
 };
 
@@ -20,9 +20,9 @@ pub(super) enum VolumePlan {
     /// It and its claim do not fit; both are told.
     Mismatch {
         /// What is told about the volume.
-        volume: News,
+        volume: EventMessage,
         /// What is told about the claim.
-        claim: News,
+        claim: EventMessage,
     },
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Reclaim {
     /// It is wiped and free again.
     Recycle,
     /// That cannot be done.
-    Fail(News),
+    Fail(EventMessage),
 }
 
 /// What is to be done about a volume whose claim, if there is one with the same uid, is this.
@@ -53,7 +53,7 @@ pub(super) fn plan(volume: &PersistentVolume, claim: Option<&PersistentVolumeCla
         if claim.spec.volume_mode == volume.spec.volume_mode {
             return VolumePlan::Leave;
         }
-        let tell = |message: String| News::warning("VolumeMismatch", message);
+        let tell = |message: String| EventMessage::warning("VolumeMismatch", message);
         return VolumePlan::Mismatch {
             volume: tell(format!(
                 "Cannot bind PersistentVolume to requested PersistentVolumeClaim {:?} due to incompatible volumeMode.",
@@ -84,11 +84,11 @@ pub(super) fn reclaim(volume: &PersistentVolume) -> Reclaim {
         "Retain" => Reclaim::Leave,
         "Delete" => delete(volume),
         "Recycle" if volume.spec.host_path.is_some() || volume.spec.nfs.is_some() => Reclaim::Recycle,
-        "Recycle" => Reclaim::Fail(News::warning(
+        "Recycle" => Reclaim::Fail(EventMessage::warning(
             "VolumeFailedRecycle",
             "No recycler plugin found for the volume!",
         )),
-        _ => Reclaim::Fail(News::warning(
+        _ => Reclaim::Fail(EventMessage::warning(
             "VolumeUnknownReclaimPolicy",
             "Volume has unrecognized PersistentVolumeReclaimPolicy",
         )),
@@ -97,7 +97,7 @@ pub(super) fn reclaim(volume: &PersistentVolume) -> Reclaim {
 
 fn delete(volume: &PersistentVolume) -> Reclaim {
     const UNMATCHED: &str = "no deletable volume plugin matched";
-    let fail = |why: String| Reclaim::Fail(News::warning("VolumeFailedDelete", why));
+    let fail = |why: String| Reclaim::Fail(EventMessage::warning("VolumeFailedDelete", why));
     let name = &volume.metadata.name;
     match volume.metadata.annotation(PROVISIONED_BY) {
         Some("" | "kubernetes.io/host-path") | None => {}

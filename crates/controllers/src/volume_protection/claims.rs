@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use super::{Hold, write};
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{ClaimPhase, Condition, ConditionStatus, PersistentVolumeClaim, Pod},
+    patch_values::truncate_to_second,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
-    writer::{Place, Writer},
-    written::second,
+    writer::{ApiWriter, ObjectRef},
 };
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
@@ -24,7 +24,7 @@ const FINALIZER: &str = "kubernetes.io/pvc-protection";
 const UNUSED: &str = "Unused";
 
 struct Guard {
-    writer: Writer,
+    writer: ApiWriter,
     clock: Clock,
     claims: Store<PersistentVolumeClaim>,
     users: Index<Pod>,
@@ -37,7 +37,7 @@ struct Pods {
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let pods = context.pods();
     let guard = Guard {
@@ -78,8 +78,10 @@ impl Reconciler for Guard {
                 "metadata": {"resourceVersion": meta.resource_version},
                 "status": {"conditions": conditions},
             });
-            let place = Place::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name);
-            self.writer.update::<Value>(place.part("status"), &patch).await?;
+            let object_ref = ObjectRef::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name);
+            self.writer
+                .update_with_merge::<Value>(object_ref.subresource("status"), &patch)
+                .await?;
             return Ok(Outcome::Done);
         }
         let is_held = match Hold::of(&*claim, FINALIZER) {
@@ -108,7 +110,7 @@ impl Guard {
             return Ok(true);
         }
         let path = PODS.path(key.namespace());
-        let fresh: Pods = self.writer.read(&path, "application/json").await?;
+        let fresh: Pods = self.writer.get_path(&path, "application/json").await?;
         Ok(fresh.items.iter().any(|pod| holds(pod, claim)))
     }
 
@@ -128,7 +130,7 @@ fn holds(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     let is_shut_down = pod.metadata.is_going() && pod.metadata.deletion_grace_period_seconds == Some(0);
     !pod.spec.node_name.is_empty()
         && pod.spec.volumes.iter().any(|volume| {
-            volume.claim_of(&pod.metadata.name) == *claim.metadata.name
+            volume.claim_name(&pod.metadata.name) == *claim.metadata.name
                 && (!volume.is_ephemeral() || (!is_shut_down && is_made_for(pod, claim)))
         })
 }
@@ -136,7 +138,7 @@ fn holds(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
 /// Whether a pod names a claim, or had it made.
 fn refers(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     pod.spec.volumes.iter().any(|volume| {
-        volume.claim_of(&pod.metadata.name) == *claim.metadata.name
+        volume.claim_name(&pod.metadata.name) == *claim.metadata.name
             && (!volume.is_ephemeral() || is_made_for(pod, claim))
     })
 }
@@ -166,7 +168,7 @@ fn unused(conditions: &[Condition], is_unused: bool, now: Timestamp) -> Option<V
         status,
         reason: reason.into(),
         message: message.into(),
-        last_transition_time: Some(second(now)),
+        last_transition_time: Some(truncate_to_second(now)),
         // A time that is not set is written by upstream, as nothing.
         other: [("lastProbeTime".to_owned(), Value::Null)].into_iter().collect(),
     };

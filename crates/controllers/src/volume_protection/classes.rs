@@ -10,17 +10,17 @@ use serde::de::IgnoredAny;
 
 use super::{Hold, write};
 use crate::{
-    context::{Context, Task},
-    objects::{PersistentVolume, PersistentVolumeClaim, Thing},
+    context::{ControllerContext, Task},
+    objects::{PersistentVolume, PersistentVolumeClaim, Projection},
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES},
 };
 
 const FINALIZER: &str = "kubernetes.io/vac-protection";
 
-type Class = Thing<IgnoredAny>;
+type Class = Projection<IgnoredAny>;
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let classes = context.informer::<Class>(&VOLUME_ATTRIBUTES_CLASSES);
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);

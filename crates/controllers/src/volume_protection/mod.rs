@@ -16,7 +16,7 @@ pub(crate) use self::{
 use crate::{
     objects::Meta,
     resource::Resource,
-    writer::{Place, Writer, is},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// What is to be done with the finalizer of an object.
@@ -45,7 +45,7 @@ impl Hold {
 
 /// Writes the finalizers of an object with one more, or one less.
 async fn write(
-    writer: &Writer,
+    writer: &ApiWriter,
     resource: &Resource,
     meta: &Meta,
     finalizer: &str,
@@ -55,10 +55,10 @@ async fn write(
     let others = others.filter(|name| *name != finalizer);
     let finalizers: Vec<&str> = others.chain(is_held.then_some(finalizer)).collect();
     let patch = json!({"metadata": {"resourceVersion": meta.resource_version, "finalizers": finalizers}});
-    let place = Place::new(resource, &meta.namespace, &meta.name);
-    match writer.update::<Value>(place, &patch).await {
+    let object_ref = ObjectRef::new(resource, &meta.namespace, &meta.name);
+    match writer.update_with_merge::<Value>(object_ref, &patch).await {
         // It is gone, as it should be.
-        Err(error) if is(&error, 404) => Ok(()),
+        Err(error) if has_status_code(&error, 404) => Ok(()),
         other => other.map(|_| ()),
     }
 }

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use super::{make_for_claims, make_for_classes, make_for_volumes};
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, VOLUME_ATTRIBUTES_CLASSES},
-    testing::{Stage, Story},
+    testing::{Scenario, TestCluster},
 };
 
-fn make(context: &Context) -> Vec<Task> {
+fn make(context: &ControllerContext) -> Vec<Task> {
     let mut tasks = make_for_claims(context);
     tasks.extend(make_for_volumes(context));
     tasks
@@ -64,33 +64,33 @@ where
 }
 
 /// A claim is used by a pod for a while and one is not; a volume is bound for a while and one is not. All are to go.
-const STORY: Story = Story {
+const STORY: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         for (name, phase) in [("v-used", "Bound"), ("v-free", "Available"), ("v-stays", "Bound")] {
-            stage.put(
+            cluster.put(
                 &PERSISTENT_VOLUMES,
                 json!({"metadata": {"name": name}, "spec": {}, "status": {"phase": phase}}),
             );
         }
         for name in ["used", "free", "stays"] {
             let claim = json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {}, "status": {"phase": "Bound"}});
-            stage.put(&PERSISTENT_VOLUME_CLAIMS, claim);
+            cluster.put(&PERSISTENT_VOLUME_CLAIMS, claim);
         }
-        stage.put(
+        cluster.put(
             &PODS,
             json!({"metadata": {"name": "p", "namespace": "shop"}, "spec": {"nodeName": "n", "containers": [],
                 "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "used"}}]}}),
         );
     },
-    play: |stage| {
-        let (api, seconds) = (&stage.api, stage.now().as_second() - 1_767_225_630);
+    play: |cluster| {
+        let (api, seconds) = (&cluster.api, cluster.now().as_second() - 1_767_225_630);
         let is_held = |held: Option<Value>| held.is_none_or(|held| !held.is_null());
         if seconds >= 10
             && is_held(held::<PersistentVolumeClaim>(api, "shop", "used"))
             && is_held(held::<PersistentVolume>(api, "", "v-used"))
         {
-            let now = Time(stage.now());
+            let now = Time(cluster.now());
             go::<PersistentVolumeClaim>(api, "shop", "used", &now);
             go::<PersistentVolumeClaim>(api, "shop", "free", &now);
             go::<PersistentVolume>(api, "", "v-used", &now);
@@ -103,8 +103,8 @@ const STORY: Story = Story {
             });
         }
     },
-    end: |stage| {
-        let api = &stage.api;
+    end: |cluster| {
+        let api = &cluster.api;
         let claims = api.list::<PersistentVolumeClaim>().into_iter().map(|claim| {
             let conditions = claim.status.unwrap_or_default().conditions.unwrap_or_default();
             let told = conditions
@@ -118,7 +118,7 @@ const STORY: Story = Story {
         });
         let volumes = api.list::<PersistentVolume>().into_iter();
         let volumes = volumes.map(|volume| json!([volume.metadata.name, volume.metadata.finalizers]));
-        let is_late = stage.now().as_second() > 1_767_225_630 + 70;
+        let is_late = cluster.now().as_second() > 1_767_225_630 + 70;
         is_late.then(|| claims.chain(volumes).collect())
     },
 };
@@ -144,49 +144,49 @@ async fn whoever_crashes_what_is_used_stays_until_it_is_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_used_stays_and_says_so() {
-    let stage = Stage::new();
-    (STORY.setup)(&stage);
-    let _running = stage.start("one", make);
+    let cluster = TestCluster::new();
+    (STORY.setup)(&cluster);
+    let _running = cluster.start("one", make);
     for _ in 0..120 {
         tokio::time::sleep(std::time::Duration::from_millis(250)).await;
-        (STORY.play)(&stage);
+        (STORY.play)(&cluster);
     }
-    let claim = stage.api.get::<PersistentVolumeClaim>("shop", "used").unwrap();
+    let claim = cluster.api.get::<PersistentVolumeClaim>("shop", "used").unwrap();
     assert!(claim.metadata.deletion_timestamp.is_some());
     let told = claim.status.unwrap().conditions.unwrap();
     assert_eq!(
         (told[0].status.as_str(), told[0].reason.as_deref()),
         ("False", Some("PodUsingPVC"))
     );
-    assert!(stage.api.get::<PersistentVolumeClaim>("shop", "free").is_none());
-    assert!(stage.api.get::<PersistentVolume>("", "v-used").is_some());
-    assert!(stage.api.get::<PersistentVolume>("", "v-free").is_none());
+    assert!(cluster.api.get::<PersistentVolumeClaim>("shop", "free").is_none());
+    assert!(cluster.api.get::<PersistentVolume>("", "v-used").is_some());
+    assert!(cluster.api.get::<PersistentVolume>("", "v-free").is_none());
 }
 
 /// Classes of attributes that are named by nobody, by a claim that lets go of one, and by a volume; all are to go.
-const CLASSES: Story = Story {
+const CLASSES: Scenario = Scenario {
     make: make_for_classes,
-    setup: |stage| {
+    setup: |cluster| {
         for name in ["free", "asked", "left", "held"] {
             let class = json!({"metadata": {"name": name}, "driverName": "d", "parameters": {"a": "b"}});
-            stage.put(&VOLUME_ATTRIBUTES_CLASSES, class);
+            cluster.put(&VOLUME_ATTRIBUTES_CLASSES, class);
         }
-        stage.put(
+        cluster.put(
             &PERSISTENT_VOLUMES,
             json!({"metadata": {"name": "v"}, "spec": {"volumeAttributesClassName": "held"}}),
         );
-        stage.put(
+        cluster.put(
             &PERSISTENT_VOLUME_CLAIMS,
             json!({"metadata": {"name": "c", "namespace": "shop"}, "spec": {"volumeAttributesClassName": "asked"},
                 "status": {"currentVolumeAttributesClassName": "left"}}),
         );
     },
-    play: |stage| {
-        let (api, seconds) = (&stage.api, stage.now().as_second() - 1_767_225_630);
+    play: |cluster| {
+        let (api, seconds) = (&cluster.api, cluster.now().as_second() - 1_767_225_630);
         if seconds >= 10 {
             for name in ["free", "asked", "left", "held"] {
                 if held::<VolumeAttributesClass>(api, "", name).is_some_and(|held| !held.is_null()) {
-                    go::<VolumeAttributesClass>(api, "", name, &Time(stage.now()));
+                    go::<VolumeAttributesClass>(api, "", name, &Time(cluster.now()));
                 }
             }
         }
@@ -199,12 +199,12 @@ const CLASSES: Story = Story {
             });
         }
     },
-    end: |stage| {
-        let classes = stage.api.list::<VolumeAttributesClass>().into_iter();
+    end: |cluster| {
+        let classes = cluster.api.list::<VolumeAttributesClass>().into_iter();
         let left: Vec<_> = classes
             .map(|class| (class.metadata.name, class.metadata.finalizers))
             .collect();
-        (stage.now().as_second() > 1_767_225_630 + 40).then(|| json!(left))
+        (cluster.now().as_second() > 1_767_225_630 + 40).then(|| json!(left))
     },
 };
 

@@ -7,7 +7,7 @@ use kubecontroller::{
 
 use super::{Hold, write};
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{PersistentVolume, VolumePhase},
     resource::PERSISTENT_VOLUMES,
 };
@@ -15,7 +15,7 @@ use crate::{
 const FINALIZER: &str = "kubernetes.io/pv-protection";
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
     let (writer, store) = (context.writer.clone(), volumes.store().clone());
     let matters = |delta: &Delta<PersistentVolume>| {

@@ -7,7 +7,7 @@ use k3_pki::{KeyPair, Subject, Template};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::CertificateDer;
 
-use super::{identity::DAY, set::CertificateError};
+use super::{certificates::CertificateError, identity::DAY};
 use crate::secret_file;
 
 const LIFE_DAYS: i64 = 10 * 365;
@@ -32,27 +32,27 @@ pub(super) struct Period {
 // --- Authority ---
 
 impl Authority {
-    /// The authority of a folder, made or renewed if need be. The caller holds the folder's lock.
-    pub(super) fn ensure(folder: &Path, now: i64) -> Result<Self, CertificateError> {
-        Self::ensure_as(folder, "ca", now)
+    /// The authority of a directory, made or renewed if need be. The caller holds the directory's lock.
+    pub(super) fn ensure(directory: &Path, now: i64) -> Result<Self, CertificateError> {
+        Self::ensure_as(directory, "ca", now)
     }
 
     /// The one that will take its place, if there is one; see [`super::rotation`].
-    pub(super) fn next(folder: &Path, now: i64) -> Result<Option<Self>, CertificateError> {
-        if !folder.join("ca-next.crt").exists() {
+    pub(super) fn next(directory: &Path, now: i64) -> Result<Option<Self>, CertificateError> {
+        if !directory.join("ca-next.crt").exists() {
             return Ok(None);
         }
-        Self::ensure_next(folder, now).map(Some)
+        Self::ensure_next(directory, now).map(Some)
     }
 
     /// The one that will take its place, made if need be.
-    pub(super) fn ensure_next(folder: &Path, now: i64) -> Result<Self, CertificateError> {
-        Self::ensure_as(folder, "ca-next", now)
+    pub(super) fn ensure_next(directory: &Path, now: i64) -> Result<Self, CertificateError> {
+        Self::ensure_as(directory, "ca-next", now)
     }
 
-    fn ensure_as(folder: &Path, name: &str, now: i64) -> Result<Self, CertificateError> {
-        let key_path = folder.join(format!("{name}.key"));
-        let certificate_path = folder.join(format!("{name}.crt"));
+    fn ensure_as(directory: &Path, name: &str, now: i64) -> Result<Self, CertificateError> {
+        let key_path = directory.join(format!("{name}.key"));
+        let certificate_path = directory.join(format!("{name}.crt"));
         let written = secret_file::read(&certificate_path)?;
         let key = match secret_file::read(&key_path)? {
             Some(pem) => KeyPair::from_pem(&pem).map_err(|source| CertificateError::Key {
@@ -93,7 +93,7 @@ impl Authority {
     }
 
     /// A new one that is nowhere else.
-    pub(super) fn fresh(now: i64) -> Result<Self, CertificateError> {
+    pub(super) fn generate(now: i64) -> Result<Self, CertificateError> {
         Self::certified(KeyPair::generate()?, now)
     }
 
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_earlier_versions_made_is_kept() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let key = rcgen::KeyPair::generate().unwrap();
         let mut authority = params(NAME, LIFE_DAYS);
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -190,8 +190,8 @@ mod tests {
             KeyUsagePurpose::CrlSign,
         ];
         let pem = authority.self_signed(&key).unwrap().pem();
-        fs::write(folder.path().join("ca.crt"), &pem).unwrap();
-        fs::write(folder.path().join("ca.key"), key.serialize_pem()).unwrap();
+        fs::write(directory.path().join("ca.crt"), &pem).unwrap();
+        fs::write(directory.path().join("ca.key"), key.serialize_pem()).unwrap();
         let issuer = Issuer::new(authority, key);
         let own = rcgen::KeyPair::generate().unwrap();
         let mut admin = params("kubernetes-admin", 365);
@@ -204,7 +204,7 @@ mod tests {
             certificate: admin.signed_by(&own, &issuer).unwrap().pem(),
             key: own.serialize_pem(),
         };
-        let read = Authority::ensure(folder.path(), NOW).unwrap();
+        let read = Authority::ensure(directory.path(), NOW).unwrap();
         assert_eq!(read.pem(), pem);
         let purpose = Purpose::Client {
             name: "kubernetes-admin",
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(admin.flaw(&read, &purpose, NOW), None);
         // What is made now is of the same authority, also after its certificate was renewed.
         let later = NOW + (LIFE_DAYS - RENEWAL_DAYS) * DAY + DAY;
-        let renewed = Authority::ensure(folder.path(), later).unwrap();
+        let renewed = Authority::ensure(directory.path(), later).unwrap();
         assert_ne!(renewed.pem(), pem);
         assert_eq!(admin.flaw(&renewed, &purpose, NOW + DAY), None);
         let old = read_certificates(pem.as_bytes()).unwrap().remove(0);

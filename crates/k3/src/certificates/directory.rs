@@ -3,15 +3,15 @@
 use std::{ffi::OsStr, path::Path};
 
 use super::{
+    certificates::{ADMIN, KUBELET_CLIENT, LOCK, SERVER},
     rotation::GENERATION,
-    set::{ADMIN, LOCK, SERVER, TO_NODES},
-    shared::AGREED,
+    shared_keys::AGREED,
 };
 use crate::secret_file::{self, FileError};
 
 /// Creates the directory, or takes the permissions of others away from one that holds nothing else.
 pub(super) fn protect_tls_directory(path: &Path) -> Result<(), FileError> {
-    secret_file::protect_folder(path, is_tls_file)
+    secret_file::protect_directory(path, is_tls_file)
 }
 
 /// Whether this is the name of a file that a server keeps there, or of one that is being written.
@@ -21,7 +21,7 @@ fn is_tls_file(name: &OsStr) -> bool {
         "ca-next",
         SERVER,
         ADMIN,
-        TO_NODES,
+        KUBELET_CLIENT,
         "service-account",
         "service-account-old",
     ];

@@ -12,7 +12,7 @@ use rustls::{
 use super::{
     Names,
     authority::{Authority, Period},
-    set::CertificateError,
+    certificates::CertificateError,
 };
 use crate::tls;
 
@@ -151,7 +151,7 @@ impl Purpose<'_> {
 
     fn is_met(&self, certificate: &Certificate) -> bool {
         match self {
-            Self::Server(names) => names.are(&certificate.names.hosts()),
+            Self::Server(names) => names.matches(&certificate.names.hosts()),
             Self::Client { name, groups } => {
                 let identity = &certificate.identity;
                 identity.common_name == *name && identity.organizations == *groups

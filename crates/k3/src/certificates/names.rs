@@ -35,7 +35,7 @@ impl Names {
     }
 
     /// Those that a certificate is for.
-    pub(super) fn of(names: &[String]) -> Self {
+    pub(super) fn from_hosts(names: &[String]) -> Self {
         Self(names.iter().cloned().collect())
     }
 
@@ -59,7 +59,7 @@ impl Names {
     }
 
     /// Whether a certificate with `names` is for these and no others.
-    pub(super) fn are(&self, names: &[String]) -> bool {
+    pub(super) fn matches(&self, names: &[String]) -> bool {
         self.0 == names.iter().cloned().collect()
     }
 }

@@ -19,7 +19,9 @@ use k3_storage::Clock;
 use super::{
     Names,
     authority::Authority,
-    set::{ADMIN, CertificateError, Certificates, LOCK, SERVER, SIGNING_KEY, TO_NODES, seconds},
+    certificates::{
+        ADMIN, CertificateError, Certificates, KUBELET_CLIENT, LOCK, SERVER, SIGNING_KEY, seconds,
+    },
 };
 use crate::secret_file;
 
@@ -30,7 +32,7 @@ pub(super) const OLD_SIGNING_KEYS: &str = "service-account-old.pub";
 
 /// What can be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
+pub(crate) enum RotationTarget {
     /// The authority, in two steps: this one, and --finish
     Ca,
     /// What the server shows to clients
@@ -41,85 +43,85 @@ pub(crate) enum Part {
     ServiceAccount,
 }
 
-/// Replaces parts of what is in a folder.
+/// Replaces parts of what is in a directory.
 pub(crate) fn rotate(
-    folder: &Path,
-    parts: &[Part],
+    directory: &Path,
+    parts: &[RotationTarget],
     clock: &dyn Clock,
 ) -> Result<Certificates, CertificateError> {
-    change(folder, clock, |now| {
-        if parts.contains(&Part::Ca) {
-            if folder.join("ca-next.crt").exists() {
+    change(directory, clock, |now| {
+        if parts.contains(&RotationTarget::Ca) {
+            if directory.join("ca-next.crt").exists() {
                 return Err(CertificateError::UnderWay);
             }
             // One that an earlier attempt has left, without a certificate, was never used.
-            Authority::ensure_next(folder, now)?;
+            Authority::ensure_next(directory, now)?;
         }
-        if parts.contains(&Part::ServiceAccount) {
-            replace_signing_key(folder)?;
+        if parts.contains(&RotationTarget::ServiceAccount) {
+            replace_signing_key(directory)?;
         }
         let gone = parts.iter().flat_map(|part| match part {
-            Part::Serving => &[SERVER][..],
-            Part::Client => &[ADMIN, TO_NODES],
-            Part::Ca | Part::ServiceAccount => &[],
+            RotationTarget::Serving => &[SERVER][..],
+            RotationTarget::Client => &[ADMIN, KUBELET_CLIENT],
+            RotationTarget::Ca | RotationTarget::ServiceAccount => &[],
         });
-        // What is not there is made: so that a crash in between is mended by the next start.
+        // What is not there is made: so that a crash in between is repaired by the next start.
         gone.into_iter()
-            .try_for_each(|name| remove(folder, &format!("{name}.crt")))
+            .try_for_each(|name| remove(directory, &format!("{name}.crt")))
     })
 }
 
 /// Takes the second step: what was replaced is not believed any more.
-pub(crate) fn finish(folder: &Path, clock: &dyn Clock) -> Result<Certificates, CertificateError> {
-    change(folder, clock, |_| {
-        if folder.join("ca-next.crt").exists() {
-            rename(folder, "ca-next.key", "ca.key")?;
-            mend(folder)?;
+pub(crate) fn finish(directory: &Path, clock: &dyn Clock) -> Result<Certificates, CertificateError> {
+    change(directory, clock, |_| {
+        if directory.join("ca-next.crt").exists() {
+            rename(directory, "ca-next.key", "ca.key")?;
+            finish_interrupted_rotation(directory)?;
         }
-        remove(folder, OLD_SIGNING_KEYS)
+        remove(directory, OLD_SIGNING_KEYS)
     })
 }
 
-/// Changes what is in a folder, and makes what is missing then.
+/// Changes what is in a directory, and makes what is missing then.
 fn change(
-    folder: &Path,
+    directory: &Path,
     clock: &dyn Clock,
     change: impl FnOnce(i64) -> Result<(), CertificateError>,
 ) -> Result<Certificates, CertificateError> {
     let now = seconds(clock)?;
     let nothing = || CertificateError::Nothing {
-        folder: folder.to_path_buf(),
+        directory: directory.to_path_buf(),
     };
-    if !folder.is_dir() {
+    if !directory.is_dir() {
         return Err(nothing());
     }
-    let _alone = secret_file::lock(&folder.join(LOCK))?;
-    mend(folder)?;
+    let _lock = secret_file::lock(&directory.join(LOCK))?;
+    finish_interrupted_rotation(directory)?;
     // The names are those of the server, which knows them; the certificate says what they were.
-    let pem = secret_file::read(&folder.join(format!("{SERVER}.crt")))?.ok_or_else(nothing)?;
+    let pem = secret_file::read(&directory.join(format!("{SERVER}.crt")))?.ok_or_else(nothing)?;
     let certificate = Certificate::from_pem(pem.as_bytes()).map_err(|_| nothing())?;
     change(now)?;
-    let made = Certificates::ensure_alone(folder, &Names::of(&certificate.names.hosts()), now)?;
-    secret_file::write(&folder.join(GENERATION), &format!("{now}\n"))?;
+    let made = Certificates::ensure_locked(directory, &Names::from_hosts(&certificate.names.hosts()), now)?;
+    secret_file::write(&directory.join(GENERATION), &format!("{now}\n"))?;
     Ok(made)
 }
 
 /// Ends a second step that was interrupted: between the key of the new authority and its certificate.
-pub(super) fn mend(folder: &Path) -> Result<(), CertificateError> {
-    if folder.join("ca-next.crt").exists() && !folder.join("ca-next.key").exists() {
-        rename(folder, "ca-next.crt", "ca.crt")?;
+pub(super) fn finish_interrupted_rotation(directory: &Path) -> Result<(), CertificateError> {
+    if directory.join("ca-next.crt").exists() && !directory.join("ca-next.key").exists() {
+        rename(directory, "ca-next.crt", "ca.crt")?;
     }
     Ok(())
 }
 
-fn replace_signing_key(folder: &Path) -> Result<(), CertificateError> {
-    let path = folder.join(SIGNING_KEY);
+fn replace_signing_key(directory: &Path) -> Result<(), CertificateError> {
+    let path = directory.join(SIGNING_KEY);
     if let Some(pem) = secret_file::read(&path)? {
         let old = KeyPair::from_pem(&pem).map_err(|source| CertificateError::Key {
             path: path.clone(),
             source,
         })?;
-        let kept = folder.join(OLD_SIGNING_KEYS);
+        let kept = directory.join(OLD_SIGNING_KEYS);
         let mut keys = secret_file::read(&kept)?.unwrap_or_default();
         keys.push_str(&old.public_key_pem());
         secret_file::write(&kept, &keys)?;
@@ -129,8 +131,8 @@ fn replace_signing_key(folder: &Path) -> Result<(), CertificateError> {
 }
 
 /// The keys that tokens were signed with before, and are believed still.
-pub(super) fn old_signing_keys(folder: &Path) -> Result<Vec<PublicKey>, CertificateError> {
-    let path = folder.join(OLD_SIGNING_KEYS);
+pub(super) fn old_signing_keys(directory: &Path) -> Result<Vec<PublicKey>, CertificateError> {
+    let path = directory.join(OLD_SIGNING_KEYS);
     let Some(pem) = secret_file::read(&path)? else {
         return Ok(Vec::new());
     };
@@ -139,13 +141,13 @@ pub(super) fn old_signing_keys(folder: &Path) -> Result<Vec<PublicKey>, Certific
         .ok_or(CertificateError::PublicKeys { path })
 }
 
-fn rename(folder: &Path, from: &str, to: &str) -> Result<(), CertificateError> {
-    let path = folder.join(to);
-    fs::rename(folder.join(from), &path).map_err(|source| CertificateError::Replace { path, source })
+fn rename(directory: &Path, from: &str, to: &str) -> Result<(), CertificateError> {
+    let path = directory.join(to);
+    fs::rename(directory.join(from), &path).map_err(|source| CertificateError::Replace { path, source })
 }
 
-fn remove(folder: &Path, name: &str) -> Result<(), CertificateError> {
-    let path = folder.join(name);
+fn remove(directory: &Path, name: &str) -> Result<(), CertificateError> {
+    let path = directory.join(name);
     match fs::remove_file(&path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
             Err(CertificateError::Replace { path, source })
@@ -160,14 +162,19 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Part; 4] = [Part::Ca, Part::Serving, Part::Client, Part::ServiceAccount];
+    const ALL: [RotationTarget; 4] = [
+        RotationTarget::Ca,
+        RotationTarget::Serving,
+        RotationTarget::Client,
+        RotationTarget::ServiceAccount,
+    ];
 
     fn started() -> (tempfile::TempDir, Certificates) {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mut names = Names::new([]);
         names.extend(["k3.example.com".parse().unwrap()]);
-        let made = Certificates::ensure(folder.path(), &names, &SystemClock).unwrap();
-        (folder, made)
+        let made = Certificates::ensure(directory.path(), &names, &SystemClock).unwrap();
+        (directory, made)
     }
 
     fn names(made: &Certificates) -> Vec<String> {
@@ -179,13 +186,15 @@ mod tests {
 
     #[test]
     fn the_first_step_trusts_both_authorities_and_the_second_the_new_one_alone() {
-        let (folder, old) = started();
-        let both = rotate(folder.path(), &ALL, &SystemClock).unwrap();
+        let (directory, old) = started();
+        let both = rotate(directory.path(), &ALL, &SystemClock).unwrap();
         assert!(both.authority.starts_with(&old.authority));
         assert_eq!(both.authorities().unwrap().len(), 2);
-        assert!(both.server != old.server && both.admin != old.admin && both.to_nodes != old.to_nodes);
+        assert!(
+            both.server != old.server && both.admin != old.admin && both.kubelet_client != old.kubelet_client
+        );
         assert_eq!(names(&both), names(&old));
-        let new = finish(folder.path(), &SystemClock).unwrap();
+        let new = finish(directory.path(), &SystemClock).unwrap();
         assert_eq!(new.authorities().unwrap().len(), 1);
         assert!(both.authority.ends_with(&new.authority) && new.authority != old.authority);
         assert!(new.admin == both.admin && new.server != both.server);
@@ -194,25 +203,29 @@ mod tests {
 
     #[test]
     fn the_old_key_of_tokens_is_believed_until_the_second_step() {
-        let (folder, old) = started();
-        let both = rotate(folder.path(), &[Part::ServiceAccount], &SystemClock).unwrap();
+        let (directory, old) = started();
+        let both = rotate(directory.path(), &[RotationTarget::ServiceAccount], &SystemClock).unwrap();
         assert_ne!(both.signing_key, old.signing_key);
         assert_eq!(both.old_signing_keys.len(), 1);
         assert!(both.server == old.server && both.authority == old.authority);
-        let more = rotate(folder.path(), &[Part::ServiceAccount], &SystemClock).unwrap();
+        let more = rotate(directory.path(), &[RotationTarget::ServiceAccount], &SystemClock).unwrap();
         assert_eq!(more.old_signing_keys.len(), 2);
-        let new = finish(folder.path(), &SystemClock).unwrap();
+        let new = finish(directory.path(), &SystemClock).unwrap();
         assert_eq!(new.signing_key, more.signing_key);
         assert!(new.old_signing_keys.is_empty());
     }
 
     #[test]
     fn a_second_step_that_was_interrupted_is_ended_by_the_next_start() {
-        let (folder, old) = started();
-        rotate(folder.path(), &[Part::Ca], &SystemClock).unwrap();
-        fs::rename(folder.path().join("ca-next.key"), folder.path().join("ca.key")).unwrap();
-        let names = Names::of(&names(&old));
-        let new = Certificates::ensure(folder.path(), &names, &SystemClock).unwrap();
+        let (directory, old) = started();
+        rotate(directory.path(), &[RotationTarget::Ca], &SystemClock).unwrap();
+        fs::rename(
+            directory.path().join("ca-next.key"),
+            directory.path().join("ca.key"),
+        )
+        .unwrap();
+        let names = Names::from_hosts(&names(&old));
+        let new = Certificates::ensure(directory.path(), &names, &SystemClock).unwrap();
         assert_eq!(new.authorities().unwrap().len(), 1);
         assert_ne!(new.authority, old.authority);
         assert!(crate::tls::Tls::new(&new).is_ok());
@@ -220,9 +233,9 @@ mod tests {
 
     #[test]
     fn a_second_rotation_waits_for_the_end_of_the_first_and_nothing_cannot_be_rotated() {
-        let (folder, _) = started();
-        rotate(folder.path(), &[Part::Ca], &SystemClock).unwrap();
-        let again = rotate(folder.path(), &[Part::Ca], &SystemClock).map(drop);
+        let (directory, _) = started();
+        rotate(directory.path(), &[RotationTarget::Ca], &SystemClock).unwrap();
+        let again = rotate(directory.path(), &[RotationTarget::Ca], &SystemClock).map(drop);
         assert!(matches!(again, Err(CertificateError::UnderWay)));
         let empty = tempfile::tempdir().unwrap();
         let nothing = rotate(empty.path(), &ALL, &SystemClock).map(drop);

@@ -11,7 +11,7 @@ use crate::{failure::Failure, server::Settings};
 const EXAMPLES: &str = "\
 Examples:
   k3 apiserver
-      serves the API from the data folder, and nothing happens but what clients do: no controllers, no scheduler, no node
+      serves the API from the data directory, and nothing happens but what clients do: no controllers, no scheduler, no node
 
   k3 apiserver --storage etcd --etcd-servers http://10.0.0.1:2379 --bind 0.0.0.0
       one more API server for what is in an etcd; `k3 controller`, `k3 scheduler` and `k3 node` can be processes of their own
@@ -27,7 +27,7 @@ pub(crate) struct ApiserverFlags {
 }
 
 pub(super) fn run(flags: ApiserverFlags) -> Result<(), Failure> {
-    process::begin(&flags.api.log)?;
+    process::init(&flags.api.log)?;
     // Nodes may join it: what they use is shown.
     let settings = Settings {
         has_nodes: true,

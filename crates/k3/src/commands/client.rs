@@ -18,7 +18,7 @@ pub(super) fn run(
         program,
     };
     match command.run(&surroundings) {
-        Err(failed) if !failed.is_silent() => Err(Failure::told(failed.to_string(), failed.code())),
+        Err(failed) if !failed.is_silent() => Err(Failure::verbatim(failed.to_string(), failed.code())),
         _ => Ok(()),
     }
 }

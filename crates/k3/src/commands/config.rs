@@ -9,14 +9,14 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::command;
 use crate::{
-    config::{self, Settings, Unread, World},
+    config::{self, CommandLineError, Environment, Settings},
     failure::Failure,
 };
 
 const EXAMPLES: &str = "\
 Examples:
   k3 config example > .config.yaml
-      a file with all keys, their meaning and their defaults, which `k3 start` in this folder then reads
+      a file with all keys, their meaning and their defaults, which `k3 start` in this directory then reads
 
   k3 config show --config cluster.yaml --secure-port 7443
       what is in force with this file, this flag and this environment, and where each value comes from
@@ -83,14 +83,14 @@ pub(super) fn run(flags: &ConfigFlags, settings: &Settings) -> Result<(), Failur
 
 /// A file is valid if `k3 run` takes it with nothing else said.
 fn check(file: &Path) -> Result<(), Failure> {
-    let world = World {
+    let environment = Environment {
         variable: &|_| None,
         variable_names: &Vec::new,
-        folder: Path::new(""),
+        directory: Path::new(""),
     };
     let mut words: Vec<OsString> = ["k3", "run", "--config"].map(OsString::from).into();
     words.push(file.into());
-    match config::read(&command(), words, &world) {
+    match config::read(&command(), words, &environment) {
         Ok(line) => {
             let validated = super::validate_run(&line.matches);
             validated.map_err(|failure| {
@@ -100,8 +100,8 @@ fn check(file: &Path) -> Result<(), Failure> {
             print_line!("{} is valid", file.display());
             Ok(())
         }
-        Err(Unread::Settings(failure)) => Err(failure),
-        Err(Unread::Line(error, notes)) => {
+        Err(CommandLineError::Settings(failure)) => Err(failure),
+        Err(CommandLineError::Usage(error, notes)) => {
             let text = error.to_string();
             let what = text.lines().next().unwrap_or_default();
             Err(Failure::usage(what.trim_start_matches("error: "), notes))

@@ -9,12 +9,12 @@ use kubecontroller::manager::{self, Stop};
 
 use super::{
     process::{self, Announce},
-    remote::PartOfFlags,
+    remote::ProcessFlags,
 };
 use crate::{
     certificates,
-    control::{self, Chosen, Control},
-    door::Door,
+    client_factory::ClientFactory,
+    controller_manager::{self, ComponentSelection, ControllerManager},
     failure::Failure,
     server::Settings,
 };
@@ -48,15 +48,15 @@ pub(crate) struct ControllerFlags {
     controllers: String,
 
     #[command(flatten)]
-    leading: Leading,
+    leader_election: LeaderElectionFlags,
 
     #[command(flatten)]
-    part: PartOfFlags,
+    process_flags: ProcessFlags,
 }
 
 /// Who works if there are several, and what is told of it.
 #[derive(Debug, Args)]
-pub(super) struct Leading {
+pub(super) struct LeaderElectionFlags {
     /// Work without asking who leads. Two such processes do everything twice, which is correct but a waste
     #[arg(long)]
     no_leader_elect: bool,
@@ -71,68 +71,81 @@ pub(super) struct Leading {
 }
 
 pub(super) fn run(flags: &ControllerFlags) -> Result<(), Failure> {
-    let chosen = control::listed(&flags.controllers)?;
-    if chosen.is_nothing() {
+    let components = controller_manager::parse_controllers(&flags.controllers)?;
+    if components.is_empty() {
         return Err(Failure::usage(
             "--controllers names none",
             "'*' is all; `k3 controllers` shows their names",
         ));
     }
-    run_part("controller", chosen, &flags.leading, &flags.part)
+    run_components(
+        "controller",
+        components,
+        &flags.leader_election,
+        &flags.process_flags,
+    )
 }
 
-/// Runs what was chosen in this process: for a server elsewhere, or with one of its own.
-pub(super) fn run_part(
+/// Runs what was components in this process: for a server elsewhere, or with one of its own.
+pub(super) fn run_components(
     name: &str,
-    chosen: Chosen,
-    leading: &Leading,
-    part: &PartOfFlags,
+    components: ComponentSelection,
+    leader_election: &LeaderElectionFlags,
+    process_flags: &ProcessFlags,
 ) -> Result<(), Failure> {
-    process::begin(&part.log)?;
-    match part.own_server(name)? {
+    process::init(&process_flags.log)?;
+    match process_flags.own_server(name)? {
         Some(own) => {
             let settings = Settings {
-                chosen,
-                control: leading.config(),
+                components,
+                manager_config: leader_election.config(),
                 ..own
             };
             process::run(settings, Announce::Nothing)
         }
         None => process::block_on(async {
             let mut signals = process::signals()?;
-            let server = part.remote.config(part.data_dir.clone()).await?;
+            let server = process_flags
+                .remote
+                .config(process_flags.data_dir.clone())
+                .await?;
             let stop = Stop::new();
-            let running = control(server, chosen, leading, stop.clone());
-            process::until_told(stop, running, &mut signals).await
+            let running = control(server, components, leader_election, stop.clone());
+            process::run_until_signal(stop, running, &mut signals).await
         }),
     }
 }
 
-async fn control(server: Config, chosen: Chosen, leading: &Leading, stop: Stop) -> Result<(), Failure> {
+async fn control(
+    server: Config,
+    components: ComponentSelection,
+    leader_election: &LeaderElectionFlags,
+    stop: Stop,
+) -> Result<(), Failure> {
     let cluster = Cluster {
         authority: authority(&server)?.into(),
         server: identity(&server),
         ..Cluster::default()
     };
-    tracing::info!("{chosen} for {}", server.cluster_url);
-    let control = Control::new(
-        &Door::Outside(Box::new(server)),
-        chosen,
+    tracing::info!("{components} for {}", server.cluster_url);
+    let control = ControllerManager::new(
+        &ClientFactory::Remote(Box::new(server)),
+        components,
         cluster,
-        leading.config(),
+        leader_election.config(),
     )?;
     control.run(stop).await.map_err(|error| {
         Failure::new(
             "the controllers ended",
             "see that the server runs, and start them again",
         )
-        .because(error)
+        .caused_by(error)
     })
 }
 
-// --- Leading ---
+// --- LeaderElectionFlags ---
 
-impl Leading {
+impl LeaderElectionFlags {
     fn config(&self) -> manager::Config {
         let mut config = manager::Config::default();
         config.leader.elect = !self.no_leader_elect;
@@ -160,8 +173,7 @@ fn identity(server: &Config) -> ServerIdentity {
 
 /// The certificate of the server's authority, which pods are told: that of the kubeconfig.
 fn authority(server: &Config) -> Result<String, Failure> {
-    let advice =
-        "use a kubeconfig with certificate-authority-data, such as the admin.kubeconfig in the data folder";
+    let advice = "use a kubeconfig with certificate-authority-data, such as the admin.kubeconfig in the data directory";
     let known = server.root_cert.as_deref().unwrap_or_default();
     if known.is_empty() {
         return Err(Failure::new("the kubeconfig names no authority", advice));

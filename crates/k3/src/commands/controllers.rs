@@ -4,11 +4,11 @@ use clap::Args;
 use serde_json::Value;
 
 use super::{
-    server_flags::{self, Cluster, ServerFlags},
+    server_flags::{self, ApiClient, ServerFlags},
     table::table,
 };
 use crate::{
-    control::{CONTROLLERS_PATH, LEASE_PATH},
+    controller_manager::{CONTROLLERS_PATH, LEASE_PATH},
     failure::Failure,
 };
 
@@ -38,15 +38,15 @@ pub(crate) struct ControllersFlags {
 }
 
 pub(super) fn run(flags: &ControllersFlags) -> Result<(), Failure> {
-    server_flags::wait(async {
-        let cluster = Cluster::find(&flags.server).await?;
-        let report = cluster.ask("GET", CONTROLLERS_PATH, None).await?;
+    server_flags::block_on(async {
+        let cluster = ApiClient::connect(&flags.server).await?;
+        let report = cluster.request("GET", CONTROLLERS_PATH, None).await?;
         if flags.json {
             print_line!("{report:#}");
             return Ok(());
         }
         let lease = if report["elects"] == true {
-            cluster.ask("GET", LEASE_PATH, None).await?
+            cluster.request("GET", LEASE_PATH, None).await?
         } else {
             Value::Null
         };

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::server_flags::{self, Cluster, ServerFlags};
+use super::server_flags::{self, ApiClient, ServerFlags};
 use crate::{failure::Failure, log::LEVEL_PATH};
 
 const EXAMPLES: &str = "\
@@ -31,11 +31,11 @@ pub(crate) struct LogLevelFlags {
 }
 
 pub(super) fn run(flags: &LogLevelFlags) -> Result<(), Failure> {
-    server_flags::wait(async {
-        let cluster = Cluster::find(&flags.server).await?;
+    server_flags::block_on(async {
+        let cluster = ApiClient::connect(&flags.server).await?;
         let told = match &flags.levels {
-            None => cluster.ask_text("GET", LEVEL_PATH, "").await?,
-            Some(levels) => cluster.ask_text("PUT", LEVEL_PATH, levels).await?,
+            None => cluster.request_text("GET", LEVEL_PATH, "").await?,
+            Some(levels) => cluster.request_text("PUT", LEVEL_PATH, levels).await?,
         };
         print_line!("{}", told.trim_end());
         Ok(())

@@ -36,7 +36,7 @@ pub(super) fn run(flags: &ManFlags, command: Command) -> Result<(), Failure> {
             "failed to write the manual pages",
             "name a directory that this user may write to with --dir",
         )
-        .because(error)
+        .caused_by(error)
     };
     match &flags.dir {
         None => {
@@ -45,17 +45,17 @@ pub(super) fn run(flags: &ManFlags, command: Command) -> Result<(), Failure> {
             print_text!("{}", String::from_utf8_lossy(&page));
             Ok(())
         }
-        Some(folder) => {
-            fs::create_dir_all(folder).map_err(unwritten)?;
-            let written = pages(&command, "", folder).map_err(unwritten)?;
-            print_line!("{written} pages in {}", folder.display());
+        Some(directory) => {
+            fs::create_dir_all(directory).map_err(unwritten)?;
+            let written = pages(&command, "", directory).map_err(unwritten)?;
+            print_line!("{written} pages in {}", directory.display());
             Ok(())
         }
     }
 }
 
 /// Writes the page of a command and of those below it, and tells how many.
-fn pages(command: &Command, above: &str, folder: &Path) -> io::Result<usize> {
+fn pages(command: &Command, above: &str, directory: &Path) -> io::Result<usize> {
     let name = if above.is_empty() {
         command.get_name().to_owned()
     } else {
@@ -63,10 +63,10 @@ fn pages(command: &Command, above: &str, folder: &Path) -> io::Result<usize> {
     };
     let mut page = Vec::new();
     Man::new(command.clone().name(name.clone())).render(&mut page)?;
-    fs::write(folder.join(format!("{name}.1")), page)?;
+    fs::write(directory.join(format!("{name}.1")), page)?;
     let mut written = 1;
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
-        written += pages(below, &name, folder)?;
+        written += pages(below, &name, directory)?;
     }
     Ok(written)
 }

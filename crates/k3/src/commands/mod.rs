@@ -1,4 +1,4 @@
-//! The command line: a folder or file a command.
+//! The command line: a directory or file a command.
 
 mod apiserver;
 mod certs;
@@ -32,9 +32,9 @@ use std::{env, path::Path};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-pub(crate) use self::envtest::Part;
+pub(crate) use self::envtest::Program;
 use crate::{
-    config::{Unread, World, documented, read, read_server_location},
+    config::{CommandLineError, Environment, documented, read, read_server_location},
     failure::Failure,
 };
 
@@ -76,20 +76,20 @@ enum Command {
 
 /// Carries out what the arguments of the process ask for. Arguments that make no sense end it with 2.
 pub(crate) fn run() -> Result<(), Failure> {
-    let world = World {
+    let environment = Environment {
         variable: &|name| env::var_os(name),
         variable_names: &|| {
             env::vars_os()
                 .filter_map(|(name, _)| name.into_string().ok())
                 .collect()
         },
-        folder: Path::new(""),
+        directory: Path::new(""),
     };
     let words = k3_client::in_order(&command(), env::args_os().collect());
-    let line = match read(&command(), words, &world) {
+    let line = match read(&command(), words, &environment) {
         Ok(line) => line,
-        Err(Unread::Settings(failure)) => return Err(failure),
-        Err(Unread::Line(error, notes)) => refuse(&error, &notes),
+        Err(CommandLineError::Settings(failure)) => return Err(failure),
+        Err(CommandLineError::Usage(error, notes)) => refuse(&error, &notes),
     };
     let cli = Cli::from_arg_matches(&line.matches).unwrap_or_else(|error| refuse(&error, ""));
     let done = match cli.command {
@@ -115,7 +115,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         Command::Version(flags) => version::run(&flags),
         Command::Man(flags) => man::run(&flags, documented(command())),
         Command::Client(client_command) => {
-            let location = read_server_location(&command(), &world)?;
+            let location = read_server_location(&command(), &environment)?;
             client::run(*client_command, location, || documented(self::command()))
         }
     };

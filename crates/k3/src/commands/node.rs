@@ -7,13 +7,13 @@ use kubecontroller::manager::Stop;
 
 use super::{
     process::{self, Announce},
-    remote::{PartOfFlags, RemoteFlags},
+    remote::{ProcessFlags, RemoteFlags},
     start::NodeFlags,
 };
 use crate::{
     data_dir::data_dir,
     failure::Failure,
-    join::{self, JoinToken, Way},
+    join::{self, JoinMethod, JoinToken},
     server::{NodeSettings, Settings},
 };
 
@@ -29,7 +29,7 @@ Examples:
       the same machine after a restart: it has a certificate, and needs no token any more
 
 The token names the authority of the cluster, so that a server that is another one's is refused before it has seen anything.
-The certificate is kept in the data folder, for its owner alone, and renewed in time.
+The certificate is kept in the data directory, for its owner alone, and renewed in time.
 
 Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 
@@ -38,15 +38,15 @@ Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct NodeProcessFlags {
     #[command(flatten)]
-    part: PartOfFlags,
+    process_flags: ProcessFlags,
 
     #[command(flatten)]
     node: NodeFlags,
 }
 
 pub(super) fn run(flags: NodeProcessFlags) -> Result<(), Failure> {
-    process::begin(&flags.part.log)?;
-    let own = flags.part.own_server("node-server")?;
+    process::init(&flags.process_flags.log)?;
+    let own = flags.process_flags.own_server("node-server")?;
     let node = flags.node.settings()?;
     match own {
         Some(own) => process::run(
@@ -56,7 +56,11 @@ pub(super) fn run(flags: NodeProcessFlags) -> Result<(), Failure> {
             },
             Announce::Nothing,
         ),
-        None => join(&flags.part.remote, node, flags.part.data_dir.as_deref()),
+        None => join(
+            &flags.process_flags.remote,
+            node,
+            flags.process_flags.data_dir.as_deref(),
+        ),
     }
 }
 
@@ -65,26 +69,26 @@ pub(super) fn join(remote: &RemoteFlags, node: NodeSettings, data_dir: Option<&P
     let data_dir = self::data_dir(data_dir)?;
     process::block_on(async {
         let mut signals = process::signals()?;
-        let way = way(remote).await?;
+        let method = method(remote).await?;
         let stop = Stop::new();
         let running = Box::pin(join::run(
-            way,
+            method,
             remote.server.clone(),
             node,
             &data_dir,
             stop.clone(),
         ));
-        process::until_told(stop, running, &mut signals).await
+        process::run_until_signal(stop, running, &mut signals).await
     })
 }
 
 /// How it is to join, if it has not yet.
-async fn way(flags: &RemoteFlags) -> Result<Way, Failure> {
+async fn method(flags: &RemoteFlags) -> Result<JoinMethod, Failure> {
     if flags.kubeconfig.is_some() || flags.has_authority() {
-        return Ok(Way::Through(Box::new(flags.config(None).await?)));
+        return Ok(JoinMethod::Kubeconfig(Box::new(flags.config(None).await?)));
     }
     match (&flags.server, &flags.token) {
-        (_, None) => Ok(Way::Known),
+        (_, None) => Ok(JoinMethod::Existing),
         (None, Some(_)) => Err(Failure::usage(
             "--token is for a server, but none is named",
             "add --server URL",
@@ -93,9 +97,9 @@ async fn way(flags: &RemoteFlags) -> Result<Way, Failure> {
             let token: JoinToken = token.text().parse().map_err(|error| {
                 let advice =
                     "make one with `k3 token create --join`; or add --ca FILE for another sort of token";
-                Failure::usage("--token makes no sense", advice).because(error)
+                Failure::usage("--token makes no sense", advice).caused_by(error)
             })?;
-            Ok(Way::Token(server.clone(), token))
+            Ok(JoinMethod::Token(server.clone(), token))
         }
     }
 }

@@ -31,15 +31,15 @@ pub(super) enum Announce {
 }
 
 /// Prepares the process: from here on it writes a log.
-pub(super) fn begin(flags: &LogFlags) -> Result<(), Failure> {
-    log::begin(flags)?;
+pub(super) fn init(flags: &LogFlags) -> Result<(), Failure> {
+    log::init(flags)?;
     limits::raise_open_files();
     Ok(())
 }
 
 /// Does what has to be waited for, on all cores.
 pub(super) fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    runtime::of_all_cores()?.block_on(work)
+    runtime::all_cores()?.block_on(work)
 }
 
 /// Runs a control plane on all cores until a signal comes, and then ends it in order.
@@ -76,24 +76,24 @@ pub(super) async fn serve(
         }
     };
     if announce == Announce::Kubeconfig {
-        let file = quoted(plane.kubeconfig().0);
+        let file = shell_quoted(plane.kubeconfig().0);
         print_line!("export KUBECONFIG={file}");
         if io::stderr().is_terminal() {
             eprintln!("{}", next_steps(&file));
         }
     }
     tokio::select! {
-        failure = plane.ended() => return Err(failure),
+        failure = plane.wait_for_failure() => return Err(failure),
         name = signals.next() => tracing::info!("{name}: stopping; the same again stops at once"),
     }
     tokio::select! {
         () = plane.stop() => Ok(()),
-        name = signals.next() => Err(at_once(name, "requests that were under way have been cut off")),
+        name = signals.next() => Err(killed(name, "requests that were under way have been cut off")),
     }
 }
 
 /// Does something that ends when `stop` is stopped, which a signal does.
-pub(super) async fn until_told(
+pub(super) async fn run_until_signal(
     stop: Stop,
     work: impl Future<Output = Result<(), Failure>>,
     signals: &mut Signals,
@@ -109,18 +109,18 @@ pub(super) async fn until_told(
             tracing::info!("stopped");
             ended
         }
-        name = signals.next() => Err(at_once(name, "what was under way is seen again at the next start")),
+        name = signals.next() => Err(killed(name, "what was under way is seen again at the next start")),
     }
 }
 
 /// The signals by which the process is told to stop, heard from now on.
 pub(super) fn signals() -> Result<Signals, Failure> {
     Signals::listen().map_err(|error| {
-        Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
+        Failure::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
     })
 }
 
-fn at_once(name: &str, advice: &str) -> Failure {
+fn killed(name: &str, advice: &str) -> Failure {
     Failure::new(format!("{name}: stopped at once"), advice)
 }
 
@@ -135,7 +135,7 @@ fn next_steps(kubeconfig: &str) -> String {
 }
 
 /// The path as a shell reads it.
-pub(super) fn quoted(path: &Path) -> String {
+pub(super) fn shell_quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
     if text.chars().all(is_plain) {
@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn a_path_is_quoted_where_a_shell_needs_it() {
-        assert_eq!(quoted(Path::new("/a/b-1.c")), "/a/b-1.c");
-        assert_eq!(quoted(Path::new("/a b")), "'/a b'");
-        assert_eq!(quoted(Path::new("/it's")), r"'/it'\''s'");
+        assert_eq!(shell_quoted(Path::new("/a/b-1.c")), "/a/b-1.c");
+        assert_eq!(shell_quoted(Path::new("/a b")), "'/a b'");
+        assert_eq!(shell_quoted(Path::new("/it's")), r"'/it'\''s'");
     }
 }

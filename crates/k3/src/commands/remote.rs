@@ -44,8 +44,8 @@ pub(super) struct RemoteFlags {
 
 /// What a part that runs as a process of its own is told.
 #[derive(Debug, Args)]
-pub(super) struct PartOfFlags {
-    /// Folder of what is kept; without --server and --kubeconfig, that of a server of this machine, whose
+pub(super) struct ProcessFlags {
+    /// Directory of what is kept; without --server and --kubeconfig, that of a server of this machine, whose
     /// admin.kubeconfig is used [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
@@ -63,10 +63,10 @@ pub(super) struct PartOfFlags {
 // --- RemoteFlags ---
 
 impl RemoteFlags {
-    /// The server that the flags name; or the one whose data folder it is.
+    /// The server that the flags name; or the one whose data directory it is.
     pub(super) async fn config(&self, data_dir: Option<PathBuf>) -> Result<Config, Failure> {
         let Some(server) = &self.server else {
-            return ServerFlags::of(self.kubeconfig.clone(), data_dir).config().await;
+            return ServerFlags::new(self.kubeconfig.clone(), data_dir).config().await;
         };
         let (Some(token), Some(file)) = (&self.token, &self.ca) else {
             return Err(Failure::usage(
@@ -98,39 +98,39 @@ impl RemoteFlags {
 /// The certificates in a file.
 fn certificates(file: &Path) -> Result<Vec<Vec<u8>>, Failure> {
     let unusable = || {
-        let advice = "name the ca.crt in the folder `tls` of a server's data folder, or a copy of it";
+        let advice = "name the ca.crt in the directory `tls` of a server's data directory, or a copy of it";
         Failure::new(format!("cannot use --ca {}", file.display()), advice)
     };
-    let text = fs::read(file).map_err(|error| unusable().because(error))?;
+    let text = fs::read(file).map_err(|error| unusable().caused_by(error))?;
     let read: Vec<_> = find_certificates(&text)
         .iter()
         .map(|certificate| certificate.to_vec())
         .collect();
     if read.is_empty() {
-        return Err(unusable().because("there is no certificate in it"));
+        return Err(unusable().caused_by("there is no certificate in it"));
     }
     Ok(read)
 }
 
-// --- PartOfFlags ---
+// --- ProcessFlags ---
 
-impl PartOfFlags {
-    /// An API server of its own, for nobody but this process, if the store is one that can be shared. Its files are in a folder
+impl ProcessFlags {
+    /// An API server of its own, for nobody but this process, if the store is one that can be shared. Its files are in a directory
     /// of that name, so that it leaves those of another server alone.
     pub(super) fn own_server(&self, name: &str) -> Result<Option<Settings>, Failure> {
         own_server(&self.storage, self.data_dir.as_deref(), &self.remote, name)
     }
 }
 
-/// See [`PartOfFlags::own_server`].
+/// See [`ProcessFlags::own_server`].
 pub(super) fn own_server(
     storage: &StorageFlags,
     data_dir: Option<&Path>,
     remote: &RemoteFlags,
     name: &str,
 ) -> Result<Option<Settings>, Failure> {
-    let folder = self::data_dir(data_dir)?;
-    let config = storage.config(&folder)?;
+    let directory = self::data_dir(data_dir)?;
+    let config = storage.config(&directory)?;
     if !storage.is_shared() {
         return Ok(None);
     }
@@ -144,6 +144,6 @@ pub(super) fn own_server(
         has_nodes: true,
         audience: Audience::Process,
         storage_wait: storage.wait(),
-        ..Settings::new(folder.join(name), config)
+        ..Settings::new(directory.join(name), config)
     }))
 }

@@ -60,7 +60,7 @@ pub(super) fn validate(flags: RunFlags) -> Result<(), Failure> {
 
 pub(super) fn run(flags: RunFlags) -> Result<(), Failure> {
     let start = flags.start;
-    process::begin(&start.api.log)?;
+    process::init(&start.api.log)?;
     let databases = start.databases()?;
     let settings = match flags.role {
         Role::One => start.settings()?,

@@ -3,10 +3,10 @@
 use clap::Args;
 
 use super::{
-    controller::{self, Leading},
-    remote::PartOfFlags,
+    controller::{self, LeaderElectionFlags},
+    remote::ProcessFlags,
 };
-use crate::{control, failure::Failure};
+use crate::{controller_manager, failure::Failure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,17 +26,17 @@ Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct SchedulerFlags {
     #[command(flatten)]
-    leading: Leading,
+    leader_election: LeaderElectionFlags,
 
     #[command(flatten)]
-    part: PartOfFlags,
+    process_flags: ProcessFlags,
 }
 
 pub(super) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
-    controller::run_part(
+    controller::run_components(
         "scheduler",
-        control::listed("scheduler")?,
-        &flags.leading,
-        &flags.part,
+        controller_manager::parse_controllers("scheduler")?,
+        &flags.leader_election,
+        &flags.process_flags,
     )
 }

@@ -20,31 +20,34 @@ use crate::{
 #[derive(Debug, Args)]
 pub(super) struct ServerFlags {
     /// File that says where the server is and proves who one is, which must be a member of system:masters
-    /// [default: the files that `$KUBECONFIG` names, or the admin's in the data folder]
+    /// [default: the files that `$KUBECONFIG` names, or the admin's in the data directory]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// The data folder of the server, in which the admin's kubeconfig is
+    /// The data directory of the server, in which the admin's kubeconfig is
     #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
     data_dir: Option<PathBuf>,
 }
 
 /// A server that is asked.
-pub(super) struct Cluster(Client);
+pub(super) struct ApiClient(Client);
 
 /// Does what has to be waited for, in a process that does nothing else.
-pub(super) fn wait(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    wait_in(Builder::new_current_thread(), work)
+pub(super) fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    block_on_runtime(Builder::new_current_thread(), work)
 }
 
 /// The same for work that keeps more than one core busy.
-pub(super) fn wait_with_threads(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    wait_in(Builder::new_multi_thread(), work)
+pub(super) fn block_on_threads(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    block_on_runtime(Builder::new_multi_thread(), work)
 }
 
-fn wait_in(mut runtime: Builder, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+fn block_on_runtime(
+    mut runtime: Builder,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
     let runtime = runtime.enable_all().build().map_err(|error| {
-        Failure::new("cannot start", "see the limits of this process with `ulimit -a`").because(error)
+        Failure::new("cannot start", "see the limits of this process with `ulimit -a`").caused_by(error)
     })?;
     runtime.block_on(work)
 }
@@ -53,20 +56,21 @@ fn wait_in(mut runtime: Builder, work: impl Future<Output = Result<(), Failure>>
 
 impl ServerFlags {
     /// As if these flags had been given.
-    pub(super) fn of(kubeconfig: Option<PathBuf>, data_dir: Option<PathBuf>) -> Self {
+    pub(super) fn new(kubeconfig: Option<PathBuf>, data_dir: Option<PathBuf>) -> Self {
         ServerFlags { kubeconfig, data_dir }
     }
 
     /// How the server is reached that the flags name.
     pub(super) async fn config(&self) -> Result<Config, Failure> {
         let unusable = |error: KubeconfigError| {
-            let advice = "name one of a running server with --kubeconfig, or its data folder with --data-dir";
-            Failure::new("no kubeconfig that can be used", advice).because(error)
+            let advice =
+                "name one of a running server with --kubeconfig, or its data directory with --data-dir";
+            Failure::new("no kubeconfig that can be used", advice).caused_by(error)
         };
         let read = if let Some(file) = &self.kubeconfig {
             Kubeconfig::read_from(file)
-        } else if let Some(folder) = &self.data_dir {
-            Kubeconfig::read_from(folder.join("admin.kubeconfig"))
+        } else if let Some(directory) = &self.data_dir {
+            Kubeconfig::read_from(directory.join("admin.kubeconfig"))
         } else if env::var_os("KUBECONFIG").is_some_and(|files| !files.is_empty()) {
             Kubeconfig::from_env().map(Option::unwrap_or_default)
         } else {
@@ -79,49 +83,54 @@ impl ServerFlags {
     }
 }
 
-// --- Cluster ---
+// --- ApiClient ---
 
-impl Cluster {
+impl ApiClient {
     /// The server that the flags name.
-    pub(super) async fn find(flags: &ServerFlags) -> Result<Self, Failure> {
+    pub(super) async fn connect(flags: &ServerFlags) -> Result<Self, Failure> {
         let config = flags.config().await?;
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config).map_err(|error| {
             let advice = "see what is in the kubeconfig";
-            Failure::new(format!("cannot speak to {server}"), advice).because(error)
+            Failure::new(format!("cannot speak to {server}"), advice).caused_by(error)
         })?;
-        Ok(Cluster(client))
+        Ok(ApiClient(client))
     }
 
     /// Makes an object under a path, unless there is one of that name.
     pub(super) async fn ensure(&self, path: &str, object: &Value) -> Result<(), Failure> {
         match self.send("POST", path, Some(object)).await {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            made => made.map(drop).map_err(unanswered),
+            made => made.map(drop).map_err(request_error),
         }
     }
 
     /// Sends a request, and gives the object in the answer.
-    pub(super) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        self.send(method, path, body).await.map_err(unanswered)
+    pub(super) async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        self.send(method, path, body).await.map_err(request_error)
     }
 
     /// The same, with the answer of a server that refuses.
     pub(super) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> kube::Result<Value> {
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         self.0
-            .request(request(method, path, "application/json", body))
+            .request(build_request(method, path, "application/json", body))
             .await
     }
 
     /// Sends a text, and gives the text of the answer.
-    pub(super) async fn ask_text(&self, method: &str, path: &str, body: &str) -> Result<String, Failure> {
-        let request = request(method, path, "text/plain", body.as_bytes().to_vec());
-        self.0.request_text(request).await.map_err(unanswered)
+    pub(super) async fn request_text(&self, method: &str, path: &str, body: &str) -> Result<String, Failure> {
+        let request = build_request(method, path, "text/plain", body.as_bytes().to_vec());
+        self.0.request_text(request).await.map_err(request_error)
     }
 }
 
-fn request(method: &str, path: &str, media: &str, body: Vec<u8>) -> Request<Vec<u8>> {
+fn build_request(method: &str, path: &str, media: &str, body: Vec<u8>) -> Request<Vec<u8>> {
     Request::builder()
         .method(method)
         .uri(path)
@@ -130,7 +139,7 @@ fn request(method: &str, path: &str, media: &str, body: Vec<u8>) -> Request<Vec<
         .expect("a path of ours makes a request")
 }
 
-fn unanswered(error: kube::Error) -> Failure {
+fn request_error(error: kube::Error) -> Failure {
     let advice = match &error {
         kube::Error::Api(status) => advice_for_status(status.code),
         _ => "check that the server runs, and that the kubeconfig is for it",
@@ -140,6 +149,6 @@ fn unanswered(error: kube::Error) -> Failure {
             format!("the server answered: {}", status.message.trim_end()),
             advice,
         ),
-        error => Failure::new("cannot ask the server", advice).because(error),
+        error => Failure::new("cannot ask the server", advice).caused_by(error),
     }
 }

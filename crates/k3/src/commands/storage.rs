@@ -35,7 +35,7 @@ const PERIOD: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct StorageProcessFlags {
-    /// Folder of what is kept [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
+    /// Directory of what is kept [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
@@ -53,7 +53,7 @@ pub(crate) struct StorageProcessFlags {
 }
 
 pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), Failure> {
-    process::begin(&flags.log)?;
+    process::init(&flags.log)?;
     let data_dir = data_dir(flags.data_dir.as_deref())?;
     let storage = flags.storage.config(&data_dir)?;
     if !flags.storage.is_shared() {
@@ -97,5 +97,5 @@ async fn look_after(storage: StorageConfig, wait: Duration, signals: &mut Signal
         store.close().await;
         Ok(())
     };
-    process::until_told(stop.clone(), watching, signals).await
+    process::run_until_signal(stop.clone(), watching, signals).await
 }

@@ -14,7 +14,7 @@ use crate::{data_dir::default_data_dir, failure::Failure, secret_file};
 /// Which store is meant: the flags are those of `k3 start`.
 #[derive(Debug, Args)]
 pub(super) struct StoreFlags {
-    /// The data folder of the server
+    /// The data directory of the server
     /// [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -25,7 +25,7 @@ pub(super) struct StoreFlags {
 
 /// Whether a store has to be there, or is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum StoreRole {
     /// It is read: a store that is not there is a mistake.
     Source,
     /// It is filled: one that is not there is made.
@@ -34,11 +34,11 @@ pub(super) enum Use {
 
 /// What becomes of what a store holds that is to be filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Old {
+pub(super) enum ExistingData {
     /// It stays, and the store is not filled.
-    Kept,
+    Keep,
     /// It is given up.
-    Replaced,
+    Replace,
 }
 
 /// Whether what a store holds is replaced.
@@ -52,18 +52,22 @@ pub(super) struct ForceFlag {
 // --- ForceFlag ---
 
 impl ForceFlag {
-    pub(super) fn old(&self) -> Old {
-        if self.force { Old::Replaced } else { Old::Kept }
+    pub(super) fn existing_data(&self) -> ExistingData {
+        if self.force {
+            ExistingData::Replace
+        } else {
+            ExistingData::Keep
+        }
     }
 }
 
 // --- StoreFlags ---
 
 impl StoreFlags {
-    /// The data folder.
+    /// The data directory.
     pub(super) fn data_dir(&self) -> Result<PathBuf, Failure> {
         match &self.data_dir {
-            Some(folder) => Ok(folder.clone()),
+            Some(directory) => Ok(directory.clone()),
             None => default_data_dir(),
         }
     }
@@ -90,7 +94,7 @@ pub(super) fn refuse_memory(config: &StorageConfig) -> Result<(), Failure> {
 /// Opens a store that is read; `None` if a server on this machine has it open.
 pub(super) async fn open_unless_in_use(config: StorageConfig) -> Result<Option<Arc<dyn Store>>, Failure> {
     if let StorageConfig::File(options) = &config {
-        prepare(&options.folder, Use::Source)?;
+        prepare(&options.directory, StoreRole::Source)?;
     }
     match k3_storage::open(config).await {
         Ok(store) => Ok(Some(store)),
@@ -100,55 +104,58 @@ pub(super) async fn open_unless_in_use(config: StorageConfig) -> Result<Option<A
 }
 
 /// Opens a store.
-pub(super) async fn open(config: StorageConfig, used: Use) -> Result<Arc<dyn Store>, Failure> {
+pub(super) async fn open(config: StorageConfig, role: StoreRole) -> Result<Arc<dyn Store>, Failure> {
     if let StorageConfig::File(options) = &config {
-        prepare(&options.folder, used)?;
+        prepare(&options.directory, role)?;
     }
     k3_storage::open(config).await.map_err(cannot_open)
 }
 
 fn cannot_open(error: OpenError) -> Failure {
     match error {
-        OpenError::InUse { folder, holder } => Failure::new(
+        OpenError::InUse {
+            directory: folder,
+            holder,
+        } => Failure::new(
             format!("the store in {} is in use by {holder}", folder.display()),
             "stop that server first (a SIGTERM, or `systemctl stop k3`), and start it again afterwards.\n\
-             A store in etcd or MySQL can be saved and copied while servers use it; one in a folder is its server's alone",
+             A store in etcd or MySQL can be saved and copied while servers use it; one in a directory is its server's alone",
         ),
-        OpenError::Setting { .. } => {
-            Failure::usage("a setting of the store makes no sense", "see --help").because(error)
+        OpenError::InvalidSetting { .. } => {
+            Failure::usage("a setting of the store makes no sense", "see --help").caused_by(error)
         }
         error => Failure::new(
             "cannot open the store",
             "check that it can be reached, and that this user may read it",
         )
-        .because(error),
+        .caused_by(error),
     }
 }
 
-/// Sees that there is a folder to use.
-fn prepare(folder: &Path, used: Use) -> Result<(), Failure> {
-    match used {
-        Use::Source if !folder.is_dir() => Err(Failure::new(
-            format!("there is no store in {}", folder.display()),
-            "name the data folder of the server that made it; the store is the folder `objects` in there",
+/// Sees that there is a directory to use.
+fn prepare(directory: &Path, role: StoreRole) -> Result<(), Failure> {
+    match role {
+        StoreRole::Source if !directory.is_dir() => Err(Failure::new(
+            format!("there is no store in {}", directory.display()),
+            "name the data directory of the server that made it; the store is the directory `objects` in there",
         )),
-        Use::Source => Ok(()),
-        Use::Target => secret_file::make_folder(folder).map_err(|error| {
+        StoreRole::Source => Ok(()),
+        StoreRole::Target => secret_file::create_directory(directory).map_err(|error| {
             Failure::new(
                 "cannot make the store",
-                "name a folder that this user may write to",
+                "name a directory that this user may write to",
             )
-            .because(error)
+            .caused_by(error)
         }),
     }
 }
 
 /// Sees that a store may be filled: it holds nothing, or what it holds may be given up.
-pub(super) async fn make_room(store: &dyn Store, old: Old) -> Result<(), Failure> {
+pub(super) async fn ensure_empty(store: &dyn Store, existing: ExistingData) -> Result<(), Failure> {
     let Some(first) = first_key(store).await? else {
         return Ok(());
     };
-    if old == Old::Kept {
+    if existing == ExistingData::Keep {
         return Err(Failure::new(
             format!("the store that is to be filled is not empty: it holds {first}, among others"),
             "name an empty one; or give --force, and all that it holds is replaced for good.\n\
@@ -160,7 +167,7 @@ pub(super) async fn make_room(store: &dyn Store, old: Old) -> Result<(), Failure
             "cannot give up what the store holds",
             "see the cause, and try again",
         )
-        .because(error)
+        .caused_by(error)
     })
 }
 
@@ -169,6 +176,6 @@ pub(super) async fn first_key(store: &dyn Store) -> Result<Option<Key>, Failure>
     match store.range(&Prefix::all(), Page::first(1)).await {
         Ok(range) => Ok(range.entries.into_iter().next().map(|entry| entry.key)),
         Err(ReadError::Store(StoreError::UnfinishedImport)) => Ok(None),
-        Err(error) => Err(Failure::new("cannot read the store", "see the cause").because(error)),
+        Err(error) => Err(Failure::new("cannot read the store", "see the cause").caused_by(error)),
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct TestEnvFlags {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=100_000))]
     simulated_nodes: u32,
 
-    /// Kinds of one's own that are there from the start, as `CustomResourceDefinitions`: a file, or a folder with *.yaml, *.yml and *.json; may be repeated
+    /// Kinds of one's own that are there from the start, as `CustomResourceDefinitions`: a file, or a directory with *.yaml, *.yml and *.json; may be repeated
     #[arg(long, value_name = "PATH")]
     crds: Vec<PathBuf>,
 
@@ -74,16 +74,16 @@ struct Signals {
 
 /// Runs the command, and ends the process with its exit code.
 pub(super) fn run(flags: TestEnvFlags) -> Result<(), Failure> {
-    log::begin_plainly(flags.log_level.clone());
-    let runtime = crate::runtime::of_one_thread()?;
+    log::init_stderr(flags.log_level.clone());
+    let runtime = crate::runtime::current_thread()?;
     let code = runtime.block_on(live(flags))?;
-    // All that is left is this process: the cluster was ended, and its folder removed.
+    // All that is left is this process: the cluster was ended, and its directory removed.
     std::process::exit(code)
 }
 
 async fn live(flags: TestEnvFlags) -> Result<i32, Failure> {
     let mut signals = Signals::listen().map_err(|error| {
-        Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
+        Failure::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
     })?;
     let mut settings = TestEnv::builder()
         .simulated_nodes(flags.simulated_nodes)
@@ -105,7 +105,7 @@ async fn live(flags: TestEnvFlags) -> Result<i32, Failure> {
         Ok(mut child) => {
             let status = ended(&mut child, &mut signals).await.map_err(|error| {
                 Failure::new("cannot wait for the command", "this should not happen; try again")
-                    .because(error)
+                    .caused_by(error)
             })?;
             Ok(code(status))
         }
@@ -115,7 +115,7 @@ async fn live(flags: TestEnvFlags) -> Result<i32, Failure> {
                 io::ErrorKind::NotFound => (127, "name a program on PATH, or its path"),
                 _ => (126, "see that it is a program that this user may run"),
             };
-            let failure = Failure::new(format!("cannot run {name}"), advice).because(error);
+            let failure = Failure::new(format!("cannot run {name}"), advice).caused_by(error);
             eprintln!("{failure}");
             Ok(code)
         }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::server_flags::{self, Cluster, ServerFlags};
+use super::server_flags::{self, ApiClient, ServerFlags};
 use crate::failure::Failure;
 
 /// How long a server may take to answer: nobody waits long for a version.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,12 +38,12 @@ pub(crate) struct VersionFlags {
 }
 
 pub(super) fn run(flags: &VersionFlags) -> Result<(), Failure> {
-    server_flags::wait(async {
+    server_flags::block_on(async {
         let server = if flags.client {
             None
         } else {
             // A server that cannot be reached is no failure: most calls want to know what is installed here.
-            tokio::time::timeout(PATIENCE, of_server(&flags.server))
+            tokio::time::timeout(TIMEOUT, of_server(&flags.server))
                 .await
                 .ok()
                 .flatten()
@@ -67,8 +67,8 @@ pub(super) fn run(flags: &VersionFlags) -> Result<(), Failure> {
 }
 
 async fn of_server(flags: &ServerFlags) -> Option<Value> {
-    let cluster = Cluster::find(flags).await.ok()?;
-    cluster.ask("GET", "/version", None).await.ok()
+    let cluster = ApiClient::connect(flags).await.ok()?;
+    cluster.request("GET", "/version", None).await.ok()
 }
 
 fn name(version: &Value) -> &str {

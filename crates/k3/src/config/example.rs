@@ -12,22 +12,22 @@ const HEAD: &str = "\
 #
 # A file is found by --config, by the variable CONFIG_PATH, as ./.config.yaml or as ./configs/config-example.yaml,
 # in this order. Each key is also a flag and a variable (docs/configuration.md), and those go before the file.
-# Paths are relative to the folder that k3 is started in. `k3 config show` prints what is in force, and who said so.
+# Paths are relative to the directory that k3 is started in. `k3 config show` prints what is in force, and who said so.
 #
 # Written by `k3 config example`.
 ";
 
 /// Where one is in a file of settings.
 #[derive(Default)]
-pub(super) struct Tree(Vec<&'static str>);
+pub(super) struct SectionCursor(Vec<&'static str>);
 
 /// A file with all keys, their meaning and their defaults.
 pub(crate) fn example(args: &[(&'static Key, Arg)]) -> String {
     let mut lines: Vec<String> = HEAD.lines().map(str::to_owned).collect();
-    let mut tree = Tree::default();
+    let mut cursor = SectionCursor::default();
     for (key, arg) in args {
         lines.push(String::new());
-        let entry = tree.enter(key, |section| lines.push(section));
+        let entry = cursor.enter(key, |section| lines.push(section));
         let indent = &entry[..entry.len() - entry.trim_start().len()];
         for line in wrapped(&meaning(arg), WIDTH - indent.len()) {
             lines.push(format!("{indent}# {line}"));
@@ -89,9 +89,9 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-// --- Tree ---
+// --- SectionCursor ---
 
-impl Tree {
+impl SectionCursor {
     /// Goes to a key: tells the lines of the sections that begin there, and gives the beginning of its own line.
     pub(super) fn enter(&mut self, key: &Key, mut begin: impl FnMut(String)) -> String {
         let (sections, name) = key.path();

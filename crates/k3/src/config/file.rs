@@ -11,9 +11,9 @@ use clap::Arg;
 use kubecontroller::manager::config::{closest_match, parse_entries};
 
 use super::{
-    given::{Given, Origin},
+    command_line::Environment,
+    configured_value::{ConfiguredValue, Origin},
     keys::{KEYS, Key},
-    line::World,
     value,
 };
 use crate::failure::Failure;
@@ -34,16 +34,19 @@ pub(super) struct ConfigFile {
 /// it says (a kubeconfig, a store, a runtime) is used with the rights of this one.
 ///
 /// The owner is asked of the open file that is read then: a path can lead to another file a moment later.
-pub(super) fn find(named: Option<&PathBuf>, world: &World<'_>) -> Result<Option<ConfigFile>, Failure> {
+pub(super) fn find(
+    named: Option<&PathBuf>,
+    environment: &Environment<'_>,
+) -> Result<Option<ConfigFile>, Failure> {
     let by_variable = || {
-        let path = (world.variable)(VARIABLE).filter(|path| !path.is_empty());
+        let path = (environment.variable)(VARIABLE).filter(|path| !path.is_empty());
         path.map(PathBuf::from)
     };
     if let Some(path) = named.cloned().or_else(by_variable) {
         let text = fs::read_to_string(&path).map_err(|error| cannot_read(&path, error))?;
         return Ok(Some(ConfigFile { path, text }));
     }
-    let mut usual = USUAL.iter().map(|name| world.folder.join(name));
+    let mut usual = USUAL.iter().map(|name| environment.directory.join(name));
     let Some(path) = usual.find(|path| path.exists()) else {
         return Ok(None);
     };
@@ -64,7 +67,7 @@ fn cannot_read(path: &Path, error: std::io::Error) -> Failure {
         format!("cannot read the configuration {}", path.display()),
         advice,
     )
-    .because(error)
+    .caused_by(error)
 }
 
 fn check_owner(path: &Path, owner: u32, mode: u32, user: u32) -> Result<(), Failure> {
@@ -82,14 +85,15 @@ fn check_owner(path: &Path, owner: u32, mode: u32, user: u32) -> Result<(), Fail
 }
 
 /// What a file says. `args` are the arguments that take its keys.
-pub(super) fn read(file: &ConfigFile, args: &[(&'static Key, Arg)]) -> Result<Vec<Given>, Failure> {
-    checked(&file.path.display().to_string(), &file.text, args).map_err(|faults| bad(&faults))
+pub(super) fn read(file: &ConfigFile, args: &[(&'static Key, Arg)]) -> Result<Vec<ConfiguredValue>, Failure> {
+    checked(&file.path.display().to_string(), &file.text, args)
+        .map_err(|errors| invalid_configuration(&errors))
 }
 
 /// What is wrong with settings, as a user is told.
-pub(super) fn bad(faults: &[String]) -> Failure {
+pub(super) fn invalid_configuration(errors: &[String]) -> Failure {
     Failure::usage(
-        faults.join("\nerror: "),
+        errors.join("\nerror: "),
         "`k3 config example` prints all keys with their meaning, and docs/configuration.md lists them",
     )
 }
@@ -99,28 +103,28 @@ pub(super) fn checked(
     path: &str,
     text: &str,
     args: &[(&'static Key, Arg)],
-) -> Result<Vec<Given>, Vec<String>> {
+) -> Result<Vec<ConfiguredValue>, Vec<String>> {
     let entries = parse_entries(text).map_err(|bad| {
         vec![match bad.line {
             Some(line) => format!("{path}:{line}: {}", bad.why),
             None => format!("{path}: {}", bad.why),
         }]
     })?;
-    let (mut given, mut faults) = (Vec::new(), Vec::new());
+    let (mut configured, mut errors) = (Vec::new(), Vec::new());
     for entry in entries {
         let Some((key, arg)) = args.iter().find(|(key, _)| key.name == entry.key) else {
-            let why = unknown(&entry.key);
-            faults.push(format!("{path}:{}: {}: {why}", entry.line, entry.key));
+            let why = unknown_key_reason(&entry.key);
+            errors.push(format!("{path}:{}: {}: {why}", entry.line, entry.key));
             continue;
         };
         if entry.is_list && !value::takes_list(arg) {
             let place = format!("{path}:{}: {}", entry.line, entry.key);
-            faults.push(format!(
+            errors.push(format!(
                 "{place}: is a list, but takes one value; write it without brackets and dashes"
             ));
             continue;
         }
-        let set = Given {
+        let set = ConfiguredValue {
             key,
             flag: value::flag(arg),
             values: entry.values,
@@ -132,22 +136,26 @@ pub(super) fn checked(
         if is_unset(&set, arg) {
             continue;
         }
-        match value::fault(arg, &set) {
-            Some(why) => faults.push(format!("{set}: {why}")),
-            None => given.push(set),
+        match value::check_value(arg, &set) {
+            Some(why) => errors.push(format!("{set}: {why}")),
+            None => configured.push(set),
         }
     }
-    if faults.is_empty() { Ok(given) } else { Err(faults) }
+    if errors.is_empty() {
+        Ok(configured)
+    } else {
+        Err(errors)
+    }
 }
 
 /// Nothing means nothing where that is the default; where there is another one, it is a value like others.
-fn is_unset(given: &Given, arg: &Arg) -> bool {
-    let has_default = !given.key.default.is_empty() || !arg.get_default_values().is_empty();
-    given.values.is_empty() || (!has_default && given.text().is_empty())
+fn is_unset(configured: &ConfiguredValue, arg: &Arg) -> bool {
+    let has_default = !configured.key.default.is_empty() || !arg.get_default_values().is_empty();
+    configured.values.is_empty() || (!has_default && configured.text().is_empty())
 }
 
 /// Why a key is not taken, with the one that may have been meant.
-fn unknown(name: &str) -> String {
+fn unknown_key_reason(name: &str) -> String {
     let section = format!("{name}.");
     let inside: Vec<_> = KEYS
         .iter()

@@ -152,12 +152,12 @@ impl Key {
     }
 
     /// The setting of this name.
-    pub(super) fn named(name: &str) -> Option<&'static Self> {
+    pub(super) fn by_name(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)
     }
 
     /// The setting that an argument takes.
-    pub(super) fn of(arg: &str) -> Option<&'static Self> {
+    pub(super) fn for_arg(arg: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.arg == arg)
     }
 
@@ -172,7 +172,7 @@ impl Key {
         self.name.replace(['.', '_'], "-")
     }
 
-    /// The words between the dots: the sections, and the name in the last of them.
+    /// The arguments between the dots: the sections, and the name in the last of them.
     pub(super) fn path(&self) -> (&'static str, &'static str) {
         self.name.rsplit_once('.').unwrap_or(("", self.name))
     }

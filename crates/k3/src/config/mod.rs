@@ -8,13 +8,13 @@
 //!   with file, line and key, before anything is done.
 //! - Secrets are not shown.
 
-mod contradiction;
-mod decoration;
+mod clap_args;
+mod command_line;
+mod configured_value;
+mod conflicts;
 mod example;
 mod file;
-mod given;
 mod keys;
-mod line;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -22,8 +22,8 @@ mod value;
 mod variables;
 
 pub(crate) use self::{
-    decoration::{args, documented},
+    clap_args::{args, documented},
+    command_line::{CommandLineError, Environment, ServerLocation, read, read_server_location},
     example::example,
-    line::{ServerLocation, Unread, World, read, read_server_location},
     settings::Settings,
 };

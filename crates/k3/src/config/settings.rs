@@ -6,8 +6,8 @@ use clap::{Arg, Command};
 use serde_json::{Value, json};
 
 use super::{
-    example::Tree,
-    given::{Given, Origin},
+    configured_value::{ConfiguredValue, Origin},
+    example::SectionCursor,
     keys::Key,
     value,
 };
@@ -18,32 +18,35 @@ pub(crate) struct Settings {
     /// The file that was read.
     pub(super) file: Option<PathBuf>,
     /// In the order of the table, each key once: by the one who counts.
-    pub(super) given: Vec<Given>,
+    pub(super) configured: Vec<ConfiguredValue>,
 }
 
 // --- Settings ---
 
 impl Settings {
-    /// The words that say to a command what flags do not.
-    pub(super) fn words(&self, command: &Command) -> Vec<String> {
-        let unsaid = self.given.iter().filter(|given| given.origin != Origin::Flag);
-        let words = unsaid.filter_map(|given| {
+    /// The arguments that say to a command what flags do not.
+    pub(super) fn arguments(&self, command: &Command) -> Vec<String> {
+        let unsaid = self
+            .configured
+            .iter()
+            .filter(|configured| configured.origin != Origin::Flag);
+        let arguments = unsaid.filter_map(|configured| {
             let arg = command
                 .get_arguments()
-                .find(|arg| arg.get_id() == given.key.arg)?;
-            Some(value::words(arg, &given.values))
+                .find(|arg| arg.get_id() == configured.key.arg)?;
+            Some(value::to_arguments(arg, &configured.values))
         });
-        words.flatten().collect()
+        arguments.flatten().collect()
     }
 
     /// Where the flags come from that a message speaks of and that nobody wrote on the line: a line each.
     pub(crate) fn notes(&self, message: &str) -> String {
         let mut notes = Vec::new();
-        for given in &self.given {
-            let names = [given.flag.as_str(), given.key.name];
-            let name = names.into_iter().find(|name| speaks_of(message, name));
-            if let (Some(name), false) = (name, given.origin == Origin::Flag) {
-                notes.push(format!("{name} comes from {given}"));
+        for configured in &self.configured {
+            let names = [configured.flag.as_str(), configured.key.name];
+            let name = names.into_iter().find(|name| mentions(message, name));
+            if let (Some(name), false) = (name, configured.origin == Origin::Flag) {
+                notes.push(format!("{name} comes from {configured}"));
             }
         }
         notes.join("\n")
@@ -51,15 +54,15 @@ impl Settings {
 
     /// What is in force, as a file of settings with the origin of each.
     pub(crate) fn yaml(&self, args: &[(&'static Key, Arg)]) -> String {
-        let (mut tree, mut lines) = (Tree::default(), Vec::new());
+        let (mut cursor, mut lines) = (SectionCursor::default(), Vec::new());
         for (key, arg) in args {
-            let (values, origin) = self.in_force(key, arg);
+            let (values, origin) = self.effective_value(key, arg);
             let shown = if key.is_secret && !values.concat().is_empty() {
                 "'***'".to_owned()
             } else {
                 value::yaml(arg, &values)
             };
-            let name = tree.enter(key, |section| lines.push((section, None)));
+            let name = cursor.enter(key, |section| lines.push((section, None)));
             lines.push((format!("{name}: {shown}"), Some(origin)));
         }
         let widths = lines.iter().map(|(line, _)| line.len());
@@ -78,7 +81,7 @@ impl Settings {
         let settings: Vec<_> = args
             .iter()
             .map(|(key, arg)| {
-                let (values, origin) = self.in_force(key, arg);
+                let (values, origin) = self.effective_value(key, arg);
                 let value = if key.is_secret && !values.concat().is_empty() {
                     json!("***")
                 } else {
@@ -91,19 +94,19 @@ impl Settings {
     }
 
     /// The value of a key, and who gave it.
-    fn in_force(&self, key: &'static Key, arg: &Arg) -> (Vec<String>, String) {
-        match self.given.iter().find(|given| given.key == key) {
-            Some(given) if given.origin == Origin::Flag => {
-                (given.values.clone(), format!("flag {}", given.flag))
+    fn effective_value(&self, key: &'static Key, arg: &Arg) -> (Vec<String>, String) {
+        match self.configured.iter().find(|configured| configured.key == key) {
+            Some(configured) if configured.origin == Origin::Flag => {
+                (configured.values.clone(), format!("flag {}", configured.flag))
             }
-            Some(given) => (given.values.clone(), given.origin.to_string()),
+            Some(configured) => (configured.values.clone(), configured.origin.to_string()),
             None => (defaults(key, arg), "default".to_owned()),
         }
     }
 }
 
 /// Whether a name stands in a message by itself.
-fn speaks_of(message: &str, name: &str) -> bool {
+fn mentions(message: &str, name: &str) -> bool {
     message.match_indices(name).any(|(at, _)| {
         let rest = &message[at + name.len()..];
         !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_')

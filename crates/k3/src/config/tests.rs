@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::{
     args,
-    decoration::documented,
+    clap_args::documented,
+    command_line::{CommandLine, CommandLineError, Environment, read},
     example::{example, table},
     keys::{KEYS, Key},
-    line::{Line, Unread, World, read},
     settings::defaults,
 };
 use crate::commands::command;
@@ -27,34 +27,35 @@ const LONG_RUNNING: [&str; 7] = [
     "storage",
 ];
 
-/// What a line comes to in a folder with this `.config.yaml`, or why it comes to nothing.
-fn told(line: &str, file: &str, env: &[(&str, &str)]) -> Result<Line, String> {
-    let folder = tempfile::tempdir().unwrap();
+/// What a line comes to in a directory with this `.config.yaml`, or why it comes to nothing.
+fn parse_with_file(line: &str, file: &str, env: &[(&str, &str)]) -> Result<CommandLine, String> {
+    let directory = tempfile::tempdir().unwrap();
     if !file.is_empty() {
-        fs::write(folder.path().join(".config.yaml"), file).unwrap();
+        fs::write(directory.path().join(".config.yaml"), file).unwrap();
     }
-    told_in(folder.path(), line, env).map_err(|error| error.replace(folder.path().to_str().unwrap(), "."))
+    parse_in(directory.path(), line, env)
+        .map_err(|error| error.replace(directory.path().to_str().unwrap(), "."))
 }
 
-fn told_in(folder: &Path, line: &str, env: &[(&str, &str)]) -> Result<Line, String> {
+fn parse_in(directory: &Path, line: &str, env: &[(&str, &str)]) -> Result<CommandLine, String> {
     let variable = |name: &str| {
         let found = env.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| OsString::from(value))
     };
-    let world = World {
+    let environment = Environment {
         variable: &variable,
         variable_names: &|| env.iter().map(|(name, _)| (*name).to_owned()).collect(),
-        folder,
+        directory,
     };
-    let words = line.split_whitespace().map(OsString::from).collect();
-    read(&command(), words, &world).map_err(|unread| match unread {
-        Unread::Line(error, notes) => format!("{error}\n{notes}"),
-        Unread::Settings(failure) => failure.to_string(),
+    let arguments = line.split_whitespace().map(OsString::from).collect();
+    read(&command(), arguments, &environment).map_err(|unread| match unread {
+        CommandLineError::Usage(error, notes) => format!("{error}\n{notes}"),
+        CommandLineError::Settings(failure) => failure.to_string(),
     })
 }
 
-/// A value in force, and where it comes from without the folder.
-fn shown(line: &Line, key: &str) -> (Value, String) {
+/// A value in force, and where it comes from without the directory.
+fn shown(line: &CommandLine, key: &str) -> (Value, String) {
     let all = line.settings.json(&args(&command()));
     let found = all["settings"]
         .as_array()
@@ -69,7 +70,7 @@ fn shown(line: &Line, key: &str) -> (Value, String) {
     )
 }
 
-fn port(line: &Line) -> u16 {
+fn port(line: &CommandLine) -> u16 {
     let start = line.matches.subcommand_matches("start").unwrap();
     *start.get_one("secure_port").unwrap()
 }
@@ -78,7 +79,7 @@ fn port(line: &Line) -> u16 {
 fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
     let file = "api:\n  port: 1";
     let env = [("K3_API_PORT", "2")];
-    let from = |line: &Line| shown(line, "api.port").1;
+    let from = |line: &CommandLine| shown(line, "api.port").1;
     for (line, file, env, wanted, origin) in [
         ("k3 start", "", &[][..], 6443, "default"),
         ("k3 start", file, &[], 1, ".config.yaml:2"),
@@ -87,17 +88,17 @@ fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
         ("k3 start --secure-port=3", file, &env, 3, "flag --secure-port"),
         ("k3 start --api-port=3", file, &env, 3, "flag --secure-port"),
     ] {
-        let line = told(line, file, env).unwrap();
+        let line = parse_with_file(line, file, env).unwrap();
         assert_eq!((port(&line), from(&line).as_str()), (wanted, origin));
     }
 }
 
 #[test]
 fn a_file_is_looked_for_in_this_order() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = |name: &str| folder.path().join(name);
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
     let write = |name: &str, port: u16| fs::write(place(name), format!("api: {{port: {port}}}")).unwrap();
-    let found = |line: &str, env: &[(&str, &str)]| port(&told_in(folder.path(), line, env).unwrap());
+    let found = |line: &str, env: &[(&str, &str)]| port(&parse_in(directory.path(), line, env).unwrap());
     let (by_flag, by_variable) = (place("a.yaml"), place("b.yaml"));
     let line = format!("k3 start --config {}", by_flag.display());
     let env = [("CONFIG_PATH", by_variable.to_str().unwrap())];
@@ -112,7 +113,7 @@ fn a_file_is_looked_for_in_this_order() {
     write("a.yaml", 1);
     assert_eq!(found(&line, &env), 1);
     fs::remove_file(by_flag).unwrap();
-    let error = told_in(folder.path(), &line, &env).unwrap_err();
+    let error = parse_in(directory.path(), &line, &env).unwrap_err();
     assert!(error.contains("a.yaml: No such file"), "{error}");
 }
 
@@ -167,16 +168,20 @@ fn what_is_wrong_in_a_file_is_told_with_file_line_and_key() {
         ("debug: [", "./.config.yaml:"),
         ("[a, b]", "./.config.yaml: want keys and values"),
     ] {
-        let error = told("k3 controller", file, &[]).map(|_| file).unwrap_err();
+        let error = parse_with_file("k3 controller", file, &[])
+            .map(|_| file)
+            .unwrap_err();
         assert!(error.starts_with(&format!("error: {wanted}")), "{file}: {error}");
     }
-    let error = told("k3 start", "a: 1\nb: 2", &[]).map(|_| ()).unwrap_err();
+    let error = parse_with_file("k3 start", "a: 1\nb: 2", &[])
+        .map(|_| ())
+        .unwrap_err();
     assert!(error.contains(":1: a: ") && error.contains(":2: b: "), "{error}");
 }
 
 #[test]
 fn what_is_wrong_in_the_environment_is_told_by_the_variable() {
-    let error = told("k3 start", "", &[("K3_API_PORT", "x")])
+    let error = parse_with_file("k3 start", "", &[("K3_API_PORT", "x")])
         .map(|_| ())
         .unwrap_err();
     assert!(
@@ -190,7 +195,7 @@ fn secrets_are_never_shown() {
     let file =
         "storage:\n  mysql: {password: s3cret}\n  etcd: {password: s3cret}\njwt: {signing_key: s3cret}\n";
     let env = [("K3_MYSQL_URL", "mysql://u:s3cret@h")];
-    let line = told("k3 config show", file, &env).unwrap();
+    let line = parse_with_file("k3 config show", file, &env).unwrap();
     let args = args(&command());
     let text = format!("{}{}", line.settings.yaml(&args), line.settings.json(&args));
     assert!(!text.contains("s3cret"), "{text}");
@@ -202,12 +207,12 @@ fn secrets_are_never_shown() {
 
 #[test]
 fn a_secret_is_the_text_that_was_written() {
-    let line = told("k3 config show", "node: {name: 007}\nlog: {path: 1.10}\n", &[]).unwrap();
+    let line = parse_with_file("k3 config show", "node: {name: 007}\nlog: {path: 1.10}\n", &[]).unwrap();
     let values: Vec<_> = line
         .settings
-        .given
+        .configured
         .iter()
-        .map(|given| given.values.concat())
+        .map(|configured| configured.values.concat())
         .collect();
     assert_eq!(values, ["1.10", "007"]);
 }
@@ -215,7 +220,7 @@ fn a_secret_is_the_text_that_was_written() {
 #[test]
 fn a_switch_that_a_file_sets_is_taken_back_by_a_flag() {
     let runs = |line: &str| {
-        let line = told(line, "node: {disabled: true}", &[]).unwrap();
+        let line = parse_with_file(line, "node: {disabled: true}", &[]).unwrap();
         let start = line.matches.subcommand_matches("start").unwrap();
         !start.get_flag("no_node")
     };
@@ -226,7 +231,7 @@ fn a_switch_that_a_file_sets_is_taken_back_by_a_flag() {
 fn a_list_in_a_file_or_in_the_environment_is_one() {
     let file = "storage: {etcd: {endpoints: ['http://a', 'http://b']}}\njwt: {key_files: [c, d]}\n";
     let env = [("K3_API_TLS_SAN", "e.example, f.example")];
-    let line = told("k3 start", file, &env).unwrap();
+    let line = parse_with_file("k3 start", file, &env).unwrap();
     let start = line.matches.subcommand_matches("start").unwrap();
     let values = |id: &str| {
         let raw = start.get_raw(id).unwrap();
@@ -237,13 +242,13 @@ fn a_list_in_a_file_or_in_the_environment_is_one() {
     assert_eq!(values("service_account_key_file"), ["c", "d"]);
     assert_eq!(values("tls_san"), ["e.example", "f.example"]);
     // A flag replaces the list and does not add to it.
-    let line = told("k3 start --etcd-servers http://z --storage etcd", file, &[]).unwrap();
+    let line = parse_with_file("k3 start --etcd-servers http://z --storage etcd", file, &[]).unwrap();
     assert_eq!(shown(&line, "storage.etcd.endpoints").0, json!(["http://z"]));
 }
 
 #[test]
 fn a_flag_of_another_store_is_a_mistake_and_a_key_is_not() {
-    let error = told(
+    let error = parse_with_file(
         "k3 start --etcd-servers http://a:1",
         "storage: {type: memory}",
         &[],
@@ -256,13 +261,13 @@ fn a_flag_of_another_store_is_a_mistake_and_a_key_is_not() {
         ),
         "{error}"
     );
-    assert!(told("k3 start", "storage: {etcd: {endpoints: ['http://a:1']}}", &[]).is_ok());
+    assert!(parse_with_file("k3 start", "storage: {etcd: {endpoints: ['http://a:1']}}", &[]).is_ok());
 }
 
 #[test]
 fn a_database_is_said_by_its_url_or_by_its_parts() {
     let host = |file: &str, env: &[(&str, &str)], line: &str| {
-        let line = told(&format!("k3 start --storage mysql {line}"), file, env)?;
+        let line = parse_with_file(&format!("k3 start --storage mysql {line}"), file, env)?;
         Ok::<_, String>(shown(&line, "storage.mysql.host"))
     };
     let both = "storage:\n  mysql:\n    url: mysql://u@h\n    host: other\n";
@@ -279,7 +284,7 @@ fn a_database_is_said_by_its_url_or_by_its_parts() {
     let env = [("K3_MYSQL_URL", "mysql://u@h")];
     assert_eq!(host(file, &env, "").unwrap().1, "default");
     assert_eq!(host(file, &env, "--mysql-host x").unwrap().0, "x");
-    let error = told(
+    let error = parse_with_file(
         "k3 start",
         "storage: {etcd: {password: a, password_file: b}}",
         &[],
@@ -289,7 +294,7 @@ fn a_database_is_said_by_its_url_or_by_its_parts() {
 
 #[test]
 fn what_a_command_wants_with_a_key_is_told_by_the_key() {
-    let error = told("k3 start", "audit:\n  policy_file: p.yaml", &[])
+    let error = parse_with_file("k3 start", "audit:\n  policy_file: p.yaml", &[])
         .map(|_| ())
         .unwrap_err();
     assert!(
@@ -297,7 +302,7 @@ fn what_a_command_wants_with_a_key_is_told_by_the_key() {
             && error.contains("--audit-policy-file comes from ./.config.yaml:2: audit.policy_file"),
         "{error}"
     );
-    let line = told("k3 start", "data_dir: /x", &[("NODE_NAME", "n")]).unwrap();
+    let line = parse_with_file("k3 start", "data_dir: /x", &[("NODE_NAME", "n")]).unwrap();
     let notes = line.settings.notes("--data-dir and --data-dir-x and node.name");
     let lines: Vec<_> = notes.lines().collect();
     assert_eq!(lines.len(), 2, "{notes}");
@@ -309,7 +314,7 @@ fn what_a_command_wants_with_a_key_is_told_by_the_key() {
 
 #[test]
 fn help_asks_for_no_file_and_shows_the_variables() {
-    let error = told("k3 start --help", "nonsense: 1", &[])
+    let error = parse_with_file("k3 start --help", "nonsense: 1", &[])
         .map(|_| ())
         .unwrap_err();
     assert!(
@@ -329,7 +334,7 @@ fn every_flag_of_what_runs_long_has_a_key_and_every_key_a_flag() {
         for arg in command.get_arguments().filter(|arg| arg.get_id() != "config") {
             let id = arg.get_id().as_str();
             assert!(
-                Key::of(id).is_some(),
+                Key::for_arg(id).is_some(),
                 "k3 {name} has {id}, which wants a line in config/keys.rs"
             );
         }
@@ -370,10 +375,10 @@ fn the_example_holds_every_key_with_its_default() {
         assert_eq!(said, defaults(key, arg), "{}", key.name);
     }
     // It says what is so anyway: every value comes out as it does without it.
-    let value = |line: &Line, (key, _): &(&'static Key, Arg)| shown(line, key.name).0;
+    let value = |line: &CommandLine, (key, _): &(&'static Key, Arg)| shown(line, key.name).0;
     let (with, without) = (
-        told("k3 config show", &text, &[]).unwrap(),
-        told("k3 config show", "", &[]).unwrap(),
+        parse_with_file("k3 config show", &text, &[]).unwrap(),
+        parse_with_file("k3 config show", "", &[]).unwrap(),
     );
     for row in &args {
         assert_eq!(value(&with, row), value(&without, row), "{}", row.0.name);

@@ -7,10 +7,10 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use super::given::Given;
+use super::configured_value::ConfiguredValue;
 
 /// Words that a reader of YAML takes for something else than a text.
-const ODD_WORDS: [&str; 9] = ["", "~", "null", "yes", "no", "on", "off", "y", "n"];
+const YAML_KEYWORDS: [&str; 9] = ["", "~", "null", "yes", "no", "on", "off", "y", "n"];
 
 /// Whether an argument takes more than one value.
 pub(super) fn is_list(arg: &Arg) -> bool {
@@ -34,7 +34,7 @@ pub(super) fn is_switch(arg: &Arg) -> bool {
 }
 
 /// Why an argument does not take a value, if it does not. A secret is not repeated.
-pub(super) fn fault(arg: &Arg, given: &Given) -> Option<String> {
+pub(super) fn check_value(arg: &Arg, configured: &ConfiguredValue) -> Option<String> {
     let mut probe = Arg::new("value")
         .long("value")
         .action(arg.get_action().clone())
@@ -46,21 +46,21 @@ pub(super) fn fault(arg: &Arg, given: &Given) -> Option<String> {
     let tried = Command::new("k3")
         .no_binary_name(true)
         .arg(probe)
-        .try_get_matches_from(given.values.iter().map(|value| format!("--value={value}")));
+        .try_get_matches_from(configured.values.iter().map(|value| format!("--value={value}")));
     let error = tried.err()?;
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
         _ => None,
     };
-    let shown = given.shown();
+    let shown = configured.redacted();
     let why = match (error.kind(), error.source()) {
         (ErrorKind::InvalidValue, _) => match text(ContextKind::ValidValue) {
             Some(valid) => format!("{shown} is not one of {valid}"),
             None => format!("{shown} is not a value"),
         },
         // What a parser says may hold the value.
-        (_, Some(_)) if given.key.is_secret => "makes no sense".to_owned(),
+        (_, Some(_)) if configured.key.is_secret => "makes no sense".to_owned(),
         (_, Some(cause)) => format!("{shown}: {cause}"),
         (_, None) => format!("{shown} is not a value"),
     };
@@ -75,8 +75,8 @@ pub(super) fn flag(arg: &Arg) -> String {
     format!("--{}", arg.get_long().unwrap_or_default())
 }
 
-/// The words that give values to an argument.
-pub(super) fn words(arg: &Arg, values: &[String]) -> Vec<String> {
+/// The arguments that give values to an argument.
+pub(super) fn to_arguments(arg: &Arg, values: &[String]) -> Vec<String> {
     let word = |value: &str| format!("{}={value}", flag(arg));
     if is_list(arg) {
         values.iter().map(|value| word(value)).collect()
@@ -99,7 +99,7 @@ fn scalar(text: &str) -> String {
     let begins_plainly = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/');
     // A colon is plain unless a space follows it, or it is the last one.
     let is_url = text.split(':').all(|part| part.chars().all(is_plain)) && !text.ends_with(':');
-    if begins_plainly && is_url && !ODD_WORDS.contains(&text.to_lowercase().as_str()) {
+    if begins_plainly && is_url && !YAML_KEYWORDS.contains(&text.to_lowercase().as_str()) {
         return text.to_owned();
     }
     // What is a text in JSON is one in YAML.

@@ -27,7 +27,7 @@ const OTHER_USES: &[&str] = &[
 ];
 
 /// What is wrong with a variable's name, if it was meant as a setting.
-pub(super) fn fault(name: &str) -> Option<String> {
+pub(super) fn check_name(name: &str) -> Option<String> {
     let rest = name.strip_prefix("K3_")?;
     let known: Vec<String> = KEYS.iter().flat_map(Key::variables).collect();
     if known.iter().any(|known| known == name) || OTHER_USES.iter().any(|other| name.starts_with(other)) {
@@ -58,10 +58,10 @@ mod tests {
             ("K3_DATADIR", "K3_DATA_DIR"),
             ("K3_API_PROT", "K3_API_PORT"),
         ] {
-            let why = fault(name).unwrap();
+            let why = check_name(name).unwrap();
             assert!(why.ends_with(&format!("did you mean {meant}?")), "{why}");
         }
-        assert!(fault("K3_STORAGE_POSTGRES_ADDRESS_LIST").is_some());
+        assert!(check_name("K3_STORAGE_POSTGRES_ADDRESS_LIST").is_some());
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
             "K3_PORT_6443_TCP_ADDR",
             "K3_BACKUP_BUCKET_NAME",
         ] {
-            assert_eq!(fault(name), None, "{name}");
+            assert_eq!(check_name(name), None, "{name}");
         }
     }
 }

@@ -12,14 +12,14 @@
 //! stopped; what this process started it stops and removes, and the volume with the data stays; a container of somebody else is
 //! never touched; there is no password that others could know.
 
-mod address;
-mod life;
+mod container_spec;
+mod endpoint;
+mod lifecycle;
 mod password;
-mod plan;
 mod settings;
 
 pub(crate) use self::{
-    life::with_database,
-    plan::INSTANCE_LABEL,
+    container_spec::INSTANCE_LABEL,
+    lifecycle::with_database,
     settings::{Autostart, DatabaseFlags, Settings},
 };

@@ -1,6 +1,6 @@
 //! The password of a database that nobody gave one.
 //!
-//! Promise: it is made once for a data folder, of random bytes, and only the folder's owner can read it.
+//! Promise: it is made once for a data directory, of random bytes, and only the directory's owner can read it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,20 +12,20 @@ pub(super) fn file(data_dir: &Path) -> PathBuf {
 }
 
 /// The password that was made before, if one was.
-pub(super) fn kept(data_dir: &Path) -> Result<Option<String>, Failure> {
+pub(super) fn load(data_dir: &Path) -> Result<Option<String>, Failure> {
     let text = secret_file::read(&file(data_dir)).map_err(unusable)?;
     Ok(text.map(|text| text.trim_end().to_owned()))
 }
 
 /// The password that was made before, or a new one, which is kept.
-pub(super) fn kept_or_new(data_dir: &Path) -> Result<String, Failure> {
-    if let Some(password) = kept(data_dir)? {
+pub(super) fn load_or_create(data_dir: &Path) -> Result<String, Failure> {
+    if let Some(password) = load(data_dir)? {
         return Ok(password);
     }
     let password = random::digits::<24>()?;
     let file = file(data_dir);
-    let folder = file.parent().unwrap_or(data_dir);
-    secret_file::make_folder(folder).map_err(unusable)?;
+    let directory = file.parent().unwrap_or(data_dir);
+    secret_file::create_directory(directory).map_err(unusable)?;
     secret_file::write(&file, &password).map_err(unusable)?;
     Ok(password)
 }
@@ -35,7 +35,7 @@ fn unusable(error: secret_file::FileError) -> Failure {
         "cannot keep the password of the database",
         "see that this user may write to --data-dir, or give a password with --mysql-password-file",
     )
-    .because(error)
+    .caused_by(error)
 }
 
 #[cfg(test)]
@@ -46,14 +46,14 @@ mod tests {
 
     #[test]
     fn a_password_is_made_once_and_is_nobody_elses() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(kept(folder.path()).unwrap(), None);
-        let first = kept_or_new(folder.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(load(directory.path()).unwrap(), None);
+        let first = load_or_create(directory.path()).unwrap();
         assert!(first.len() >= 32, "{}", first.len());
-        assert_eq!(kept_or_new(folder.path()).unwrap(), first);
-        let mode = file(folder.path()).metadata().unwrap().permissions().mode();
+        assert_eq!(load_or_create(directory.path()).unwrap(), first);
+        let mode = file(directory.path()).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let other = tempfile::tempdir().unwrap();
-        assert_ne!(kept_or_new(other.path()).unwrap(), first);
+        assert_ne!(load_or_create(other.path()).unwrap(), first);
     }
 }

@@ -45,8 +45,8 @@ pub(crate) struct Settings {
     pub(crate) etcd_image: String,
     /// What names end with; empty for the one database of the machine.
     pub(crate) instance: String,
-    /// The data folder, which keeps a password that nobody gave.
-    pub(crate) folder: PathBuf,
+    /// The data directory, which keeps a password that nobody gave.
+    pub(crate) directory: PathBuf,
     /// Where Docker or Podman is looked for.
     pub(crate) runtime: Wanted,
 }
@@ -54,8 +54,8 @@ pub(crate) struct Settings {
 // --- DatabaseFlags ---
 
 impl DatabaseFlags {
-    /// What the flags say. `folder` keeps a password that has to be made, `runtime` is where Docker or Podman is looked for.
-    pub(crate) fn settings(&self, folder: PathBuf, runtime: Wanted) -> Settings {
+    /// What the flags say. `directory` keeps a password that has to be made, `runtime` is where Docker or Podman is looked for.
+    pub(crate) fn settings(&self, directory: PathBuf, runtime: Wanted) -> Settings {
         Settings {
             autostart: if self.database_autostart {
                 Autostart::On
@@ -65,7 +65,7 @@ impl DatabaseFlags {
             mysql_image: self.mysql_image.clone(),
             etcd_image: self.etcd_image.clone(),
             instance: self.database_instance.clone().unwrap_or_default(),
-            folder,
+            directory,
             runtime,
         }
     }

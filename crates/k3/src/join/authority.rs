@@ -20,22 +20,22 @@ use super::Pin;
 use crate::{failure::Failure, tls};
 
 /// How long a server may take to say something.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Takes whatever certificate it is shown: it is looked at afterwards.
+/// Takes whatever certificate it is chain: it is looked at afterwards.
 #[derive(Debug)]
 struct AnyServer;
 
 /// The certificate of the authority of a server, if it is the one that is meant. Nothing is told to the server.
-pub(super) async fn find(server: &Uri, pin: Pin) -> Result<CertificateDer<'static>, Failure> {
+pub(super) async fn find_authority(server: &Uri, pin: Pin) -> Result<CertificateDer<'static>, Failure> {
     let anybody = Arc::new(Judged::new(AnyServer, &tls::provider()));
-    let shown = ask(server, anybody).await.map_err(|error| {
+    let chain = fetch_chain(server, anybody).await.map_err(|error| {
         let advice = "see that the server runs, that it listens for other machines (--bind 0.0.0.0), and that nothing is\n\
             between it and this machine";
-        Failure::new(format!("cannot speak to {server}"), advice).because(error)
+        Failure::new(format!("cannot speak to {server}"), advice).caused_by(error)
     })?;
-    let is_meant = |certificate: &CertificateDer<'_>| Pin::of(certificate) == pin;
-    shown.into_iter().find(is_meant).ok_or_else(|| {
+    let is_meant = |certificate: &CertificateDer<'_>| Pin::of_certificate(certificate) == pin;
+    chain.into_iter().find(is_meant).ok_or_else(|| {
         Failure::new(
             format!("the server at {server} is of another authority than the one that the token names"),
             "it is another cluster, or somebody between you and it; make a token with `k3 token create --join` there",
@@ -45,7 +45,7 @@ pub(super) async fn find(server: &Uri, pin: Pin) -> Result<CertificateDer<'stati
 
 /// The authorities of a server, if one of those that are known vouches for it. What it shows it has signed for, so who knows it
 /// may believe it about them.
-pub(super) async fn now(
+pub(super) async fn current_authorities(
     server: &Uri,
     known: Vec<CertificateDer<'static>>,
 ) -> io::Result<Vec<CertificateDer<'static>>> {
@@ -56,23 +56,23 @@ pub(super) async fn now(
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), tls::provider())
         .build()
         .map_err(io::Error::other)?;
-    let shown = ask(server, verifier).await?;
-    Ok(shown.into_iter().skip(1).collect())
+    let chain = fetch_chain(server, verifier).await?;
+    Ok(chain.into_iter().skip(1).collect())
 }
 
 /// The certificates that a server shows, its own first.
-async fn ask(
+async fn fetch_chain(
     server: &Uri,
     verifier: Arc<dyn ServerCertVerifier>,
 ) -> io::Result<Vec<CertificateDer<'static>>> {
     let host = server.host().unwrap_or_default().to_owned();
     let port = server.port_u16().unwrap_or(443);
-    tokio::task::spawn_blocking(move || shown(&host, port, verifier))
+    tokio::task::spawn_blocking(move || handshake(&host, port, verifier))
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-fn shown(
+fn handshake(
     host: &str,
     port: u16,
     verifier: Arc<dyn ServerCertVerifier>,
@@ -87,19 +87,19 @@ fn shown(
         .with_no_client_auth();
     let mut connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
     let mut stream = connect(host, port)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     while connection.is_handshaking() {
         connection.complete_io(&mut stream)?;
     }
-    let shown = connection.peer_certificates().unwrap_or_default();
-    Ok(shown.iter().map(|shown| shown.clone().into_owned()).collect())
+    let chain = connection.peer_certificates().unwrap_or_default();
+    Ok(chain.iter().map(|chain| chain.clone().into_owned()).collect())
 }
 
 fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }

@@ -11,7 +11,7 @@ use rustls::pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    door::KUBELET,
+    client_factory::KUBELET,
     failure::Failure,
     file_format::FileFormat,
     secret_file::{self, FileError},
@@ -42,7 +42,7 @@ pub(crate) struct NodeIdentity {
 
 impl NodeIdentity {
     /// Has the first certificate signed through `client`, who may ask for it.
-    pub(super) async fn ask(
+    pub(super) async fn request(
         client: &Client,
         name: &str,
         server: &Uri,
@@ -66,12 +66,12 @@ impl NodeIdentity {
         Ok(())
     }
 
-    /// The one that is kept in a node's folder.
-    pub(super) fn read(folder: &Path) -> Result<Option<Self>, Failure> {
-        let path = path(folder);
+    /// The one that is kept in a node's directory.
+    pub(super) fn read(directory: &Path) -> Result<Option<Self>, Failure> {
+        let path = path(directory);
         let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
             let advice = "remove it, and join the cluster again with a new token";
-            Failure::new(format!("cannot use {}", path.display()), advice).because(error)
+            Failure::new(format!("cannot use {}", path.display()), advice).caused_by(error)
         };
         match secret_file::read(&path).map_err(|error| unusable(error.into()))? {
             None => Ok(None),
@@ -84,9 +84,9 @@ impl NodeIdentity {
     }
 
     /// Keeps it there.
-    pub(super) fn write(&self, folder: &Path) -> Result<(), FileError> {
-        let path = path(folder);
-        secret_file::make_folder(path.parent().unwrap_or(folder))?;
+    pub(super) fn write(&self, directory: &Path) -> Result<(), FileError> {
+        let path = path(directory);
+        secret_file::create_directory(path.parent().unwrap_or(directory))?;
         let text = serde_json::to_string(self).expect("texts can be written");
         secret_file::write(&path, &text)
     }
@@ -116,7 +116,7 @@ impl NodeIdentity {
     fn client(&self, server: &str) -> Result<Client, Failure> {
         let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
             let advice = "join the cluster again with a new token";
-            Failure::new("cannot use the certificate of this node", advice).because(error)
+            Failure::new("cannot use the certificate of this node", advice).caused_by(error)
         };
         let server: Uri = server
             .parse()
@@ -134,6 +134,6 @@ impl NodeIdentity {
     }
 }
 
-fn path(folder: &Path) -> PathBuf {
-    folder.join("pki").join(FILE)
+fn path(directory: &Path) -> PathBuf {
+    directory.join("pki").join(FILE)
 }

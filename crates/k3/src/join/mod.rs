@@ -13,7 +13,7 @@ mod token;
 
 use self::identity::NodeIdentity;
 pub(crate) use self::{
-    node::{Way, run},
+    node::{JoinMethod, run},
     servers::Servers,
     token::{JoinToken, Pin},
 };

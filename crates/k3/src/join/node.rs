@@ -10,117 +10,124 @@ use kubecontroller::manager::Stop;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
 
-use super::{JoinToken, NodeIdentity, Pin, Servers, authority, renewal::Renewal, servers::Current};
+use super::{JoinToken, NodeIdentity, Pin, Servers, authority, renewal::NodeRenewal, servers::CurrentServer};
 use crate::{
     certificates,
     data_dir::is_data_file,
     failure::{Failure, advice_for_status},
     file_format, secret_file,
-    server::{self, Api, NodeSettings},
+    server::{self, ApiEndpoint, NodeSettings},
 };
 
 /// How a node comes to its first certificate.
-pub(crate) enum Way {
+pub(crate) enum JoinMethod {
     /// Not at all: it has one.
-    Known,
+    Existing,
     /// With a token.
     Token(Servers, JoinToken),
     /// Through somebody who may ask for certificates of nodes, such as an administrator.
-    Through(Box<Config>),
+    Kubeconfig(Box<Config>),
 }
 
 /// Makes the data directory, or refuses one of a newer version.
-fn claim(data_dir: &Path) -> Result<(), Failure> {
-    secret_file::protect_folder(data_dir, is_data_file).map_err(|error| {
-        let advice = "choose one that this user may write to with --data-dir";
-        Failure::new("cannot use the data directory", advice).because(error)
+fn claim_data_dir(data_dir: &Path) -> Result<(), Failure> {
+    secret_file::protect_directory(data_dir, is_data_file).map_err(|error| {
+        let advice = "choose a directory that this user may write to with --data-dir";
+        Failure::new("cannot use the data directory", advice).caused_by(error)
     })?;
     file_format::claim_data_dir(data_dir)
 }
 
 /// Joins if need be, and runs a node until it is told to stop.
 pub(crate) async fn run(
-    way: Way,
+    method: JoinMethod,
     servers: Option<Servers>,
     settings: NodeSettings,
     data_dir: &Path,
     stop: Stop,
 ) -> Result<(), Failure> {
-    claim(data_dir)?;
-    let folder = data_dir.join("node");
+    claim_data_dir(data_dir)?;
+    let directory = data_dir.join("node");
     let name = settings.name.to_lowercase();
-    let mut identity = if let Some(known) = known(&way, &name, &folder)? {
+    let mut identity = if let Some(known) = stored_identity(&method, &name, &directory)? {
         known
     } else {
-        let joining = Box::pin(join(&way, &name));
+        let joining = Box::pin(join(&method, &name));
         let Some(joined) = stop.unless_stopped(joining).await else {
             return Ok(());
         };
         let joined = joined?;
-        joined.write(&folder).map_err(|error| {
+        joined.write(&directory).map_err(|error| {
             let advice = "see that this user may write there";
-            Failure::new("cannot keep the certificate of this node", advice).because(error)
+            Failure::new("cannot keep the certificate of this node", advice).caused_by(error)
         })?;
         tracing::info!("joined {} as node {name}", joined.server);
         joined
     };
-    let mut said = Vec::new();
+    let mut configured = Vec::new();
     if let Some(servers) = servers {
         identity.server = servers.first().to_string();
-        said.extend(servers.all().iter().skip(1).map(ToString::to_string));
-        identity.others.splice(..0, said.iter().cloned());
+        configured.extend(servers.all().iter().skip(1).map(ToString::to_string));
+        identity.others.splice(..0, configured.iter().cloned());
     }
     let uri: Uri = identity.server.parse().unwrap_or_default();
-    let api = Api {
+    let api = ApiEndpoint {
         address: uri.host().unwrap_or_default().to_owned(),
         port: uri.port_u16().unwrap_or(443),
         authority: &identity.authority,
     };
-    let current = Current::new(identity.clients()?);
+    let current = CurrentServer::new(identity.clients()?);
     tracing::info!("node {name} of {}", identity.server);
     let config = server::node_config(settings, data_dir, &api);
     let (trust, trusted) = watch::channel(identity.authority.clone());
     let agent = server::run_renewed(config, current.client(), stop.clone(), trusted);
-    let renewal = Renewal {
+    let renewal = NodeRenewal {
         identity,
         current,
-        said,
-        folder,
+        configured,
+        directory,
         trust,
     };
-    tokio::join!(agent, stop.unless_stopped(renewal.keep()));
+    tokio::join!(agent, stop.unless_stopped(renewal.run()));
     Ok(())
 }
 
-/// The identity that is kept, if it still serves.
-fn known(way: &Way, name: &str, folder: &Path) -> Result<Option<NodeIdentity>, Failure> {
-    let kept = NodeIdentity::read(folder)?;
-    let flaw = match &kept {
+/// The identity that is stored, if it still serves.
+fn stored_identity(
+    method: &JoinMethod,
+    name: &str,
+    directory: &Path,
+) -> Result<Option<NodeIdentity>, Failure> {
+    let stored = NodeIdentity::read(directory)?;
+    let reason = match &stored {
         None => "this machine has not joined a cluster yet".to_owned(),
-        Some(kept) if kept.name != name => {
-            format!("this machine has joined as {}, not as {name}", kept.name)
+        Some(stored) if stored.name != name => {
+            format!("this machine has joined as {}, not as {name}", stored.name)
         }
-        Some(kept) if kept.period().is_none_or(|(_, end)| end <= now()) => {
+        Some(stored) if stored.period().is_none_or(|(_, end)| end <= unix_now()) => {
             "the certificate of this node has ended".to_owned()
         }
-        Some(kept) => {
-            let known = kept.authorities();
-            let is_of_token = |token: &JoinToken| known.iter().any(|der| Pin::of(der) == token.pin);
-            match way {
-                Way::Token(_, token) if !is_of_token(token) => "it has joined another cluster".to_owned(),
+        Some(stored) => {
+            let known = stored.authorities();
+            let is_of_token =
+                |token: &JoinToken| known.iter().any(|der| Pin::of_certificate(der) == token.pin);
+            match method {
+                JoinMethod::Token(_, token) if !is_of_token(token) => {
+                    "it has joined another cluster".to_owned()
+                }
                 _ => String::new(),
             }
         }
     };
-    match (kept, way) {
-        (Some(kept), _) if flaw.is_empty() => Ok(Some(kept)),
-        (_, Way::Known) => Err(Failure::new(
-            flaw,
+    match (stored, method) {
+        (Some(stored), _) if reason.is_empty() => Ok(Some(stored)),
+        (_, JoinMethod::Existing) => Err(Failure::new(
+            reason,
             "join with --server URL --token TOKEN, as `k3 token create --join` prints it on a machine of the cluster",
         )),
-        (kept, _) => {
-            if kept.is_some() {
-                tracing::info!("joining anew: {flaw}");
+        (stored, _) => {
+            if stored.is_some() {
+                tracing::info!("joining anew: {reason}");
             }
             Ok(None)
         }
@@ -128,23 +135,23 @@ fn known(way: &Way, name: &str, folder: &Path) -> Result<Option<NodeIdentity>, F
 }
 
 /// The first server that answers, and the certificate of its authority.
-async fn found(servers: &Servers, pin: Pin) -> Result<(Uri, CertificateDer<'static>), Failure> {
-    let mut unanswered = None;
+async fn find_server(servers: &Servers, pin: Pin) -> Result<(Uri, CertificateDer<'static>), Failure> {
+    let mut first_failure = None;
     for server in servers.all() {
-        match authority::find(server, pin).await {
+        match authority::find_authority(server, pin).await {
             Ok(authority) => return Ok((server.clone(), authority)),
-            Err(failure) => unanswered = unanswered.or(Some(failure)),
+            Err(failure) => first_failure = first_failure.or(Some(failure)),
         }
     }
-    Err(unanswered.unwrap_or_else(|| Failure::usage("no server is named", "add --server URL")))
+    Err(first_failure.unwrap_or_else(|| Failure::usage("no server is named", "add --server URL")))
 }
 
 /// Has the first certificate signed.
-async fn join(way: &Way, name: &str) -> Result<NodeIdentity, Failure> {
-    let config = match way {
-        Way::Known => unreachable!("who has a certificate need not join"),
-        Way::Token(servers, token) => {
-            let (server, authority) = found(servers, token.pin).await?;
+async fn join(method: &JoinMethod, name: &str) -> Result<NodeIdentity, Failure> {
+    let config = match method {
+        JoinMethod::Existing => unreachable!("who has a certificate need not join"),
+        JoinMethod::Token(servers, token) => {
+            let (server, authority) = find_server(servers, token.pin).await?;
             let mut config = Config::new(server);
             config.root_cert = Some(vec![authority.to_vec()]);
             config.auth_info = AuthInfo {
@@ -153,7 +160,7 @@ async fn join(way: &Way, name: &str) -> Result<NodeIdentity, Failure> {
             };
             config
         }
-        Way::Through(config) => (**config).clone(),
+        JoinMethod::Kubeconfig(config) => (**config).clone(),
     };
     let server = config.cluster_url.clone();
     let authority = config
@@ -163,19 +170,20 @@ async fn join(way: &Way, name: &str) -> Result<NodeIdentity, Failure> {
         .map(|der| certificates::pem(der))
         .collect::<String>();
     tracing::info!("joining {server} as node {name}");
-    let client = Client::try_from(config)
-        .map_err(|error| Failure::new(format!("cannot speak to {server}"), "see --server").because(error))?;
+    let client = Client::try_from(config).map_err(|error| {
+        Failure::new(format!("cannot speak to {server}"), "see --server").caused_by(error)
+    })?;
     let request = Request::get(format!("/api/v1/nodes/{name}"));
     let request = request.body(Vec::new()).map_err(|error| {
         Failure::usage(
             format!("{name} cannot be the name of a node"),
             "choose another with --node-name",
         )
-        .because(error)
+        .caused_by(error)
     })?;
     match client.request::<serde_json::Value>(request).await {
         Err(kube::Error::Api(status)) if status.code == 404 => {}
-        Err(error) => return Err(refused(error)),
+        Err(error) => return Err(join_failure(error)),
         Ok(_) => {
             return Err(Failure::new(
                 format!("the cluster has a node {name} already"),
@@ -185,19 +193,19 @@ async fn join(way: &Way, name: &str) -> Result<NodeIdentity, Failure> {
             ));
         }
     }
-    NodeIdentity::ask(&client, name, &server, &authority)
+    NodeIdentity::request(&client, name, &server, &authority)
         .await
         .map_err(|error| match error {
-            SigningError::Api(error) => refused(error),
+            SigningError::Api(error) => join_failure(error),
             error => Failure::new(
                 "the cluster did not sign the certificate of this node",
                 "see `kubectl get csr`, and that the controllers of the cluster run",
             )
-            .because(error),
+            .caused_by(error),
         })
 }
 
-fn refused(error: kube::Error) -> Failure {
+fn join_failure(error: kube::Error) -> Failure {
     let advice = match &error {
         kube::Error::Api(status) if status.code == 401 => {
             return Failure::new(
@@ -213,10 +221,10 @@ fn refused(error: kube::Error) -> Failure {
             "see that the server runs, and that it is called as in --server: --tls-san gives it further names"
         }
     };
-    Failure::new("cannot join", advice).because(error)
+    Failure::new("cannot join", advice).caused_by(error)
 }
 
-pub(super) fn now() -> i64 {
+pub(super) fn unix_now() -> i64 {
     let since = SystemClock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

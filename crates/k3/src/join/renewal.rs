@@ -13,48 +13,48 @@ use tokio::{
     time::{Duration, sleep},
 };
 
-use super::{NodeIdentity, authority, node::now, servers::Current};
+use super::{NodeIdentity, authority, node::unix_now, servers::CurrentServer};
 use crate::{certificates, failure::Failure};
 
 /// How often it is looked.
-const LOOK: Duration = Duration::from_secs(30);
+const SYNC_PERIOD: Duration = Duration::from_secs(30);
 /// The endpoints that name the servers of the cluster. Nodes may see them.
 const SERVERS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 
 /// A node that has joined, and what is told of changes.
-pub(super) struct Renewal {
+pub(super) struct NodeRenewal {
     pub(super) identity: NodeIdentity,
     /// The clients in use.
-    pub(super) current: Current,
+    pub(super) current: CurrentServer,
     /// The servers that this node was told of when it started, besides the first one.
-    pub(super) said: Vec<String>,
-    /// The folder of the node.
-    pub(super) folder: PathBuf,
+    pub(super) configured: Vec<String>,
+    /// The directory of the node.
+    pub(super) directory: PathBuf,
     /// Whom the node trusts: it begins again when that is somebody else, which its pods do not notice.
     pub(super) trust: watch::Sender<String>,
 }
 
-// --- Renewal ---
+// --- NodeRenewal ---
 
-impl Renewal {
-    /// Looks again and again, for ever.
-    pub(super) async fn keep(mut self) {
+impl NodeRenewal {
+    /// Checks periodically, forever.
+    pub(super) async fn run(mut self) {
         loop {
-            if let Err(failure) = self.look().await {
+            if let Err(failure) = self.sync().await {
                 tracing::warn!("this node stays as it is for now: {failure}");
             }
-            sleep(LOOK).await;
+            sleep(SYNC_PERIOD).await;
         }
     }
 
-    async fn look(&mut self) -> Result<(), Failure> {
+    async fn sync(&mut self) -> Result<(), Failure> {
         let mut new = self.identity.clone();
         let client = self.current.client();
         new.authority = self.authorities().await;
-        let is_other = new.authority != self.identity.authority;
-        if let Some(named) = named(&client).await {
+        let is_changed = new.authority != self.identity.authority;
+        if let Some(found) = api_servers(&client).await {
             new.others.clear();
-            for other in self.said.iter().cloned().chain(named) {
+            for other in self.configured.iter().cloned().chain(found) {
                 if other != new.server && !new.others.contains(&other) {
                     new.others.push(other);
                 }
@@ -63,25 +63,25 @@ impl Renewal {
         // A certificate of an authority that is about to go would end with it. The cluster signs with the new one.
         let is_due = new
             .period()
-            .is_none_or(|(from, to)| now() >= from + (to - from) / 5 * 4);
-        if is_other || is_due {
+            .is_none_or(|(from, to)| unix_now() >= from + (to - from) / 5 * 4);
+        if is_changed || is_due {
             new.renew(&client).await.map_err(|error| {
                 let advice = "see `kubectl get csr`, and that the controllers of the cluster run";
-                Failure::new("it has no new certificate yet", advice).because(error)
+                Failure::new("it has no new certificate yet", advice).caused_by(error)
             })?;
         } else if new.others == self.identity.others {
             return Ok(());
         }
         self.current.set(new.clients()?);
         // Without the file the next start has the old one, which may be good enough still.
-        new.write(&self.folder).map_err(|error| {
+        new.write(&self.directory).map_err(|error| {
             let advice = "see that this user may write there";
-            Failure::new("cannot keep the certificate of this node", advice).because(error)
+            Failure::new("cannot keep the certificate of this node", advice).caused_by(error)
         })?;
-        if is_other || is_due {
+        if is_changed || is_due {
             tracing::info!("this node has a new certificate");
         }
-        if is_other {
+        if is_changed {
             tracing::info!("the cluster has other authorities, which are trusted from now on");
             self.trust.send_replace(new.authority.clone());
         }
@@ -92,13 +92,13 @@ impl Renewal {
     /// The authorities of the server in use. Those that are known stay if it cannot tell.
     async fn authorities(&self) -> String {
         let known = &self.identity.authority;
-        let Some(server) = self.identity.servers().nth(self.current.place()) else {
+        let Some(server) = self.identity.servers().nth(self.current.index()) else {
             return known.clone();
         };
         let Ok(server) = server.parse::<Uri>() else {
             return known.clone();
         };
-        match authority::now(&server, self.identity.authorities()).await {
+        match authority::current_authorities(&server, self.identity.authorities()).await {
             Ok(now) if !now.is_empty() => now.iter().map(|der| certificates::pem(der)).collect(),
             Ok(_) => known.clone(),
             Err(error) => {
@@ -110,7 +110,7 @@ impl Renewal {
 }
 
 /// The servers that the cluster names; nothing if nobody can tell.
-async fn named(client: &Client) -> Option<Vec<String>> {
+async fn api_servers(client: &Client) -> Option<Vec<String>> {
     let request = Request::get(SERVERS)
         .body(Vec::new())
         .expect("a path of ours makes a request");

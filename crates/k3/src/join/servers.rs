@@ -14,7 +14,7 @@ use http::{Request, Response, Uri};
 use kube::{Client, client::Body};
 use tokio::time::Instant;
 
-/// A question that was given up after this time was not answered; one that was given up earlier may have been in nobody's way.
+/// A question that was given up after this time was not answered; one that was given up earlier may have been in nobody's method.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where the servers of a cluster are, the preferred one first. There is one at least.
@@ -24,23 +24,23 @@ pub(crate) struct Servers(Vec<Uri>);
 /// A text that does not say where servers are.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("not a URL such as https://10.0.0.1:6443, or several with commas")]
-pub(crate) struct BadServers;
+pub(crate) struct InvalidServers;
 
 /// The client that a node uses now. Clones are the same.
 #[derive(Clone)]
-pub(super) struct Current(Arc<RwLock<Held>>);
+pub(super) struct CurrentServer(Arc<RwLock<ServerClients>>);
 
-struct Held {
+struct ServerClients {
     /// One for each server.
     clients: Vec<Client>,
     /// Grows with each server that did not answer; the one in use is at its rest by the number of clients.
-    passed: usize,
+    failovers: usize,
 }
 
 /// A question that has no answer yet.
-struct Pending<'a> {
-    current: &'a Current,
-    passed: usize,
+struct PendingRequest<'a> {
+    current: &'a CurrentServer,
+    failovers: usize,
     /// `None` once it is answered.
     since: Option<Instant>,
 }
@@ -59,33 +59,36 @@ impl Servers {
 }
 
 impl FromStr for Servers {
-    type Err = BadServers;
+    type Err = InvalidServers;
 
-    fn from_str(text: &str) -> Result<Self, BadServers> {
+    fn from_str(text: &str) -> Result<Self, InvalidServers> {
         let server = |text: &str| {
             let url: Uri = text.trim().parse().ok()?;
             let is_one = url.scheme_str() == Some("https") && url.host().is_some_and(|host| !host.is_empty());
             is_one.then_some(url)
         };
         let servers: Option<Vec<Uri>> = text.split(',').map(server).collect();
-        servers.map(Servers).ok_or(BadServers)
+        servers.map(Servers).ok_or(InvalidServers)
     }
 }
 
 impl fmt::Display for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, server) in self.0.iter().enumerate() {
-            write!(f, "{}{server}", if place == 0 { "" } else { ", " })?;
+        for (index, server) in self.0.iter().enumerate() {
+            write!(f, "{}{server}", if index == 0 { "" } else { ", " })?;
         }
         Ok(())
     }
 }
 
-// --- Current ---
+// --- CurrentServer ---
 
-impl Current {
+impl CurrentServer {
     pub(super) fn new(clients: Vec<Client>) -> Self {
-        Current(Arc::new(RwLock::new(Held { clients, passed: 0 })))
+        CurrentServer(Arc::new(RwLock::new(ServerClients {
+            clients,
+            failovers: 0,
+        })))
     }
 
     /// Others from now on, the server in use first: they are in the same order.
@@ -94,9 +97,9 @@ impl Current {
     }
 
     /// Which of the servers is asked now.
-    pub(super) fn place(&self) -> usize {
-        let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        held.passed % held.clients.len().max(1)
+    pub(super) fn index(&self) -> usize {
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        state.failovers % state.clients.len().max(1)
     }
 
     /// A client that sends each request to the server of the moment.
@@ -110,47 +113,47 @@ impl Current {
     }
 
     async fn send(&self, request: Request<Body>) -> kube::Result<Response<Body>> {
-        let (client, passed) = {
-            let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
-            let place = held.passed % held.clients.len().max(1);
-            (held.clients[place].clone(), held.passed)
+        let (client, failovers) = {
+            let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            let index = state.failovers % state.clients.len().max(1);
+            (state.clients[index].clone(), state.failovers)
         };
-        let pending = Pending {
+        let pending = PendingRequest {
             current: self,
-            passed,
+            failovers,
             since: Some(Instant::now()),
         };
         let answer = client.send(request).await;
         pending.answered();
         if answer.is_err() {
-            self.pass(passed);
+            self.fail_over(failovers);
         }
         answer
     }
 
     /// Goes on to the next server, unless somebody has done so already.
-    fn pass(&self, passed: usize) {
-        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if held.passed == passed && held.clients.len() > 1 {
-            held.passed += 1;
+    fn fail_over(&self, failovers: usize) {
+        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if state.failovers == failovers && state.clients.len() > 1 {
+            state.failovers += 1;
             tracing::warn!("a server does not answer: asking another one");
         }
     }
 }
 
-// --- Pending ---
+// --- PendingRequest ---
 
-impl Pending<'_> {
+impl PendingRequest<'_> {
     fn answered(mut self) {
         self.since = None;
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingRequest<'_> {
     /// The question was given up.
     fn drop(&mut self) {
         if self.since.is_some_and(|since| since.elapsed() >= PATIENCE) {
-            self.current.pass(self.passed);
+            self.current.fail_over(self.failovers);
         }
     }
 }
@@ -186,27 +189,27 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_does_not_answer_is_passed_over_and_one_that_refuses_is_not() {
-        let current = Current::new(vec![
+        let current = CurrentServer::new(vec![
             client(|| Some(503)),
             client(|| Some(0)),
             client(|| Some(200)),
         ]);
         let used = current.client();
         assert_eq!(used.send(request()).await.unwrap().status(), 503);
-        assert_eq!(current.place(), 0);
-        current.pass(0);
+        assert_eq!(current.index(), 0);
+        current.fail_over(0);
         assert!(used.send(request()).await.is_err());
         assert_eq!(used.send(request()).await.unwrap().status(), 200);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_keeps_silent_is_passed_over_when_somebody_gave_up() {
-        let current = Current::new(vec![client(|| None), client(|| Some(200))]);
+        let current = CurrentServer::new(vec![client(|| None), client(|| Some(200))]);
         let used = current.client();
         assert!(timeout(PATIENCE / 2, used.send(request())).await.is_err());
-        assert_eq!(current.place(), 0);
+        assert_eq!(current.index(), 0);
         assert!(timeout(PATIENCE * 2, used.send(request())).await.is_err());
-        assert_eq!(current.place(), 1);
+        assert_eq!(current.index(), 1);
     }
 
     #[test]

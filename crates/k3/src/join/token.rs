@@ -8,7 +8,7 @@ use ring::{
 };
 
 const PREFIX: &str = "K3";
-const BETWEEN: &str = "::";
+const SEPARATOR: &str = "::";
 const SECRET_LETTERS: usize = 16;
 
 /// A token to join with: `K3<sha256 of the authority's certificate>::<id>.<secret>`. What follows the `::` is a bootstrap token
@@ -29,7 +29,7 @@ pub(crate) struct Pin([u8; 32]);
 /// A text that is no token. It is not shown: it may be a secret with a mistake in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a token to join with, which is K3, 64 hexadecimal digits, ::, 6 letters, a dot and 16 letters")]
-pub(crate) struct BadToken;
+pub(crate) struct InvalidToken;
 
 // --- JoinToken ---
 
@@ -41,8 +41,8 @@ impl JoinToken {
     pub(crate) fn issue(pin: Pin) -> Self {
         JoinToken {
             pin,
-            id: random_word(Self::ID_LETTERS),
-            secret: random_word(SECRET_LETTERS),
+            id: random_letters(Self::ID_LETTERS),
+            secret: random_letters(SECRET_LETTERS),
         }
     }
 
@@ -58,12 +58,12 @@ impl JoinToken {
 }
 
 impl FromStr for JoinToken {
-    type Err = BadToken;
+    type Err = InvalidToken;
 
-    fn from_str(text: &str) -> Result<Self, BadToken> {
-        let rest = text.trim().strip_prefix(PREFIX).ok_or(BadToken)?;
-        let (pin, bearer) = rest.split_once(BETWEEN).ok_or(BadToken)?;
-        let (id, secret) = bearer.split_once('.').ok_or(BadToken)?;
+    fn from_str(text: &str) -> Result<Self, InvalidToken> {
+        let rest = text.trim().strip_prefix(PREFIX).ok_or(InvalidToken)?;
+        let (pin, bearer) = rest.split_once(SEPARATOR).ok_or(InvalidToken)?;
+        let (id, secret) = bearer.split_once('.').ok_or(InvalidToken)?;
         let is_word = |word: &str, letters| {
             word.len() == letters
                 && word
@@ -71,7 +71,7 @@ impl FromStr for JoinToken {
                     .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
         };
         if !is_word(id, Self::ID_LETTERS) || !is_word(secret, SECRET_LETTERS) {
-            return Err(BadToken);
+            return Err(InvalidToken);
         }
         Ok(JoinToken {
             pin: pin.parse()?,
@@ -83,7 +83,7 @@ impl FromStr for JoinToken {
 
 impl fmt::Display for JoinToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}{BETWEEN}{}.{}", self.pin, self.id, self.secret)
+        write!(f, "{PREFIX}{}{SEPARATOR}{}.{}", self.pin, self.id, self.secret)
     }
 }
 
@@ -97,7 +97,7 @@ impl fmt::Debug for JoinToken {
 }
 
 /// Small letters and digits, each as likely as the others.
-fn random_word(letters: usize) -> String {
+fn random_letters(letters: usize) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut bytes = vec![0; letters];
     SystemRandom::new()
@@ -111,22 +111,22 @@ fn random_word(letters: usize) -> String {
 
 impl Pin {
     /// That of a certificate in DER form.
-    pub(crate) fn of(certificate: &[u8]) -> Self {
+    pub(crate) fn of_certificate(certificate: &[u8]) -> Self {
         let hash = digest(&SHA256, certificate);
         Pin(hash.as_ref().try_into().expect("it has 32 bytes"))
     }
 }
 
 impl FromStr for Pin {
-    type Err = BadToken;
+    type Err = InvalidToken;
 
-    fn from_str(text: &str) -> Result<Self, BadToken> {
+    fn from_str(text: &str) -> Result<Self, InvalidToken> {
         let mut bytes = [0; 32];
         if text.len() != 2 * bytes.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(BadToken);
+            return Err(InvalidToken);
         }
         for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
-            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| BadToken)?;
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| InvalidToken)?;
         }
         Ok(Pin(bytes))
     }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_token_is_read_as_it_was_written() {
-        let token = JoinToken::issue(Pin::of(b"certificate"));
+        let token = JoinToken::issue(Pin::of_certificate(b"certificate"));
         assert_eq!(token.to_string().parse(), Ok(token.clone()));
         assert_ne!(JoinToken::issue(token.pin).bearer(), token.bearer());
         assert!(!format!("{token:?}").contains(token.secret()));
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_refused() {
-        let pin = Pin::of(b"certificate");
+        let pin = Pin::of_certificate(b"certificate");
         let good = format!("K3{pin}::abc123.0123456789abcdef");
         assert!(good.parse::<JoinToken>().is_ok());
         for bad in [
@@ -163,7 +163,7 @@ mod tests {
             format!("K3{pin}0::abc123.0123456789abcdef"),
             good.replace(&good[2..4], "+f"),
         ] {
-            assert_eq!(bad.parse::<JoinToken>(), Err(BadToken), "{bad}");
+            assert_eq!(bad.parse::<JoinToken>(), Err(InvalidToken), "{bad}");
         }
     }
 }

@@ -12,17 +12,17 @@ use tracing_subscriber::{
 };
 
 /// The level first, in its colour, and then the line as it always is.
-pub(super) struct Coloured(Format<Full>);
+pub(super) struct ColourFormat(Format<Full>);
 
-// --- Coloured ---
+// --- ColourFormat ---
 
-impl Coloured {
+impl ColourFormat {
     pub(super) fn new() -> Self {
         Self(Format::default().with_target(true).with_level(false))
     }
 }
 
-impl<S, N> FormatEvent<S, N> for Coloured
+impl<S, N> FormatEvent<S, N> for ColourFormat
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
     N: for<'w> FormatFields<'w> + 'static,

@@ -17,14 +17,14 @@ use tracing_subscriber::{
 };
 
 /// Writes an event as one line of JSON.
-pub(super) struct Json;
+pub(super) struct JsonFormat;
 
 /// The fields of an event.
 struct Fields<'m>(&'m mut Map<String, Value>);
 
-// --- Json ---
+// --- JsonFormat ---
 
-impl<S, N> FormatEvent<S, N> for Json
+impl<S, N> FormatEvent<S, N> for JsonFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'w> FormatFields<'w> + 'static,

@@ -6,7 +6,7 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 
 /// What the names of this project's crates begin with.
-const OURS: [&str; 2] = ["k3", "kubecontroller"];
+const OWN_CRATES: [&str; 2] = ["k3", "kubecontroller"];
 const NAMES: [(&str, LevelFilter); 6] = [
     ("off", LevelFilter::OFF),
     ("error", LevelFilter::ERROR),
@@ -35,17 +35,17 @@ impl LogLevel {
     /// The level with at least what a verbosity asks for, as programs of Kubernetes count it: from 4 on details, from 8
     /// on everything.
     pub(crate) fn with_verbosity(mut self, verbosity: u8) -> Self {
-        let asked = match verbosity {
+        let requested = match verbosity {
             0..=3 => LevelFilter::ERROR,
             4..=7 => LevelFilter::DEBUG,
             8.. => LevelFilter::TRACE,
         };
-        self.all = self.all.max(asked);
+        self.all = self.all.max(requested);
         self
     }
 
     /// What a change at run time asks for: levels, or a verbosity.
-    pub(super) fn asked(text: &str) -> Result<Self, String> {
+    pub(super) fn parse_change(text: &str) -> Result<Self, String> {
         match text.parse() {
             Ok(verbosity) => Ok(LogLevel::default().with_verbosity(verbosity)),
             Err(_) => text.parse(),
@@ -56,7 +56,7 @@ impl LogLevel {
     pub(super) fn targets(&self) -> Targets {
         Targets::new()
             .with_default(self.all.min(LevelFilter::INFO))
-            .with_targets(OURS.map(|name| (name, self.all)))
+            .with_targets(OWN_CRATES.map(|name| (name, self.all)))
             .with_targets(self.modules.iter().cloned())
     }
 }
@@ -90,7 +90,7 @@ impl FromStr for LogLevel {
                     "{module:?} is no module, such as k3_apiserver or k3_node::pod"
                 ));
             }
-            if level > LevelFilter::INFO && !OURS.iter().any(|ours| module.starts_with(ours)) {
+            if level > LevelFilter::INFO && !OWN_CRATES.iter().any(|ours| module.starts_with(ours)) {
                 return Err(format!(
                     "{module} is a library, in whose details tokens may be: info is the most it says"
                 ));
@@ -179,9 +179,9 @@ mod tests {
 
     #[test]
     fn a_change_is_levels_or_a_verbosity() {
-        assert_eq!(LogLevel::asked("6").unwrap(), read("debug"));
-        assert_eq!(LogLevel::asked("0").unwrap(), read("info"));
-        assert_eq!(LogLevel::asked("error").unwrap(), read("error"));
-        assert!(LogLevel::asked("999").is_err());
+        assert_eq!(LogLevel::parse_change("6").unwrap(), read("debug"));
+        assert_eq!(LogLevel::parse_change("0").unwrap(), read("info"));
+        assert_eq!(LogLevel::parse_change("error").unwrap(), read("error"));
+        assert!(LogLevel::parse_change("999").is_err());
     }
 }

@@ -11,15 +11,15 @@
 //! Promises: however much is said, the libraries below say no more than what an operator must know: in their details are the
 //! headers of requests, and tokens in them. What is said is chosen again at any time, without a restart.
 
-mod begin;
 mod colour;
 mod flags;
+mod init;
 mod json;
 mod level;
 mod rotation;
 
 pub(crate) use self::{
-    begin::{LEVEL_PATH, begin, begin_plainly, change, current},
     flags::LogFlags,
+    init::{LEVEL_PATH, change, current, init, init_stderr},
     level::LogLevel,
 };

@@ -1,7 +1,7 @@
 //! A file that does not grow for ever.
 //!
 //! Promises: a line is in one file, whole; the file is its owner's alone; with `k3.log` there are `k3.log.1`, the one before it,
-//! up to as many as are kept. A file that somebody else moved away is begun again.
+//! up to as many as are max_files. A file that somebody else moved away is begun again.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -22,27 +22,30 @@ pub(super) struct LogFile {
 
 struct State {
     path: PathBuf,
-    longest: u64,
-    kept: u32,
+    max_size: u64,
+    max_files: u32,
     file: File,
     length: u64,
 }
 
 /// The file while one line is written to it.
-pub(super) struct Line<'f>(MutexGuard<'f, State>);
+pub(super) struct LogLine<'f>(MutexGuard<'f, State>);
 
 // --- LogFile ---
 
 impl LogFile {
-    pub(super) fn open(path: &Path, longest: u64, kept: u32) -> io::Result<Self> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            secret_file::make_folder(folder).map_err(io::Error::other)?;
+    pub(super) fn open(path: &Path, max_size: u64, max_files: u32) -> io::Result<Self> {
+        if let Some(directory) = path
+            .parent()
+            .filter(|directory| !directory.as_os_str().is_empty())
+        {
+            secret_file::create_directory(directory).map_err(io::Error::other)?;
         }
         let (file, length) = open(path)?;
         let state = State {
             path: path.to_path_buf(),
-            longest,
-            kept,
+            max_size,
+            max_files,
             file,
             length,
         };
@@ -53,14 +56,14 @@ impl LogFile {
 }
 
 impl<'f> MakeWriter<'f> for LogFile {
-    type Writer = Line<'f>;
+    type Writer = LogLine<'f>;
 
-    fn make_writer(&'f self) -> Line<'f> {
-        Line(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    fn make_writer(&'f self) -> LogLine<'f> {
+        LogLine(self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Write for Line<'_> {
+impl Write for LogLine<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.0.write(line)?;
         Ok(line.len())
@@ -76,9 +79,9 @@ impl Write for Line<'_> {
 impl State {
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let more = line.len() as u64;
-        if self.length > 0 && self.length + more > self.longest {
+        if self.length > 0 && self.length + more > self.max_size {
             // A log that is longer than it should be is better than one that ends.
-            if self.put_aside().is_err() {
+            if self.rotate().is_err() {
                 self.length = 0;
             }
         }
@@ -87,26 +90,26 @@ impl State {
         Ok(())
     }
 
-    fn put_aside(&mut self) -> io::Result<()> {
+    fn rotate(&mut self) -> io::Result<()> {
         let is_ours = fs::metadata(&self.path)
             .and_then(|there| Ok(there.ino() == self.file.metadata()?.ino()))
             .unwrap_or(false);
         if is_ours {
-            for number in (1..self.kept).rev() {
+            for number in (1..self.max_files).rev() {
                 // The first times there are fewer.
-                let _ = fs::rename(self.aside(number), self.aside(number + 1));
+                let _ = fs::rename(self.rotated_path(number), self.rotated_path(number + 1));
             }
-            if self.kept == 0 {
+            if self.max_files == 0 {
                 fs::remove_file(&self.path)?;
             } else {
-                fs::rename(&self.path, self.aside(1))?;
+                fs::rename(&self.path, self.rotated_path(1))?;
             }
         }
         (self.file, self.length) = open(&self.path)?;
         Ok(())
     }
 
-    fn aside(&self, number: u32) -> PathBuf {
+    fn rotated_path(&self, number: u32) -> PathBuf {
         let mut name = self.path.as_os_str().to_owned();
         name.push(format!(".{number}"));
         name.into()
@@ -123,43 +126,43 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
 mod tests {
     use super::*;
 
-    fn say(log: &LogFile, text: &str) {
+    fn write_line(log: &LogFile, text: &str) {
         log.make_writer().write_all(text.as_bytes()).unwrap();
     }
 
     #[test]
     fn a_long_file_is_put_aside_and_only_so_many_are_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("logs/k3.log");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("logs/k3.log");
         let log = LogFile::open(&path, 10, 2).unwrap();
         for number in 0..5 {
-            say(&log, &format!("line {number}\n"));
+            write_line(&log, &format!("line {number}\n"));
         }
-        let read = |name: &str| fs::read_to_string(folder.path().join("logs").join(name)).unwrap();
+        let read = |name: &str| fs::read_to_string(directory.path().join("logs").join(name)).unwrap();
         assert_eq!(read("k3.log"), "line 4\n");
         assert_eq!(read("k3.log.1"), "line 3\n");
         assert_eq!(read("k3.log.2"), "line 2\n");
-        assert_eq!(fs::read_dir(folder.path().join("logs")).unwrap().count(), 3);
+        assert_eq!(fs::read_dir(directory.path().join("logs")).unwrap().count(), 3);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]
     fn what_is_there_is_gone_on_with() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("k3.log");
-        say(&LogFile::open(&path, 100, 2).unwrap(), "before\n");
-        say(&LogFile::open(&path, 100, 2).unwrap(), "after\n");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("k3.log");
+        write_line(&LogFile::open(&path, 100, 2).unwrap(), "before\n");
+        write_line(&LogFile::open(&path, 100, 2).unwrap(), "after\n");
         assert_eq!(fs::read_to_string(&path).unwrap(), "before\nafter\n");
     }
 
     #[test]
     fn a_file_that_somebody_moved_away_is_left_to_them() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, moved) = (folder.path().join("k3.log"), folder.path().join("theirs"));
+        let directory = tempfile::tempdir().unwrap();
+        let (path, moved) = (directory.path().join("k3.log"), directory.path().join("theirs"));
         let log = LogFile::open(&path, 10, 1).unwrap();
-        say(&log, "first\n");
+        write_line(&log, "first\n");
         fs::rename(&path, &moved).unwrap();
-        say(&log, "second\n");
+        write_line(&log, "second\n");
         assert_eq!(fs::read_to_string(&moved).unwrap(), "first\n");
         assert_eq!(fs::read_to_string(&path).unwrap(), "second\n");
     }

@@ -1,18 +1,17 @@
-//! Where this machine is on its networks, and what it is called.
+//! Addresses and host name of this machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use crate::certificates::Name;
 
-/// The address to tell to others: the one that is listened on, unless that is all of them or one that only
-/// this machine can use.
-pub(super) fn advertised(bind: IpAddr) -> IpAddr {
+/// The address to advertise: the bind address, unless that is unspecified or a loopback address.
+pub(super) fn advertise_address(bind: IpAddr) -> IpAddr {
     if !bind.is_unspecified() && !bind.is_loopback() {
         return bind;
     }
-    let outward = outward(bind.is_ipv6()).or_else(|| outward(!bind.is_ipv6()));
-    outward.unwrap_or_else(|| {
-        tracing::warn!("this machine has no way to other networks: it is only known by its loopback address");
+    let outbound_address = outbound_address(bind.is_ipv6()).or_else(|| outbound_address(!bind.is_ipv6()));
+    outbound_address.unwrap_or_else(|| {
+        tracing::warn!("no route to other networks: advertising the loopback address");
         if bind.is_ipv6() {
             Ipv6Addr::LOCALHOST.into()
         } else {
@@ -21,10 +20,9 @@ pub(super) fn advertised(bind: IpAddr) -> IpAddr {
     })
 }
 
-/// The address from which this machine would send to the world. A datagram socket finds it out when it is
+/// The address from which this machine would send to the environment. A datagram socket finds it out when it is
 /// connected; nothing is sent.
-fn outward(is_v6: bool) -> Option<IpAddr> {
-    // Addresses that are kept for documentation: nobody is there to be disturbed.
+fn outbound_address(is_v6: bool) -> Option<IpAddr> {
     let (from, to): (IpAddr, IpAddr) = if is_v6 {
         (
             Ipv6Addr::UNSPECIFIED.into(),
@@ -39,12 +37,12 @@ fn outward(is_v6: bool) -> Option<IpAddr> {
     (!address.is_unspecified() && !address.is_loopback()).then_some(address)
 }
 
-/// Whether an address is one of this machine's: it can be bound to.
-pub(super) fn is_of_this_machine(address: IpAddr) -> bool {
+/// Whether an address belongs to this machine: it can be bound.
+pub(super) fn is_local_address(address: IpAddr) -> bool {
     UdpSocket::bind(SocketAddr::new(address, 0)).is_ok()
 }
 
-/// What this machine calls itself, if that can stand in a certificate.
+/// The host name, if it is valid in a certificate.
 pub(super) fn host_name() -> Option<Name> {
     let names = rustix::system::uname();
     names.nodename().to_str().ok()?.parse().ok()
@@ -55,22 +53,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_others_can_use_is_told_as_it_is() {
+    fn advertises_a_routable_bind_address() {
         for address in ["192.0.2.7", "2001:db8::7"] {
             let address = address.parse().unwrap();
-            assert_eq!(advertised(address), address);
+            assert_eq!(advertise_address(address), address);
         }
     }
 
     #[test]
-    fn an_address_that_is_kept_for_documentation_is_not_of_this_machine() {
-        assert!(is_of_this_machine(Ipv4Addr::LOCALHOST.into()));
-        assert!(!is_of_this_machine([203, 0, 113, 7].into()));
+    fn documentation_addresses_are_not_local() {
+        assert!(is_local_address(Ipv4Addr::LOCALHOST.into()));
+        assert!(!is_local_address([203, 0, 113, 7].into()));
     }
 
     #[test]
-    fn the_address_for_all_is_never_told() {
-        assert!(!advertised(Ipv4Addr::UNSPECIFIED.into()).is_unspecified());
-        assert!(!advertised(Ipv6Addr::UNSPECIFIED.into()).is_unspecified());
+    fn never_advertises_the_unspecified_address() {
+        assert!(!advertise_address(Ipv4Addr::UNSPECIFIED.into()).is_unspecified());
+        assert!(!advertise_address(Ipv6Addr::UNSPECIFIED.into()).is_unspecified());
     }
 }

@@ -7,14 +7,12 @@ use k3_encryption::{EncryptedStore, EncryptionConfiguration, Reloader, Transform
 use k3_storage::Store;
 use serde_json::{Value, json};
 
-/// Where a server shows which keys its stored objects are encrypted with.
+/// Path that reports which keys stored objects are encrypted with.
 pub(crate) const STATUS_PATH: &str = "/debug/encryption";
 
-/// What is encrypted, and how.
+/// Encryption at rest: the parsed configuration and its file.
 pub(crate) struct EncryptionSettings {
-    /// What the file says.
     pub(crate) configuration: EncryptionConfiguration,
-    /// The file.
     pub(crate) file: PathBuf,
     /// Whether the file is read again when it changes.
     pub(crate) is_reloaded: bool,
@@ -22,19 +20,17 @@ pub(crate) struct EncryptionSettings {
 
 /// The store of a server.
 pub(super) struct ServerStore {
-    /// What the server reads and writes.
     pub(super) store: Arc<dyn Store>,
-    /// What is below the encryption.
+    /// The store below the encryption layer.
     pub(super) raw: Arc<dyn Store>,
     encrypted: Option<Arc<EncryptedStore>>,
-    /// Ends with this.
     reloader: Option<Reloader>,
 }
 
 // --- ServerStore ---
 
 impl ServerStore {
-    /// Puts encryption over a store, if there is any.
+    /// Wraps a store in encryption if it is configured.
     pub(super) async fn new(store: Arc<dyn Store>, settings: Option<EncryptionSettings>) -> Self {
         let Some(settings) = settings else {
             return Self {
@@ -58,7 +54,7 @@ impl ServerStore {
         }
     }
 
-    /// Has a server show which keys are in use, and gives what reads the configuration again.
+    /// Publishes the encryption status on the server, and returns the configuration reloader.
     pub(super) fn publish(self, server: &Server) -> Option<Reloader> {
         let encrypted = self.encrypted;
         server.add_async_document(STATUS_PATH, move || {

@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! Listening sockets of a server.
 
 use std::{
     io,
@@ -14,20 +14,20 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> 
     TcpListener::bind(address).await.map_err(|error| {
         let advice = match error.kind() {
             io::ErrorKind::AddrInUse => {
-                "another program uses the port: stop it, or choose another with --secure-port (0 takes a free one)"
+                "another program uses the port: stop it, or choose another port with --secure-port (0 picks a free one)"
             }
             io::ErrorKind::AddrNotAvailable => {
                 "--bind must be an address of this machine; 0.0.0.0 or :: listens on all of them"
             }
-            io::ErrorKind::PermissionDenied => "ports below 1024 are root's: choose another with --secure-port",
+            io::ErrorKind::PermissionDenied => "ports below 1024 require root: choose another port with --secure-port",
             _ => "choose another address with --bind or another port with --secure-port",
         };
-        Failure::new(format!("cannot listen on {address}"), advice).because(error)
+        Failure::new(format!("cannot listen on {address}"), advice).caused_by(error)
     })
 }
 
-/// A second listener, at the address that pods know, where the first one is for this machine alone. Without it pods run all the
-/// same, but cannot ask the API.
+/// A second listener on the advertised address, because pods cannot reach a loopback address. Pods also run without it, but
+/// cannot use the API.
 pub(super) async fn listen_for_pods(advertise: IpAddr, listening: SocketAddr) -> Option<TcpListener> {
     if !listening.ip().is_loopback() || advertise.is_loopback() {
         return None;
@@ -39,17 +39,17 @@ pub(super) async fn listen_for_pods(advertise: IpAddr, listening: SocketAddr) ->
             Some(listener)
         }
         Err(error) => {
-            tracing::warn!(%error, "cannot listen at {address}: pods of this node do not reach the API");
+            tracing::warn!(%error, %address, "cannot listen on the advertised address: pods on this node cannot reach the API server");
             None
         }
     }
 }
 
-/// A listener that only this machine can reach.
+/// A loopback listener without TLS.
 pub(super) async fn listen_plain(port: u16) -> Result<TcpListener, Failure> {
     let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
     TcpListener::bind(address).await.map_err(|error| {
         let advice = "choose another port with --insecure-port, or 0 for none";
-        Failure::new(format!("cannot listen on {address}"), advice).because(error)
+        Failure::new(format!("cannot listen on {address}"), advice).caused_by(error)
     })
 }

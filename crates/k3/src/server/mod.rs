@@ -1,14 +1,14 @@
-//! A control plane in this process: the store, the API server, and what runs beside it.
+//! A control plane in this process: the store, the API server, controllers, scheduler and node.
 //!
-//! Promises: what it is told is plain data, of which any number can be in force at once in one process; it hears no signals and
-//! prints nothing but to the log; it ends in order, first those who use the API, then the API, then the store.
+//! Promises: settings are plain data, so several control planes can run in one process; it handles no signals and
+//! prints nothing but log lines; it stops in order: clients of the API, the API server, the store.
 
 mod address;
+mod components;
+mod control_plane;
 mod encryption;
 mod listener;
 mod node;
-mod parts;
-mod plane;
 mod renewal;
 mod renewal_timer;
 mod settings;
@@ -16,11 +16,11 @@ mod shared_keys;
 mod snapshot;
 
 pub(crate) use self::{
+    control_plane::{ControlPlane, open_store},
     encryption::{EncryptionSettings, STATUS_PATH},
-    node::{Api, config as node_config, run_renewed},
-    plane::{ControlPlane, open_store},
+    node::{ApiEndpoint, config as node_config, run_renewed},
     settings::is_shared,
-    settings::{Audience, ISSUER, Keys, NodeSettings, SERVICE_RANGE, Settings},
+    settings::{Audience, ISSUER, KeySource, NodeSettings, SERVICE_RANGE, Settings},
     shared_keys::{has_private_keys, holds_private_keys},
     snapshot::{INCLUDE_KEYS, SNAPSHOT_PATH},
 };

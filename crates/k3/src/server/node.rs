@@ -9,23 +9,23 @@ use tokio::{sync::watch, time::sleep};
 
 use super::NodeSettings;
 
-/// How long an agent that ended waits before it begins again.
+/// Pause before a failed agent is restarted.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// How long an agent may take to end when it is to begin again.
+/// Time that an agent gets to stop before it is restarted with a new authority.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Where the server is, for nodes and their pods.
-pub(crate) struct Api<'a> {
+/// The API server's address for nodes and their pods.
+pub(crate) struct ApiEndpoint<'a> {
     /// An address or name of the server that pods can reach.
     pub(crate) address: String,
     pub(crate) port: u16,
-    /// The certificate of its authority, in PEM.
+    /// The certificate authority of the server, in PEM.
     pub(crate) authority: &'a str,
 }
 
-/// How the agent of a node is set up, which keeps its things in the folder `node` of `data_dir`.
-pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &Api<'_>) -> Config {
+/// The configuration of a node agent whose state is in the directory `node` of `data_dir`.
+pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &ApiEndpoint<'_>) -> Config {
     let mut config = Config {
         runtime: settings.runtime,
         runtime_endpoint: settings.runtime_endpoint,
@@ -45,7 +45,7 @@ pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &Api<'_>) -> 
     config
 }
 
-/// Runs a node that trusts the authority of the moment: it begins again when that is another one, which its pods do not notice.
+/// Runs a node, and restarts its agent whenever the certificate authority changes. Pods keep running.
 pub(crate) async fn run_renewed(
     mut config: Config,
     client: Client,
@@ -57,7 +57,7 @@ pub(crate) async fn run_renewed(
         let until = stop.child();
         let agent = run(config.clone(), client.clone(), until.clone());
         let changed = async {
-            // Who changes it may have gone, which is no change.
+            // A closed channel is not a change.
             if authority.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -71,15 +71,14 @@ pub(crate) async fn run_renewed(
     }
 }
 
-/// Runs a node until it is told to stop, and does not end before that. One that cannot run says why, again and again, and all
-/// else goes on.
+/// Runs a node until `stop`. An agent that fails is restarted: the API server keeps running without it.
 async fn run(config: Config, client: Client, stop: Stop) {
     let agent = Agent::new(config, client);
     loop {
         let Err(error) = agent.run(stop.clone()).await else {
             break;
         };
-        tracing::error!(%error, "the node in this process ended; it begins again in {} s", PAUSE.as_secs());
+        tracing::error!(%error, "node agent failed; it is restarted after a pause");
         tokio::select! {
             () = sleep(PAUSE) => {}
             () = stop.stopped() => break,

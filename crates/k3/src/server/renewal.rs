@@ -1,4 +1,4 @@
-//! Certificates and keys that are replaced while the server runs.
+//! Renewal of certificates and keys while the server runs.
 //!
 //! Promises: what `k3 certs rotate` has made is in use within seconds, without a restart and without a connection being cut; what
 //! comes near its end is made anew in time, however long the server runs: that is looked at every hour, and when the clock jumps. Looking costs one question to the file system, and one to
@@ -28,72 +28,72 @@ use tokio::{
 };
 
 use super::{
-    parts,
+    components,
     renewal_timer::RenewalTimer,
-    shared_keys::{self, Clash, Outcome},
+    shared_keys::{self, ConflictPolicy, SyncOutcome},
 };
 use crate::{
     certificates::{Certificates, GENERATION, Names},
-    door::Door,
+    client_factory::ClientFactory,
     failure::Failure,
     kubeconfig, secret_file,
     tls::Tls,
 };
 
-/// How often it is looked whether somebody has replaced files.
+/// How often the files are checked for replacement.
 const PAUSE: Duration = Duration::from_secs(5);
-/// The same where other servers may have done so: what one uses, the others must know soon.
+/// The same with a shared store: other servers must trust what one of them uses.
 const SHARED_PAUSE: Duration = Duration::from_secs(1);
-/// The config map by which pods know whom to trust, in every namespace.
+/// The config map with the certificate authority for pods, in every namespace.
 const ROOT_CA: &str = "kube-root-ca.crt";
 const AGENT: &str = concat!("k3/", env!("CARGO_PKG_VERSION"));
 
-/// Which file of [`GENERATION`] is there.
+/// Identity of the file [`GENERATION`]: inode and modification time.
 pub(super) type Generation = Option<(u64, i64, i64)>;
 
-/// What is in use, for those who ask when they need it. Clones are the same.
+/// The certificates in use. Clones share them.
 #[derive(Clone)]
-pub(super) struct Current(Arc<RwLock<Arc<Certificates>>>);
+pub(super) struct CurrentCertificates(Arc<RwLock<Arc<Certificates>>>);
 
-/// Where certificates and keys are kept.
-pub(super) struct Source {
-    /// The folder.
-    pub(super) folder: PathBuf,
-    /// The file that was there when they were read.
-    pub(super) seen: Generation,
-    /// The store that other servers share, and the commit that put what all have in common there.
+/// Where certificates and keys are stored.
+pub(super) struct CertificateSource {
+    /// The directory.
+    pub(super) directory: PathBuf,
+    /// The generation that was read last.
+    pub(super) generation: Generation,
+    /// The store shared with other servers, and the revision of the shared keys in it.
     pub(super) shared: Option<(Arc<dyn Store>, Revision)>,
 }
 
-/// What is told when files were replaced.
-pub(super) struct Renewal {
-    pub(super) source: Source,
+/// Applies replaced certificates to everything that uses them.
+pub(super) struct CertificateRenewal {
+    pub(super) source: CertificateSource,
     pub(super) names: Names,
-    /// The key for tokens, if it is not the folder's.
+    /// Overrides the signing key of the directory.
     pub(super) signing_key: Option<Vec<u8>>,
-    /// Where the admin's kubeconfig is.
+    /// Copies of the admin's kubeconfig.
     pub(super) kubeconfigs: Vec<PathBuf>,
     pub(super) address: SocketAddr,
     pub(super) server: Arc<Server>,
     pub(super) tls: Tls,
-    pub(super) current: Current,
-    /// What controllers publish.
+    pub(super) current: CurrentCertificates,
+    /// The authority that controllers publish.
     pub(super) published: Authority,
-    /// Whom the node in this process trusts.
+    /// The authority that the node in this process trusts.
     pub(super) node: watch::Sender<String>,
 }
 
-/// Which files are in a folder of certificates.
-pub(super) fn generation(folder: &Path) -> Generation {
-    let file = fs::metadata(folder.join(GENERATION)).ok()?;
+/// The generation of a directory of certificates.
+pub(super) fn generation(directory: &Path) -> Generation {
+    let file = fs::metadata(directory.join(GENERATION)).ok()?;
     Some((file.ino(), file.mtime(), file.mtime_nsec()))
 }
 
-// --- Current ---
+// --- CurrentCertificates ---
 
-impl Current {
+impl CurrentCertificates {
     pub(super) fn new(certificates: Certificates) -> Self {
-        Current(Arc::new(RwLock::new(Arc::new(certificates))))
+        CurrentCertificates(Arc::new(RwLock::new(Arc::new(certificates))))
     }
 
     pub(super) fn get(&self) -> Arc<Certificates> {
@@ -104,16 +104,16 @@ impl Current {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(certificates);
     }
 
-    /// Signs requests that were approved with the key of the authority of the moment.
+    /// Signs approved requests with the current authority.
     pub(super) fn signer(&self) -> CertificateSigner {
         let current = self.clone();
-        CertificateSigner::new(move |order| parts::certificate_signer(&current.get()).sign(order))
+        CertificateSigner::new(move |order| components::certificate_signer(&current.get()).sign(order))
     }
 }
 
-// --- Source ---
+// --- CertificateSource ---
 
-impl Source {
+impl CertificateSource {
     fn pause(&self) -> Duration {
         match self.shared {
             Some(_) => SHARED_PAUSE,
@@ -121,39 +121,41 @@ impl Source {
         }
     }
 
-    /// Brings the folder in line with what all servers have in common, or the other way round; whether the folder has got
-    /// something.
-    async fn agree(&mut self, is_changed: bool) -> Result<bool, Failure> {
-        let Some((store, known)) = &mut self.shared else {
+    /// Synchronizes the directory with the shared keys in the store. Returns whether the directory changed.
+    async fn sync_keys(&mut self, is_changed: bool) -> Result<bool, Failure> {
+        let Some((store, last_revision)) = &mut self.shared else {
             return Ok(false);
         };
-        if !is_changed && shared_keys::revision(store.as_ref()).await? == Some(*known) {
+        if !is_changed && shared_keys::revision(store.as_ref()).await? == Some(*last_revision) {
             return Ok(false);
         }
-        let agreed = shared_keys::agree(store.as_ref(), &self.folder, Clash::StoreWins).await?;
-        *known = agreed.revision;
-        if agreed.outcome == Outcome::Told {
-            // The others are to believe what is new before it is used here.
+        let synced =
+            shared_keys::sync_keys(store.as_ref(), &self.directory, ConflictPolicy::StoreWins).await?;
+        *last_revision = synced.revision;
+        if synced.outcome == SyncOutcome::Published {
+            // The other servers must trust the new keys before they are used here.
             sleep(2 * SHARED_PAUSE).await;
         }
-        Ok(agreed.outcome == Outcome::Learned)
+        Ok(synced.outcome == SyncOutcome::Adopted)
     }
 }
 
-// --- Renewal ---
+// --- CertificateRenewal ---
 
-impl Renewal {
-    /// Looks again and again, for ever.
-    pub(super) async fn keep(mut self) {
+impl CertificateRenewal {
+    /// Checks periodically, forever.
+    pub(super) async fn run(mut self) {
         let mut timer = RenewalTimer::new(Instant::now(), SystemClock.now());
         loop {
             sleep(self.source.pause()).await;
             let is_due = timer.is_due(Instant::now(), SystemClock.now());
-            match self.look(is_due).await {
+            match self.sync(is_due).await {
                 Ok(()) if is_due => timer.restart(Instant::now()),
                 Ok(()) => {}
                 Err(failure) => {
-                    tracing::error!("certificates cannot be renewed, those in use stay: {failure}");
+                    tracing::error!(
+                        "certificate renewal failed; the current certificates stay in use: {failure}"
+                    );
                     timer.retry(Instant::now());
                     sleep(PAUSE).await;
                 }
@@ -161,26 +163,26 @@ impl Renewal {
         }
     }
 
-    /// Uses what is new, if there is something.
-    async fn look(&mut self, is_due: bool) -> Result<(), Failure> {
-        let generation = generation(&self.source.folder);
-        let is_other = generation != self.source.seen;
-        let is_told = self.source.agree(is_other).await?;
-        if !(is_other || is_told || is_due) {
+    /// Applies new certificates, if there are any.
+    async fn sync(&mut self, is_due: bool) -> Result<(), Failure> {
+        let generation = generation(&self.source.directory);
+        let is_changed = generation != self.source.generation;
+        let was_adopted = self.source.sync_keys(is_changed).await?;
+        if !(is_changed || was_adopted || is_due) {
             return Ok(());
         }
         self.renew().await?;
-        // What was made anew of what all have in common is for all.
-        self.source.agree(true).await?;
-        self.source.seen = generation;
+        // Renewed shared keys are published to the other servers.
+        self.source.sync_keys(true).await?;
+        self.source.generation = generation;
         Ok(())
     }
 
     async fn renew(&self) -> Result<(), Failure> {
         let failed = |error| {
-            Failure::new("what is in the folder cannot be used", "see `k3 certs show`").because(error)
+            Failure::new("certificates are unusable", "check them with `k3 certs show`").caused_by(error)
         };
-        let new = Certificates::ensure(&self.source.folder, &self.names, &SystemClock)
+        let new = Certificates::ensure(&self.source.directory, &self.names, &SystemClock)
             .map_err(failed)?
             .with_signing_key(self.signing_key.as_deref());
         let old = self.current.get();
@@ -191,40 +193,43 @@ impl Renewal {
         self.server
             .replace_keys(&new.signing_key, &new.old_signing_keys)
             .map_err(|error| {
-                Failure::new("the key of tokens cannot be used", "rotate it again").because(error)
+                Failure::new("the token signing key is unusable", "rotate it again").caused_by(error)
             })?;
         self.server
-            .replace_node_client(&parts::node_client(&new))
-            .map_err(|error| Failure::new("nodes cannot be called", "rotate again").because(error))?;
+            .replace_node_client(&components::node_client(&new))
+            .map_err(|error| {
+                Failure::new("the client certificate for nodes is unusable", "rotate it again")
+                    .caused_by(error)
+            })?;
         let text = kubeconfig::text(self.address, &new.authority, &new.admin);
         for file in &self.kubeconfigs {
             secret_file::write(file, &text).map_err(|error| {
-                Failure::new("no kubeconfig for the admin", "see the disk").because(error)
+                Failure::new("cannot write the admin's kubeconfig", "check the disk").caused_by(error)
             })?;
         }
         let authority = new.authority.clone();
-        let is_other = authority != old.authority;
+        let is_changed = authority != old.authority;
         self.current.set(new);
-        if is_other {
+        if is_changed {
             self.published.set(&authority);
             self.node.send_replace(authority.clone());
             self.publish(&authority).await?;
         }
-        tracing::info!("certificates and keys were replaced");
+        tracing::info!("replaced certificates and keys");
         Ok(())
     }
 
-    /// Tells pods whom to trust. Later namespaces get it from the controller, which knows by now.
+    /// Updates the authority in existing namespaces. New namespaces get it from the root-ca-certificate-publisher-controller.
     async fn publish(&self, authority: &str) -> Result<(), Failure> {
-        let untold = |error| {
-            let advice = "they are told when the server starts again";
-            Failure::new("pods cannot be told of the authority", advice).because(error)
+        let publish_error = |error| {
+            let advice = "they are updated when the server is restarted";
+            Failure::new("cannot publish the certificate authority to pods", advice).caused_by(error)
         };
-        let client = Door::Inside(&self.server).master("system:k3", AGENT)?;
+        let client = ClientFactory::InProcess(&self.server).master("system:k3", AGENT)?;
         let named = ListParams::default().fields(&format!("metadata.name={ROOT_CA}"));
         let maps: Api<ConfigMap> = Api::all(client.clone());
         let patch = json!({"data": {"ca.crt": authority}});
-        for map in maps.list_metadata(&named).await.map_err(untold)? {
+        for map in maps.list_metadata(&named).await.map_err(publish_error)? {
             let namespace = map.metadata.namespace.unwrap_or_default();
             let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
             let patched = maps
@@ -232,9 +237,9 @@ impl Renewal {
                 .await;
             match patched {
                 Ok(_) => {}
-                // The namespace is going.
+                // The namespace is terminating.
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
-                Err(error) => return Err(untold(error)),
+                Err(error) => return Err(publish_error(error)),
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! When certificates are to be looked at again.
+//! When certificates are checked for renewal.
 //!
 //! Promises: at least every hour; and at once when the wall clock jumps, or the machine wakes up after it slept: a
 //! certificate may be at its end then, or not valid yet.
@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 const PERIOD: Duration = Duration::from_hours(1);
-/// Clocks that are adjusted move by less than this between two looks.
+/// Clock adjustments are smaller than this between two checks.
 const JUMP: Duration = Duration::from_secs(30);
 
-/// Compares the wall clock with one that only goes forward.
+/// Compares the wall clock with the monotonic clock.
 pub(super) struct RenewalTimer {
     due: Instant,
     seen: Instant,
@@ -45,12 +45,12 @@ impl RenewalTimer {
         now >= self.due
     }
 
-    /// Everything was looked at.
+    /// All certificates were checked.
     pub(super) fn restart(&mut self, now: Instant) {
         self.due = now + PERIOD;
     }
 
-    /// Something went wrong: look again next time.
+    /// A check failed: the next one is due at once.
     pub(super) fn retry(&mut self, now: Instant) {
         self.due = now;
     }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn certificates_are_looked_at_every_hour() {
+    async fn checks_certificates_every_hour() {
         let start = Instant::now();
         let wall = SystemTime::UNIX_EPOCH + seconds(1_000_000);
         let mut timer = RenewalTimer::new(start, wall);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn certificates_are_looked_at_when_the_clock_jumps() {
+    async fn checks_certificates_when_the_clock_jumps() {
         let start = Instant::now();
         let wall = SystemTime::UNIX_EPOCH + seconds(10_000_000);
         // Forward, as after a night's sleep of the machine, and back.

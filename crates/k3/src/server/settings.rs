@@ -1,4 +1,4 @@
-//! What a control plane is told when it starts.
+//! Settings of a control plane.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -14,61 +14,58 @@ use kubecontroller::manager;
 use super::EncryptionSettings;
 use crate::{
     certificates::{Certificates, Name},
-    control::Chosen,
+    controller_manager::ComponentSelection,
 };
 
-/// Who issues tokens of service accounts if nobody says otherwise.
+/// Default issuer of service account tokens.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
-/// Where services get their addresses from if nobody says otherwise.
+/// Default service cluster IP range.
 pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";
 
-/// What a control plane is told when it starts.
+/// Settings of a control plane.
 pub(crate) struct Settings {
-    /// The folder of certificates, keys and the admin's kubeconfig. It is made if it is not there.
+    /// Data directory: certificates, keys, the admin's kubeconfig. Created if missing.
     pub(crate) data_dir: PathBuf,
-    /// Where objects are kept.
     pub(crate) storage: StorageConfig,
-    /// How long a store that does not answer is waited for.
+    /// How long to wait for an unavailable store.
     pub(crate) storage_wait: Duration,
-    /// Where its certificates and keys come from.
-    pub(crate) keys: Keys,
+    /// Source of certificates and keys.
+    pub(crate) keys: KeySource,
     /// The address to listen on.
     pub(crate) bind: IpAddr,
-    /// The port to listen on; 0 takes a free one.
+    /// The port to listen on; 0 picks a free one.
     pub(crate) port: u16,
     /// A port on 127.0.0.1 to listen on without TLS.
     pub(crate) plain_port: Option<u16>,
-    /// Where others reach the server; found out if it is not said.
+    /// Advertised address; detected if unset.
     pub(crate) advertise: Option<IpAddr>,
-    /// Whether anybody else is to know of the server.
+    /// Whether the server is published in the cluster.
     pub(crate) audience: Audience,
     /// Further names for the serving certificate.
     pub(crate) names: Vec<Name>,
-    /// Where services get their addresses from.
     pub(crate) service_range: Subnet,
-    /// How users are known. What judges certificates is added to it.
+    /// Authentication; the verifier of client certificates is added at start.
     pub(crate) authentication: Authentication,
-    /// Who tokens of service accounts are issued by.
+    /// Issuer of service account tokens.
     pub(crate) issuer: String,
-    /// The key that such tokens are signed with, PKCS#8 DER; that of the folder if it is not said.
+    /// Signing key of these tokens, PKCS#8 DER; the key of the data directory if unset.
     pub(crate) signing_key: Option<Vec<u8>>,
-    /// Whether a PUT may change the status too.
+    /// Whether PUT may change the status as well.
     pub(crate) unrestricted_update: bool,
-    /// Whether who names an owner must be allowed to delete the dependent.
+    /// Whether OwnerReferencesPermissionEnforcement is enabled.
     pub(crate) guard_owners: bool,
-    /// What is asked of the service accounts of pods.
+    /// Requirements on the service accounts of pods.
     pub(crate) pod_accounts: PodAccounts,
-    /// How much is done at once.
     pub(crate) limits: Limits,
-    /// Which requests are written down.
+    /// Audit log.
     pub(crate) audit: Option<AuditConfig>,
-    /// Which objects are encrypted in the store.
+    /// Encryption at rest.
     pub(crate) encryption: Option<EncryptionSettings>,
-    /// The controllers, the scheduler and the simulated nodes that run beside the server.
-    pub(crate) chosen: Chosen,
-    /// How they run. Whether a leader is elected also depends on the store: one that nobody shares needs none.
-    pub(crate) control: manager::Config,
-    /// Whether there are real nodes, here or elsewhere: what they use is shown, and volumes are made of their folders.
+    /// Controllers, scheduler and simulated nodes that run beside the server.
+    pub(crate) components: ComponentSelection,
+    /// Configuration of the controller manager. Leader election is disabled unless the store is shared.
+    pub(crate) manager_config: manager::Config,
+    /// Whether there are real nodes, here or elsewhere: they have usage metrics and local volumes.
     pub(crate) has_nodes: bool,
     /// The node in this process.
     pub(crate) node: Option<NodeSettings>,
@@ -76,63 +73,59 @@ pub(crate) struct Settings {
     pub(crate) kubeconfig_out: Option<PathBuf>,
 }
 
-/// Who is to use a server.
+/// Who uses a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// Everybody: the service `kubernetes` leads to it.
+    /// The whole cluster: it is an endpoint of the service `kubernetes`.
     Cluster,
-    /// Only what runs in the same process, and pods of a node that does.
+    /// Only components in the same process, and pods of a node in it.
     Process,
 }
 
-/// Where the certificates and keys of a server come from.
+/// Source of the certificates and keys of a server.
 #[derive(Default)]
-pub(crate) enum Keys {
-    /// From the folder `tls` of the data folder, made or renewed if need be.
+pub(crate) enum KeySource {
+    /// The directory `tls` of the data directory; created or renewed as needed.
     #[default]
-    Kept,
-    /// They are made, and gone with the server. Nothing waits for a disk.
-    Fresh,
-    /// They are these.
-    Given(Box<Certificates>),
+    DataDir,
+    /// Generated at start and never stored.
+    Generated,
+    Provided(Box<Certificates>),
 }
 
-/// What a node is told when it starts.
+/// Settings of a node.
 pub(crate) struct NodeSettings {
-    /// Its name.
     pub(crate) name: String,
-    /// What runs containers; the first that answers if it is not said.
+    /// Container runtime; the first one found if unset.
     pub(crate) runtime: Option<String>,
-    /// Where that listens.
     pub(crate) runtime_endpoint: Option<String>,
-    /// The port of the node's own API; 0 takes a free one.
+    /// Port of the node's API; 0 picks a free one.
     pub(crate) port: u16,
-    /// The folder of pods that run whatever the API says.
+    /// Directory of static pods.
     pub(crate) static_pods: Option<PathBuf>,
-    /// How long starting a container may take.
     pub(crate) start_limit: Duration,
-    /// How long stopping one may take beyond the grace of its pod.
+    /// How long stopping a container may take beyond the grace period of its pod.
     pub(crate) stop_limit: Duration,
-    /// Whether containers that name no profile of seccomp get the runtime's.
+    /// Whether containers without a seccomp profile get the runtime's default profile.
     pub(crate) seccomp_default: bool,
-    /// What must be left of the machine for pods to stay.
+    /// Eviction thresholds.
     pub(crate) eviction: Vec<Threshold>,
-    /// Percent of the disk in use from which images are thrown away.
+    /// Disk usage in percent from which unused images are removed.
     pub(crate) images_high: u8,
 }
 
 // --- Settings ---
 
 impl Settings {
-    /// An API server alone, for this machine, on a free port.
+    /// Only an API server, on a free port of the loopback address.
     pub(crate) fn new(data_dir: PathBuf, storage: StorageConfig) -> Self {
-        let mut control = manager::Config::default();
-        control.leader.elect = true;
+        let mut manager_config = manager::Config::default();
+        manager_config.leader.elect = true;
         Settings {
             data_dir,
             storage,
             storage_wait: Duration::ZERO,
-            keys: Keys::Kept,
+            keys: KeySource::DataDir,
             bind: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             plain_port: None,
@@ -149,8 +142,8 @@ impl Settings {
             limits: Limits::default(),
             audit: None,
             encryption: None,
-            chosen: Chosen::default(),
-            control,
+            components: ComponentSelection::default(),
+            manager_config,
             has_nodes: false,
             node: None,
             kubeconfig_out: None,
@@ -158,7 +151,7 @@ impl Settings {
     }
 }
 
-/// The name of a store, as flags and configuration have it.
+/// The name of a store in flags and configuration.
 pub(super) fn store_name(storage: &StorageConfig) -> &'static str {
     match storage {
         StorageConfig::Memory => "memory",
@@ -168,7 +161,7 @@ pub(super) fn store_name(storage: &StorageConfig) -> &'static str {
     }
 }
 
-/// Whether other servers may use it at the same time.
+/// Whether several servers may use the store at the same time.
 pub(crate) fn is_shared(storage: &StorageConfig) -> bool {
     matches!(storage, StorageConfig::Etcd(_) | StorageConfig::Mysql(_))
 }

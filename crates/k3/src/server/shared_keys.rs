@@ -1,7 +1,7 @@
 //! The keys that all servers of a cluster must have in common, where they have a store in common.
 //!
 //! Promises: what one server signed, another one of the same store believes. The first server that comes puts its keys into the
-//! store, under a name that no request reaches; whoever comes later takes them from there. Keys that were rotated in the folder of
+//! store, under a name that no request reaches; whoever comes later takes them from there. Keys that were rotated in the directory of
 //! one server go into the store, and from there to the others. Keys of another cluster are told, and nothing is replaced. Who can
 //! read the store can read them: it has all secrets of the cluster anyway.
 
@@ -9,9 +9,9 @@ use std::{error::Error, path::Path};
 
 use k3_storage::{CommitError, Key, Revision, Store, SystemClock, Write};
 
-use super::plane::no_certificates;
+use super::control_plane::certificate_error;
 use crate::{
-    certificates::{Kept, Memory, SharedKeys},
+    certificates::{LastSync, SharedKeys, StoredKeys},
     failure::Failure,
     file_format::FileFormat,
 };
@@ -19,29 +19,29 @@ use crate::{
 /// Where they are in the store: beside the objects, which all begin with `/registry/`.
 const KEY: &str = "/k3/keys";
 
-/// What a folder and a store have in common.
-pub(super) struct Agreed {
+/// What a directory and a store have in common.
+pub(super) struct SyncedKeys {
     /// The commit that put it into the store.
     pub(super) revision: Revision,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: SyncOutcome,
 }
 
 /// How it came to that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum SyncOutcome {
     /// They had the same already.
-    Same,
-    /// The store has got what the folder had.
-    Told,
-    /// The folder has got what the store had.
-    Learned,
+    Unchanged,
+    /// The store has got what the directory had.
+    Published,
+    /// The directory has got what the store had.
+    Adopted,
 }
 
 /// Who is right when both have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Clash {
+pub(super) enum ConflictPolicy {
     /// It may be another cluster: nobody.
-    Refused,
+    Reject,
     /// It is the same store as before: the store. What was rotated here at the same time was never used.
     StoreWins,
 }
@@ -59,110 +59,116 @@ pub(crate) async fn has_private_keys(store: &dyn Store) -> Result<bool, Failure>
 
 /// The commit that put what is in the store there; nothing if nobody has.
 pub(super) async fn revision(store: &dyn Store) -> Result<Option<Revision>, Failure> {
-    let entry = store.get(&key()).await.map_err(no_answer)?;
+    let entry = store.get(&store_key()).await.map_err(store_error)?;
     Ok(entry.map(|entry| entry.revision))
 }
 
-/// Makes the keys of a folder those of the store, or the other way round if the folder's are the newer ones.
-pub(super) async fn agree(store: &dyn Store, folder: &Path, clash: Clash) -> Result<Agreed, Failure> {
+/// Makes the keys of a directory those of the store, or the other way round if the directory's are the newer ones.
+pub(super) async fn sync_keys(
+    store: &dyn Store,
+    directory: &Path,
+    policy: ConflictPolicy,
+) -> Result<SyncedKeys, Failure> {
     // Keys that were made a moment ago and did not reach the store were never used.
     let mut is_unused = false;
     loop {
-        let Kept { keys, memory } = SharedKeys::read(folder).map_err(no_certificates)?;
-        let Some(entry) = store.get(&key()).await.map_err(no_answer)? else {
+        let StoredKeys { keys, last_sync } = SharedKeys::read(directory).map_err(certificate_error)?;
+        let Some(entry) = store.get(&store_key()).await.map_err(store_error)? else {
             let own = if let Some(own) = keys {
                 own
             } else {
                 is_unused = true;
-                SharedKeys::make(folder, &SystemClock).map_err(no_certificates)?
+                SharedKeys::create(directory, &SystemClock).map_err(certificate_error)?
             };
-            let create = Write::create(key(), bytes(&own));
-            let Some(revision) = tell(store, create, &own, folder).await? else {
+            let create = Write::create(store_key(), bytes(&own));
+            let Some(revision) = publish(store, create, &own, directory).await? else {
                 continue;
             };
             tracing::info!("the keys of this cluster are in the store now, for further servers");
-            return Ok(Agreed {
+            return Ok(SyncedKeys {
                 revision,
-                outcome: Outcome::Told,
+                outcome: SyncOutcome::Published,
             });
         };
         let stored = read(&entry.value)?;
-        let remembers = |keys: &SharedKeys| memory == Memory::Value(keys.name());
+        let was_last_synced = |keys: &SharedKeys| last_sync == LastSync::Value(keys.name());
         let revision = entry.revision;
         match keys {
             Some(own) if own == stored => {
-                if !remembers(&stored) {
-                    stored.remember(folder).map_err(no_certificates)?;
+                if !was_last_synced(&stored) {
+                    stored.record_sync(directory).map_err(certificate_error)?;
                 }
-                return Ok(Agreed {
+                return Ok(SyncedKeys {
                     revision,
-                    outcome: Outcome::Same,
+                    outcome: SyncOutcome::Unchanged,
                 });
             }
             // Nobody else has changed them since: they were rotated here.
-            Some(own) if remembers(&stored) => {
-                let update = Write::update(key(), revision, bytes(&own));
-                if let Some(revision) = tell(store, update, &own, folder).await? {
+            Some(own) if was_last_synced(&stored) => {
+                let update = Write::update(store_key(), revision, bytes(&own));
+                if let Some(revision) = publish(store, update, &own, directory).await? {
                     tracing::info!(
                         "the keys that were rotated here are in the store now, for the other servers"
                     );
-                    return Ok(Agreed {
+                    return Ok(SyncedKeys {
                         revision,
-                        outcome: Outcome::Told,
+                        outcome: SyncOutcome::Published,
                     });
                 }
             }
             Some(own)
-                if memory != Memory::HalfWritten
+                if last_sync != LastSync::Partial
                     && !is_unused
-                    && !remembers(&own)
+                    && !was_last_synced(&own)
                     && !own.has_keys_of(&stored)
-                    && clash == Clash::Refused =>
+                    && policy == ConflictPolicy::Reject =>
             {
                 return Err(Failure::new(
                     format!(
                         "the keys in {} are not those of the cluster in this store",
-                        folder.display()
+                        directory.display()
                     ),
-                    "name another folder with --data-dir, or remove this one: those of the store are used then;\n\
+                    "name another directory with --data-dir, or remove this one: those of the store are used then;\n\
                      or name another store, if this is to be a cluster of its own",
                 ));
             }
             own => {
-                if own.is_some_and(|own| !is_unused && memory != Memory::HalfWritten && !remembers(&own)) {
+                if own
+                    .is_some_and(|own| !is_unused && last_sync != LastSync::Partial && !was_last_synced(&own))
+                {
                     tracing::warn!(
                         "another server has other keys for this cluster, which take the place of those here"
                     );
                 }
                 tracing::info!("using the keys of this cluster that are in the store");
-                stored.write(folder).map_err(no_certificates)?;
-                return Ok(Agreed {
+                stored.write(directory).map_err(certificate_error)?;
+                return Ok(SyncedKeys {
                     revision,
-                    outcome: Outcome::Learned,
+                    outcome: SyncOutcome::Adopted,
                 });
             }
         }
     }
 }
 
-/// Writes to the store, and remembers it; nothing if another server was faster.
-async fn tell(
+/// Writes to the store, and was_last_synced it; nothing if another server was faster.
+async fn publish(
     store: &dyn Store,
     write: Write,
     own: &SharedKeys,
-    folder: &Path,
+    directory: &Path,
 ) -> Result<Option<Revision>, Failure> {
     match store.commit(write).await {
         Ok(revision) => {
-            own.remember(folder).map_err(no_certificates)?;
+            own.record_sync(directory).map_err(certificate_error)?;
             Ok(Some(revision))
         }
         Err(CommitError::Conflict(_)) => Ok(None),
-        Err(error) => Err(no_answer(error)),
+        Err(error) => Err(store_error(error)),
     }
 }
 
-fn key() -> Key {
+fn store_key() -> Key {
     Key::try_new(KEY).expect("it is a key")
 }
 
@@ -178,13 +184,13 @@ fn read(bytes: &[u8]) -> Result<SharedKeys, Failure> {
     FileFormat::of_json(bytes).check(&format!("{KEY} in the store"), FORMAT)?;
     serde_json::from_slice(bytes).map_err(|error| {
         let advice = "it is of another version of k3, or damaged: restore the store from a backup";
-        Failure::new(format!("cannot read {KEY} in the store"), advice).because(error)
+        Failure::new(format!("cannot read {KEY} in the store"), advice).caused_by(error)
     })
 }
 
-fn no_answer(error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
+fn store_error(error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
     let advice = "see that the store can be read and written";
-    Failure::new("cannot find out the keys of this cluster", advice).because(error)
+    Failure::new("cannot find out the keys of this cluster", advice).caused_by(error)
 }
 
 #[cfg(test)]
@@ -194,7 +200,7 @@ mod tests {
     use k3_storage::memory::MemoryStore;
 
     use super::*;
-    use crate::certificates::{Certificates, Names, Part, finish, rotate};
+    use crate::certificates::{Certificates, Names, RotationTarget, finish, rotate};
 
     struct Machine(tempfile::TempDir);
 
@@ -203,23 +209,28 @@ mod tests {
             Machine(tempfile::tempdir().unwrap())
         }
 
-        fn folder(&self) -> PathBuf {
+        fn directory(&self) -> PathBuf {
             self.0.path().join("tls")
         }
 
         fn keys(&self) -> SharedKeys {
-            SharedKeys::read(&self.folder()).unwrap().keys.unwrap()
+            SharedKeys::read(&self.directory()).unwrap().keys.unwrap()
         }
 
-        async fn starts(&self, store: &Arc<MemoryStore>) -> Outcome {
+        async fn starts(&self, store: &Arc<MemoryStore>) -> SyncOutcome {
             let store: &dyn Store = store.as_ref();
-            let agreed = agree(store, &self.folder(), Clash::Refused).await;
-            Certificates::ensure(&self.folder(), &Names::new([]), &SystemClock).unwrap();
-            agreed.unwrap().outcome
+            let synced = sync_keys(store, &self.directory(), ConflictPolicy::Reject).await;
+            Certificates::ensure(&self.directory(), &Names::new([]), &SystemClock).unwrap();
+            synced.unwrap().outcome
         }
 
         fn rotates(&self) {
-            rotate(&self.folder(), &[Part::Ca, Part::ServiceAccount], &SystemClock).unwrap();
+            rotate(
+                &self.directory(),
+                &[RotationTarget::Ca, RotationTarget::ServiceAccount],
+                &SystemClock,
+            )
+            .unwrap();
         }
     }
 
@@ -227,12 +238,12 @@ mod tests {
     async fn servers_of_one_store_have_the_same_keys_whichever_comes_first() {
         let store = MemoryStore::new();
         let machines = [(); 3].map(|()| Machine::new());
-        assert_eq!(machines[0].starts(&store).await, Outcome::Told);
-        assert_eq!(machines[1].starts(&store).await, Outcome::Learned);
-        assert_eq!(machines[2].starts(&store).await, Outcome::Learned);
+        assert_eq!(machines[0].starts(&store).await, SyncOutcome::Published);
+        assert_eq!(machines[1].starts(&store).await, SyncOutcome::Adopted);
+        assert_eq!(machines[2].starts(&store).await, SyncOutcome::Adopted);
         let [first, others @ ..] = machines.each_ref().map(Machine::keys);
         assert!(others.iter().all(|other| *other == first));
-        assert_eq!(machines[0].starts(&store).await, Outcome::Same);
+        assert_eq!(machines[0].starts(&store).await, SyncOutcome::Unchanged);
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -245,24 +256,26 @@ mod tests {
             starts.spawn(async move { machines[place].starts(&store).await });
         }
         let outcomes = starts.join_all().await;
-        let told = outcomes.iter().filter(|outcome| **outcome == Outcome::Told);
+        let told = outcomes
+            .iter()
+            .filter(|outcome| **outcome == SyncOutcome::Published);
         assert_eq!(told.count(), 1);
         let first = machines[0].keys();
         assert!(machines.iter().all(|machine| machine.keys() == first));
     }
 
     #[tokio::test]
-    async fn keys_of_a_folder_are_published_and_those_of_another_cluster_refused() {
+    async fn keys_of_a_directory_are_published_and_those_of_another_cluster_refused() {
         let store = MemoryStore::new();
         let [ours, theirs] = [(); 2].map(|()| Machine::new());
         for machine in [&ours, &theirs] {
-            SharedKeys::make(&machine.folder(), &SystemClock).unwrap();
+            SharedKeys::create(&machine.directory(), &SystemClock).unwrap();
         }
         let before = ours.keys();
         ours.starts(&store).await;
         assert_eq!(ours.keys(), before);
         let other = theirs.keys();
-        let refused = agree(store.as_ref(), &theirs.folder(), Clash::Refused).await;
+        let refused = sync_keys(store.as_ref(), &theirs.directory(), ConflictPolicy::Reject).await;
         let refused = refused.map(drop).unwrap_err().to_string();
         assert!(refused.contains("not those of the cluster"), "{refused}");
         assert_eq!(theirs.keys(), other);
@@ -277,14 +290,14 @@ mod tests {
         }
         let old = here.keys();
         here.rotates();
-        assert_eq!(here.starts(&store).await, Outcome::Told);
-        assert_eq!(there.starts(&store).await, Outcome::Learned);
+        assert_eq!(here.starts(&store).await, SyncOutcome::Published);
+        assert_eq!(there.starts(&store).await, SyncOutcome::Adopted);
         assert_eq!(there.keys(), here.keys());
         assert!(there.keys() != old);
-        finish(&there.folder(), &SystemClock).unwrap();
-        assert_eq!(there.starts(&store).await, Outcome::Told);
+        finish(&there.directory(), &SystemClock).unwrap();
+        assert_eq!(there.starts(&store).await, SyncOutcome::Published);
         for machine in [&here, &off] {
-            assert_eq!(machine.starts(&store).await, Outcome::Learned);
+            assert_eq!(machine.starts(&store).await, SyncOutcome::Adopted);
             assert_eq!(machine.keys(), there.keys());
         }
     }
@@ -299,27 +312,27 @@ mod tests {
         }
         here.starts(&store).await;
         assert!(
-            agree(store.as_ref(), &there.folder(), Clash::Refused)
+            sync_keys(store.as_ref(), &there.directory(), ConflictPolicy::Reject)
                 .await
                 .is_err()
         );
-        let agreed = agree(store.as_ref(), &there.folder(), Clash::StoreWins).await;
-        assert_eq!(agreed.unwrap().outcome, Outcome::Learned);
+        let synced = sync_keys(store.as_ref(), &there.directory(), ConflictPolicy::StoreWins).await;
+        assert_eq!(synced.unwrap().outcome, SyncOutcome::Adopted);
         assert_eq!(there.keys(), here.keys());
     }
 
     #[tokio::test]
-    async fn a_folder_that_was_half_written_gets_the_rest_from_the_store() {
+    async fn a_directory_that_was_half_written_gets_the_rest_from_the_store() {
         let store = MemoryStore::new();
         let [here, there] = [(); 2].map(|()| Machine::new());
         for machine in [&here, &there] {
             machine.starts(&store).await;
         }
         let other = Machine::new();
-        SharedKeys::make(&other.folder(), &SystemClock).unwrap();
-        fs::copy(other.folder().join("ca.key"), there.folder().join("ca.key")).unwrap();
-        fs::write(there.folder().join("agreed"), "half written").unwrap();
-        assert_eq!(there.starts(&store).await, Outcome::Learned);
+        SharedKeys::create(&other.directory(), &SystemClock).unwrap();
+        fs::copy(other.directory().join("ca.key"), there.directory().join("ca.key")).unwrap();
+        fs::write(there.directory().join("synced"), "half written").unwrap();
+        assert_eq!(there.starts(&store).await, SyncOutcome::Adopted);
         assert_eq!(there.keys(), here.keys());
     }
 }

@@ -52,15 +52,15 @@ fn remove_leftovers(data_dir: &Path) {
 async fn save(store: &dyn Store, data_dir: &Path, includes_keys: bool) -> Result<PathBuf, String> {
     let name = random::digits::<8>().map_err(|failure| failure.to_string())?;
     let path = data_dir.join(format!("snapshot-{name}.k3"));
-    let fresh = secret_file::Fresh::begin(&path).map_err(|error| with_causes(&error))?;
-    let out = fresh
+    let pending = secret_file::PendingFile::create(&path).map_err(|error| with_causes(&error))?;
+    let out = pending
         .handle()
         .map(File::from_std)
         .map_err(|error| with_causes(&error))?;
     let is_included = |key: &Key| includes_keys || !holds_private_keys(key);
-    transfer::backup_where(is_included, store, out, SystemClock.now(), |_| {})
+    transfer::backup_filtered(is_included, store, out, SystemClock.now(), |_| {})
         .await
         .map_err(|error| with_causes(&error))?;
-    fresh.keep().map_err(|error| with_causes(&error))?;
+    pending.persist().map_err(|error| with_causes(&error))?;
     Ok(path)
 }

@@ -20,7 +20,7 @@ pub enum TestStorage {
     /// In memory
     #[default]
     Memory,
-    /// In the store of `k3 start`, in the temporary folder
+    /// In the store of `k3 start`, in the temporary directory
     File,
 }
 
@@ -43,7 +43,7 @@ impl TestEnvBuilder {
         self
     }
 
-    /// `CustomResourceDefinitions` that the cluster has from the start: a file, or a folder with `*.yaml`, `*.yml` and `*.json`.
+    /// `CustomResourceDefinitions` that the cluster has from the start: a file, or a directory with `*.yaml`, `*.yml` and `*.json`.
     /// May be called again. Other objects in the files are left out.
     #[must_use]
     pub fn crds(mut self, path: impl Into<PathBuf>) -> Self {

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const KIND: &str = "CustomResourceDefinition";
 /// How long the server may take to serve a kind.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A definition as it is written.
@@ -35,21 +35,21 @@ struct Head {
     kind: String,
 }
 
-/// The definitions in files and folders.
+/// The definitions in files and directories.
 pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Definition>, Failure> {
     let mut found = Vec::new();
     for path in paths {
         let before = found.len();
         let unreadable = |error: io::Error| {
-            let advice = "name a file, or a folder with *.yaml, *.yml or *.json";
-            Failure::new(format!("cannot read {}", path.display()), advice).because(error)
+            let advice = "name a file, or a directory with *.yaml, *.yml or *.json";
+            Failure::new(format!("cannot read {}", path.display()), advice).caused_by(error)
         };
         for file in files(path).map_err(unreadable)? {
             let text = fs::read_to_string(&file).map_err(unreadable)?;
             for text in documents(&text) {
                 let head: Option<Head> = serde_saphyr::from_str(&text).map_err(|error| {
                     let advice = "it is to be YAML or JSON, objects with a kind";
-                    Failure::new(format!("cannot understand {}", file.display()), advice).because(error)
+                    Failure::new(format!("cannot understand {}", file.display()), advice).caused_by(error)
                 })?;
                 if head.is_some_and(|head| head.kind == KIND) {
                     let file = file.clone();
@@ -61,14 +61,14 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Definition>, Failure> {
             let what = format!("there is no {KIND} in {}", path.display());
             return Err(Failure::usage(
                 what,
-                "name a file, or a folder with *.yaml, *.yml or *.json",
+                "name a file, or a directory with *.yaml, *.yml or *.json",
             ));
         }
     }
     Ok(found)
 }
 
-/// The file, or those of the folder that may hold definitions, by name.
+/// The file, or those of the directory that may hold definitions, by name.
 fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -110,16 +110,16 @@ pub(super) async fn install(client: &Client, definitions: Vec<Definition>) -> Re
             .expect("a path of ours makes a request");
         let made: Value = client.request(request).await.map_err(|error| {
             let advice = "correct the file as the message says";
-            Failure::new(format!("cannot use the {KIND} in {}", file.display()), advice).because(error)
+            Failure::new(format!("cannot use the {KIND} in {}", file.display()), advice).caused_by(error)
         })?;
         names.extend(made["metadata"]["name"].as_str().map(str::to_owned));
     }
     for name in names {
-        let served = timeout(PATIENCE, until_served(client, &name)).await;
+        let served = timeout(TIMEOUT, wait_until_established(client, &name)).await;
         served.unwrap_or_else(|_| {
             let advice = "its names may be taken by another one: see `kubectl describe crd`";
             Err(Failure::new(
-                format!("{name} is not Established after {PATIENCE:?}"),
+                format!("{name} is not Established after {TIMEOUT:?}"),
                 advice,
             ))
         })?;
@@ -127,13 +127,13 @@ pub(super) async fn install(client: &Client, definitions: Vec<Definition>) -> Re
     Ok(())
 }
 
-async fn until_served(client: &Client, name: &str) -> Result<(), Failure> {
+async fn wait_until_established(client: &Client, name: &str) -> Result<(), Failure> {
     loop {
         let request = Request::get(format!("{PATH}/{name}"))
             .body(Vec::new())
             .expect("a name that the server gave makes a path");
         let definition: Value = client.request(request).await.map_err(|error| {
-            Failure::new(format!("failed to read {name}"), "check the log of the server").because(error)
+            Failure::new(format!("failed to read {name}"), "check the log of the server").caused_by(error)
         })?;
         let conditions = definition["status"]["conditions"].as_array();
         let is_served = conditions
@@ -151,25 +151,25 @@ async fn until_served(client: &Client, name: &str) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    fn write(folder: &Path, name: &str, text: &str) {
-        fs::write(folder.join(name), text).unwrap();
+    fn write(directory: &Path, name: &str, text: &str) {
+        fs::write(directory.join(name), text).unwrap();
     }
 
     #[test]
     fn definitions_are_found_among_other_things() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         write(
-            folder.path(),
+            directory.path(),
             "b.yaml",
             "# first\n---\nkind: CustomResourceDefinition\nmetadata: {name: b}\n---\nkind: ConfigMap\n---\n",
         );
         write(
-            folder.path(),
+            directory.path(),
             "a.json",
             r#"{"kind": "CustomResourceDefinition", "metadata": {"name": "a"}}"#,
         );
-        write(folder.path(), "README.md", "kind: CustomResourceDefinition");
-        let found = read(&[folder.path().to_owned()]).unwrap();
+        write(directory.path(), "README.md", "kind: CustomResourceDefinition");
+        let found = read(&[directory.path().to_owned()]).unwrap();
         let names: Vec<_> = found
             .iter()
             .map(|found| found.file.file_name().unwrap())
@@ -180,15 +180,15 @@ mod tests {
 
     #[test]
     fn what_holds_no_definition_is_an_error_that_names_it() {
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), "broken.yaml", "kind: [");
-        write(folder.path(), "other.yaml", "kind: Pod");
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), "broken.yaml", "kind: [");
+        write(directory.path(), "other.yaml", "kind: Pod");
         for (name, word) in [
             ("broken.yaml", "understand"),
             ("other.yaml", "there is no"),
             ("none.yaml", "read"),
         ] {
-            let message = read(&[folder.path().join(name)]).unwrap_err().to_string();
+            let message = read(&[directory.path().join(name)]).unwrap_err().to_string();
             assert!(message.contains(name) && message.contains(word), "{message}");
         }
     }

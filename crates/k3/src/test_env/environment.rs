@@ -10,14 +10,14 @@ use kube::{Client, Config};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-use super::{TestEnvBuilder, TestEnvError, plane};
+use super::{TestEnvBuilder, TestEnvError, control_plane};
 use crate::failure::Failure;
 
 /// How long what is cut off may take to notice it.
 const END: Duration = Duration::from_secs(5);
 
 /// A Kubernetes cluster in this process: an API server over HTTPS on a free port, controllers and a scheduler. Each is alone;
-/// any number may run at once. Dropping it ends all of it, and its folder goes.
+/// any number may run at once. Dropping it ends all of it, and its directory goes.
 ///
 /// It runs in threads of its own, so a test may block its thread, as with [`std::process::Command::output`].
 ///
@@ -40,17 +40,17 @@ const END: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Debug)]
 pub struct TestEnv {
-    /// How it is reached.
+    /// How it is connection.
     config: Config,
     kubeconfig: PathBuf,
-    _running: Running,
+    _running: ClusterThread,
     /// Declared last: it goes when nothing uses it any more.
-    _folder: TempDir,
+    _directory: TempDir,
 }
 
 /// The thread of a cluster. Dropping it ends the cluster, and waits for that.
 #[derive(Debug)]
-struct Running {
+struct ClusterThread {
     /// Gone: the cluster ends.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -81,18 +81,18 @@ impl TestEnv {
     }
 
     pub(super) async fn with(settings: TestEnvBuilder) -> Result<Self, TestEnvError> {
-        let folder = tempfile::Builder::new()
+        let directory = tempfile::Builder::new()
             .prefix("k3-test-env-")
             .tempdir()
             .map_err(|error| {
-                let advice = "see that the folder for temporary files, `$TMPDIR`, can be written to";
-                TestEnvError(Failure::new("cannot make a temporary folder", advice).because(error))
+                let advice = "see that the directory for temporary files, `$TMPDIR`, can be written to";
+                TestEnvError(Failure::new("cannot make a temporary directory", advice).caused_by(error))
             })?;
         let (stop, stopped) = oneshot::channel();
         let (ready, started) = oneshot::channel();
-        let place = folder.path().to_owned();
+        let data_dir = directory.path().to_owned();
         let body = move || {
-            let runtime = match crate::runtime::of_threads(2) {
+            let runtime = match crate::runtime::multi_thread(2) {
                 Ok(runtime) => runtime,
                 Err(failure) => {
                     // Nobody waits any more where this cannot be told.
@@ -100,16 +100,16 @@ impl TestEnv {
                     return;
                 }
             };
-            runtime.block_on(plane::live(&settings, &place, ready, stopped));
+            runtime.block_on(control_plane::run(&settings, &data_dir, ready, stopped));
             runtime.shutdown_timeout(END);
         };
         let thread = thread::Builder::new().name("k3-test-env".to_owned()).spawn(body);
         let thread = thread.map_err(|error| {
             let advice = "see `ulimit -u` and the memory of the machine";
-            TestEnvError(Failure::new("cannot start threads", advice).because(error))
+            TestEnvError(Failure::new("cannot start threads", advice).caused_by(error))
         })?;
-        // From here on a caller who loses interest takes the thread along, and then the folder.
-        let running = Running {
+        // From here on a caller who loses interest takes the thread along, and then the directory.
+        let running = ClusterThread {
             stop: Some(stop),
             thread: Some(thread),
         };
@@ -117,19 +117,19 @@ impl TestEnv {
             let advice = "this should not happen: see what was written to standard error";
             Err(Failure::new("the cluster ended while it started", advice))
         });
-        let plane::Reached { config, kubeconfig } = started.map_err(TestEnvError)?;
+        let control_plane::Connection { config, kubeconfig } = started.map_err(TestEnvError)?;
         Ok(TestEnv {
             config,
             kubeconfig,
             _running: running,
-            _folder: folder,
+            _directory: directory,
         })
     }
 }
 
-// --- Running ---
+// --- ClusterThread ---
 
-impl Drop for Running {
+impl Drop for ClusterThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! builder      what a cluster is to have
-//! environment  the cluster: a thread of its own, and how it is reached
+//! environment  the cluster: a thread of its own, and how it is connection
 //! plane        what runs in that thread
 //! definitions  the kinds that it knows from the start
 //! error        why there is none
 //! ```
 
 mod builder;
+mod control_plane;
 mod definitions;
 mod environment;
 mod error;
-mod plane;
 
 pub use self::{
     builder::{TestEnvBuilder, TestStorage},

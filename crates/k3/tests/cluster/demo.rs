@@ -2,15 +2,15 @@
 
 use k3_test_services::{PAUSE_IMAGE, docker, find_program, free_port};
 
-use crate::place::{Place, free_ports};
+use crate::cluster_dir::{ClusterDir, free_ports};
 
 #[test]
 fn the_demo_does_what_it_says() {
-    let place = Place::new();
+    let cluster = ClusterDir::new();
     let socket = docker().display();
-    let mut demo = place.program(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/demo.sh"));
+    let mut demo = cluster.program(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/demo.sh"));
     demo.env("K3", env!("CARGO_BIN_EXE_k3"))
-        .env("DIR", place.folder())
+        .env("DIR", cluster.directory())
         .env("IMAGE", PAUSE_IMAGE)
         .env(
             "DOCKER",
@@ -32,5 +32,5 @@ fn the_demo_does_what_it_says() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert_eq!(said.matches("\nk8s_default_nginx-").count(), 2, "{said}");
-    assert!(!place.folder().exists());
+    assert!(!cluster.directory().exists());
 }

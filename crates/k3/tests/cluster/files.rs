@@ -2,15 +2,16 @@
 
 use std::{env, fs};
 
-use crate::place::Place;
+use crate::cluster_dir::ClusterDir;
 
 #[test]
 fn each_node_has_a_file_with_its_role_its_name_and_its_port() {
-    let place = Place::new();
-    place.done("create --nodes 3 --storage memory");
+    let cluster = ClusterDir::new();
+    cluster.done("create --nodes 3 --storage memory");
     let mut names = Vec::new();
     for number in 1..=3 {
-        let text = fs::read_to_string(place.folder().join(format!("node-{number}/.config.yaml"))).unwrap();
+        let text =
+            fs::read_to_string(cluster.directory().join(format!("node-{number}/.config.yaml"))).unwrap();
         let line = |start: &str| {
             text.lines()
                 .find_map(|line| line.trim().strip_prefix(start))
@@ -28,23 +29,27 @@ fn each_node_has_a_file_with_its_role_its_name_and_its_port() {
     names.dedup();
     assert_eq!(names.len(), 3);
 
-    let (code, _, errors) = place.cluster("create");
+    let (code, _, errors) = cluster.cluster("create");
     assert_eq!(code, Some(1));
     assert!(errors.contains("already"), "{errors}");
-    assert!(place.done("list").contains(place.folder().to_str().unwrap()));
-    assert!(place.done("status").contains("stopped"));
+    assert!(
+        cluster
+            .done("list")
+            .contains(cluster.directory().to_str().unwrap())
+    );
+    assert!(cluster.done("status").contains("stopped"));
 
     // Another cluster of the same machine shares no name.
-    place.done("create --dir other");
-    let other = fs::read_to_string(place.path().join("other/node-1/.config.yaml")).unwrap();
+    cluster.done("create --dir other");
+    let other = fs::read_to_string(cluster.path().join("other/node-1/.config.yaml")).unwrap();
     assert!(!other.contains(&names[0]), "{other}");
-    place.done("clear --dir other --force");
-    assert_eq!(place.done("list").lines().count(), 2);
+    cluster.done("clear --dir other --force");
+    assert_eq!(cluster.done("list").lines().count(), 2);
 }
 
 #[test]
 fn a_call_that_makes_no_sense_ends_with_2() {
-    let place = Place::new();
+    let cluster = ClusterDir::new();
     for line in [
         "",
         "create --nodes 0",
@@ -54,24 +59,24 @@ fn a_call_that_makes_no_sense_ends_with_2() {
         "create --dir /",
         "create --dir ..",
     ] {
-        let (code, output, _) = place.cluster(line);
+        let (code, output, _) = cluster.cluster(line);
         assert_eq!((code, output.as_str()), (Some(2), ""), "{line}");
-        assert!(!place.folder().exists(), "{line}");
+        assert!(!cluster.directory().exists(), "{line}");
     }
 }
 
 #[test]
 fn nothing_is_removed_without_a_yes_or_where_there_is_no_cluster() {
-    let place = Place::new();
-    place.done("create");
+    let cluster = ClusterDir::new();
+    cluster.done("create");
     // A script must not take a refusal for done.
     for answer in ["no\n", "\n", "y\n", ""] {
-        let (code, _, errors) = place.answered("clear", answer);
+        let (code, _, errors) = cluster.answered("clear", answer);
         assert_eq!(code, Some(1), "{answer:?}");
         assert!(errors.contains("nothing was removed"), "{errors}");
-        assert!(place.folder().join("node-1/.config.yaml").exists());
+        assert!(cluster.directory().join("node-1/.config.yaml").exists());
     }
-    let foreign = place.path().join("foreign");
+    let foreign = cluster.path().join("foreign");
     fs::create_dir_all(foreign.join("node-1")).unwrap();
     let home = env::var("HOME").unwrap();
     for (dir, expected) in [
@@ -83,14 +88,14 @@ fn nothing_is_removed_without_a_yes_or_where_there_is_no_cluster() {
         (foreign.to_str().unwrap(), 1),
         ("absent", 1),
     ] {
-        let (code, _, errors) = place.cluster(&format!("clear --force --dir {dir}"));
+        let (code, _, errors) = cluster.cluster(&format!("clear --force --dir {dir}"));
         assert_eq!(code, Some(expected), "{dir}: {errors}");
     }
     assert!(foreign.join("node-1").exists());
 
-    fs::write(place.folder().join("mine"), "").unwrap();
-    let (code, output, _) = place.answered("clear", "yes\n");
+    fs::write(cluster.directory().join("mine"), "").unwrap();
+    let (code, output, _) = cluster.answered("clear", "yes\n");
     assert_eq!(code, Some(0), "{output}");
-    assert!(place.folder().join("mine").exists() && !place.folder().join("node-1").exists());
-    fs::remove_dir_all(place.folder()).unwrap();
+    assert!(cluster.directory().join("mine").exists() && !cluster.directory().join("node-1").exists());
+    fs::remove_dir_all(cluster.directory()).unwrap();
 }

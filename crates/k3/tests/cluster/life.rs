@@ -14,7 +14,7 @@ use kubecontroller::testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Builder;
 
-use crate::place::Place;
+use crate::cluster_dir::ClusterDir;
 
 /// Three pods that do not go to the same node.
 const DEPLOYMENT: &str = r"
@@ -36,50 +36,50 @@ spec:
 
 #[test]
 fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
-    let place = Place::new();
-    place.create(3, "file");
-    let started = place.done("start");
+    let cluster = ClusterDir::new();
+    cluster.create(3, "file");
+    let started = cluster.done("start");
     assert!(started.contains("export KUBECONFIG="), "{started}");
-    let status = place.done("status");
+    let status = cluster.done("status");
     assert_eq!(status.matches(" ready").count(), 3, "{status}");
     assert!(!status.contains("not ready"), "{status}");
 
-    let manifest = place.path().join("web.yaml");
+    let manifest = cluster.path().join("web.yaml");
     fs::write(&manifest, DEPLOYMENT.replace("IMAGE", PAUSE_IMAGE)).unwrap();
-    place.kubectl(&format!("apply -f {}", manifest.display()));
-    place.kubectl("rollout status deployment/web --timeout=120s");
-    let names = node_names(&place);
-    let owners = owners(&place, &names);
+    cluster.kubectl(&format!("apply -f {}", manifest.display()));
+    cluster.kubectl("rollout status deployment/web --timeout=120s");
+    let names = node_names(&cluster);
+    let owners = owners(&cluster, &names);
     for owner in &owners {
         assert_eq!(sandboxes(owner), 1, "{owner:?}");
     }
 
     // What dies begins again, and the others do not notice.
-    let (first, second) = (pid(&place, 1), pid(&place, 2));
+    let (first, second) = (pid(&cluster, 1), pid(&cluster, 2));
     kill_process(second, Signal::KILL).unwrap();
     let begun = eventually(|| async {
-        let now = pid(&place, 2);
+        let now = pid(&cluster, 2);
         if now == second { Err(now) } else { Ok(()) }
     });
     asked(async |_| begun.await);
-    assert_eq!(pid(&place, 1), first);
+    assert_eq!(pid(&cluster, 1), first);
 
     // What is stopped leaves its pods alone; what is started again has what it had.
     let pods = "get pods -l app=web -o name";
-    let before = place.kubectl(pods);
-    place.done("stop");
-    let status = place.done("status");
+    let before = cluster.kubectl(pods);
+    cluster.done("stop");
+    let status = cluster.done("status");
     assert_eq!(status.matches("stopped").count(), 3, "{status}");
     assert_eq!(owners.iter().map(sandboxes).sum::<usize>(), 3);
-    place.done("start");
-    place.kubectl("rollout status deployment/web --timeout=120s");
-    assert_eq!(place.kubectl(pods), before);
+    cluster.done("start");
+    cluster.kubectl("rollout status deployment/web --timeout=120s");
+    assert_eq!(cluster.kubectl(pods), before);
 
-    let last = pid(&place, 1);
+    let last = pid(&cluster, 1);
     let stranger = Stranger::start();
-    let said = place.done("clear --force");
+    let said = cluster.done("clear --force");
     assert!(said.contains("removed 3 pods"), "{said}");
-    assert!(!place.folder().exists());
+    assert!(!cluster.directory().exists());
     for owner in &owners {
         assert_eq!(sandboxes(owner), 0, "{owner:?}");
     }
@@ -99,19 +99,19 @@ fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
 #[test]
 fn a_cluster_on_etcd_has_a_database_of_its_own() {
     load_database_images(docker()).unwrap();
-    let place = Place::new();
-    place.create(1, "etcd");
-    place.done("start");
-    let id = id(&place);
+    let cluster = ClusterDir::new();
+    cluster.create(1, "etcd");
+    cluster.done("start");
+    let id = id(&cluster);
     let name = format!("k8s_storage_etcd_etcd_{id}");
     assert!(is_there(&name));
-    place.kubectl("create configmap kept");
-    place.done("stop");
+    cluster.kubectl("create configmap kept");
+    cluster.done("stop");
     assert!(!is_there(&name));
-    place.done("start");
-    place.kubectl("get configmap kept");
+    cluster.done("start");
+    cluster.kubectl("get configmap kept");
 
-    let said = place.done("clear --force");
+    let said = cluster.done("clear --force");
     assert!(said.contains("and 1 volumes"), "{said}");
     let left = asked(async |engine| {
         let label = "k3.io/database-instance";
@@ -124,12 +124,12 @@ fn a_cluster_on_etcd_has_a_database_of_its_own() {
 
 #[test]
 fn a_node_that_cannot_run_is_told_with_its_last_words() {
-    let place = Place::new();
-    place.create(1, "memory");
-    let file = place.folder().join("node-1/.config.yaml");
+    let cluster = ClusterDir::new();
+    cluster.create(1, "memory");
+    let file = cluster.directory().join("node-1/.config.yaml");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("type: memory", "type: tape")).unwrap();
-    let (code, _, errors) = place.cluster("start");
+    let (code, _, errors) = cluster.cluster("start");
     assert_eq!(code, Some(1), "{errors}");
     assert!(
         errors.contains("node 1 ends again and again") && errors.contains("\"tape\" is not one of"),
@@ -137,11 +137,11 @@ fn a_node_that_cannot_run_is_told_with_its_last_words() {
     );
     // It is tried further: once it can run it does.
     fs::write(&file, text).unwrap();
-    place.done("start");
+    cluster.done("start");
 }
 
-fn node_names(place: &Place) -> Vec<String> {
-    let listed = place.kubectl("get nodes -o name");
+fn node_names(cluster: &ClusterDir) -> Vec<String> {
+    let listed = cluster.kubectl("get nodes -o name");
     let names: Vec<_> = listed
         .lines()
         .map(|line| line.trim_start_matches("node/").to_owned())
@@ -150,14 +150,14 @@ fn node_names(place: &Place) -> Vec<String> {
     names
 }
 
-fn id(place: &Place) -> String {
-    let listed = place.done("list");
+fn id(cluster: &ClusterDir) -> String {
+    let listed = cluster.done("list");
     let row = listed.lines().nth(1).unwrap();
     row.split_whitespace().next().unwrap().to_owned()
 }
 
-fn pid(place: &Place, number: usize) -> Pid {
-    let text = fs::read_to_string(place.folder().join(format!("node-{number}/pid"))).unwrap();
+fn pid(cluster: &ClusterDir, number: usize) -> Pid {
+    let text = fs::read_to_string(cluster.directory().join(format!("node-{number}/pid"))).unwrap();
     let number = text.split_whitespace().next().unwrap().parse().unwrap();
     Pid::from_raw(number).unwrap()
 }
@@ -173,8 +173,8 @@ fn is_there(name: &str) -> bool {
 }
 
 /// The nodes of a cluster as owners of containers.
-fn owners(place: &Place, names: &[String]) -> Vec<Owner> {
-    let directories = (1..).map(|number| place.folder().join(format!("node-{number}/data/node")));
+fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<Owner> {
+    let directories = (1..).map(|number| cluster.directory().join(format!("node-{number}/data/node")));
     directories
         .zip(names)
         .map(|(directory, name)| owner_of_directory(&directory, name))

@@ -24,7 +24,7 @@ fn free_port() -> u16 {
     k3_test_services::free_port().unwrap()
 }
 
-/// `k3 start` in the data folder, told what matters by files alone.
+/// `k3 start` in the data directory, told what matters by files alone.
 fn start_in(data: &Data, args: &[&str]) -> Command {
     let mut command = k3(&["start"]);
     command.args(args).current_dir(data.path());
@@ -57,7 +57,7 @@ fn each_of_the_four_places_is_looked_at_and_the_first_one_counts() {
     let by_flag = start_in(&data, &["--config", "a.yaml"]);
     let mut by_variable = start_in(&data, &[]);
     by_variable.env("CONFIG_PATH", "b.yaml");
-    // The flag goes before the variable, the variable before the folder.
+    // The flag goes before the variable, the variable before the directory.
     let mut command = by_flag;
     command.env("CONFIG_PATH", "b.yaml");
     assert_eq!(data.serve(command).port(), ports[0]);

@@ -27,7 +27,7 @@ fn verdict<'t>(told: &'t Value, what: &str) -> &'t str {
 }
 
 #[test]
-fn a_good_folder_is_well_with_and_without_a_server_and_a_broken_one_is_told_with_a_way_out() {
+fn a_good_directory_is_well_with_and_without_a_server_and_a_broken_one_is_told_with_a_way_out() {
     let data = Data::new();
     let server = data.start(&["--controllers="]);
     let port = server.port();

@@ -5,12 +5,12 @@ mod certs;
 mod cluster;
 mod doctor;
 mod encryption;
-mod figures;
 mod log;
+mod messages;
+mod metrics;
 mod migration;
 mod nulls;
 #[path = "../program/mod.rs"]
 mod program;
 mod snapshots;
 mod usability;
-mod words;

@@ -13,7 +13,7 @@ fn migrate(from: &str, to: &str, more: &[&str]) -> (Option<i32>, String, String)
 }
 
 #[tokio::test]
-async fn objects_go_from_a_folder_to_etcd_to_mysql_and_back() {
+async fn objects_go_from_a_directory_to_etcd_to_mysql_and_back() {
     let (first, last) = (Data::new(), Data::new());
     let server = first.start(&["--controllers="]);
     let made = create(&client(&server.kubeconfig).await, "kept").await;

@@ -2,9 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 mod etcd;
-mod keeper;
 mod machine;
 mod mysql;
 #[path = "../program/mod.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
 mod program;
+mod storage_command;

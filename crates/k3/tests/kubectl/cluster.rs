@@ -43,7 +43,7 @@ impl Cluster {
         Self { server, data }
     }
 
-    /// The same on a folder.
+    /// The same on a directory.
     pub(crate) fn start_on(data: Data, flags: &[&str]) -> Self {
         let server = data.start(&[&["--storage=memory", "--controllers="], flags].concat());
         assert_ne!(server.port(), 0);
@@ -77,7 +77,7 @@ impl Cluster {
         Self { server, data }
     }
 
-    /// Ends the server at once, as a crash does, and gives its folder back.
+    /// Ends the server at once, as a crash does, and gives its directory back.
     pub(crate) fn kill(self) -> Data {
         self.server.end_by(Signal::KILL);
         self.data
@@ -190,7 +190,7 @@ impl Cluster {
         }
     }
 
-    /// A call of kubectl that knows this server and no other, and keeps what it caches in the test's folder.
+    /// A call of kubectl that knows this server and no other, and keeps what it caches in the test's directory.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new("kubectl");
         command

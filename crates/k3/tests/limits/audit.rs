@@ -38,10 +38,10 @@ fn find<'l>(lines: &'l [Value], verb: &str, stage: &str, resource: &str) -> &'l 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one log tells of all these requests")]
 fn requests_are_written_down_as_the_policy_says() {
-    let folder = Data::new();
+    let directory = Data::new();
     let (policy, log) = (
-        folder.path().join("policy.yaml"),
-        folder.path().join("logs/audit.log"),
+        directory.path().join("policy.yaml"),
+        directory.path().join("logs/audit.log"),
     );
     fs::write(&policy, POLICY).unwrap();
     let (policy, path) = (

@@ -5,9 +5,9 @@
 mod audit;
 mod bodies;
 mod connections;
-mod figures;
 mod http2;
 mod load;
+mod metrics;
 mod paths;
 #[path = "../program/mod.rs"]
 mod program;

@@ -19,7 +19,7 @@ use crate::program::{Data, Server};
 /// Longer than anything takes that must come.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A server with a folder of its own.
+/// A server with a directory of its own.
 pub(crate) struct Cluster {
     pub(crate) data: Data,
     pub(crate) server: Server,

@@ -62,14 +62,14 @@ async fn scene() -> (Cluster, tempfile::TempDir, PathBuf) {
         .create(&PostParams::default(), &map)
         .await
         .unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("ticks");
-    (cluster, folder, file)
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("ticks");
+    (cluster, directory, file)
 }
 
 #[tokio::test]
 async fn a_leader_that_is_killed_is_followed_when_its_lease_is_over_and_not_before() {
-    let (cluster, _folder, file) = scene().await;
+    let (cluster, _directory, file) = scene().await;
     let mut first = replica(&cluster, &file);
     ticks(&file, first.id(), 10).await;
     let second = replica(&cluster, &file);
@@ -97,7 +97,7 @@ async fn a_leader_that_is_killed_is_followed_when_its_lease_is_over_and_not_befo
 
 #[tokio::test]
 async fn a_leader_that_is_stopped_gives_its_lease_back() {
-    let (cluster, _folder, file) = scene().await;
+    let (cluster, _directory, file) = scene().await;
     let mut first = replica(&cluster, &file);
     ticks(&file, first.id(), 10).await;
     let second = replica(&cluster, &file);

@@ -19,7 +19,7 @@ const ARGS: &str = "K3_TEST_OPERATOR";
 /// A running operator. Dropping it ends it.
 pub(crate) struct Operator {
     child: Child,
-    folder: TempDir,
+    directory: TempDir,
 }
 
 #[test]
@@ -37,8 +37,8 @@ fn process() {
 
 impl Operator {
     pub(crate) fn start(args: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let log = fs::File::create(folder.path().join("log")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let log = fs::File::create(directory.path().join("log")).unwrap();
         let child = Command::new(env::current_exe().unwrap())
             .args(["operator::process", "--exact", "--ignored", "--nocapture"])
             .env(ARGS, args.join("\n"))
@@ -47,7 +47,7 @@ impl Operator {
             .stderr(log)
             .spawn()
             .unwrap();
-        Operator { child, folder }
+        Operator { child, directory }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -60,7 +60,7 @@ impl Operator {
     }
 
     fn log_file(&self) -> PathBuf {
-        self.folder.path().join("log")
+        self.directory.path().join("log")
     }
 
     /// Sends a signal, and waits for the end.

@@ -221,7 +221,7 @@ fn identity(machine: &Path) -> Value {
     serde_json::from_slice(&fs::read(file(machine)).unwrap()).unwrap()
 }
 
-/// A certificate for the node of the authority in a folder that has ten minutes left of a day, and its key.
+/// A certificate for the node of the authority in a directory that has ten minutes left of a day, and its key.
 fn nearly_ended(tls: &Path) -> (String, String) {
     let named = |common: &str| {
         let mut parameters = CertificateParams::default();

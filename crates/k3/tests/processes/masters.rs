@@ -190,7 +190,7 @@ async fn a_rotation_on_one_master_reaches_the_other_and_a_node_that_runs() {
         eventually_within(TAKEOVER, async || authorities(file) == 1).await;
     }
     beats(&client(&there.kubeconfig).await, &name).await;
-    // A machine whose folder was changed by the others starts as if nothing had been.
+    // A machine whose directory was changed by the others starts as if nothing had been.
     there.end_by(Signal::TERM);
     let there = second.start(&flags);
     beats(&client(&there.kubeconfig).await, &name).await;
@@ -218,10 +218,10 @@ fn authorities(file: &Path) -> usize {
 }
 
 /// The admin of one server at another.
-async fn crossed(of: &Server, at: &Server, folder: &Data) -> Client {
+async fn crossed(of: &Server, at: &Server, directory: &Data) -> Client {
     let text = std::fs::read_to_string(&of.kubeconfig).unwrap();
     let [from, to] = [of, at].map(|server| format!("https://127.0.0.1:{}", server.port()));
-    let file = folder.path().join("crossed");
+    let file = directory.path().join("crossed");
     std::fs::write(&file, text.replace(&from, &to)).unwrap();
     client(&file).await
 }

@@ -25,9 +25,9 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `k3` with these arguments; its log goes into a folder.
-    pub(crate) fn start(folder: &Path, args: &[&str]) -> Self {
-        let log = folder.join(format!("{}.log", args[0]));
+    /// Starts `k3` with these arguments; its log goes into a directory.
+    pub(crate) fn start(directory: &Path, args: &[&str]) -> Self {
+        let log = directory.join(format!("{}.log", args[0]));
         Self::of(&mut k3(args), log)
     }
 

@@ -47,7 +47,7 @@ fn a_machine_that_never_joined_says_how_to() {
 async fn a_master_serves_without_a_node_and_ends_in_order() {
     let data = Data::new();
     let out = data.path().join("admin");
-    let folder = data.path().to_str().unwrap();
+    let directory = data.path().to_str().unwrap();
     let args = [
         "run",
         "--role",
@@ -55,7 +55,7 @@ async fn a_master_serves_without_a_node_and_ends_in_order() {
         "--storage=memory",
         "--secure-port=0",
         "--data-dir",
-        folder,
+        directory,
         "--kubeconfig-out",
         out.to_str().unwrap(),
     ];

@@ -19,7 +19,7 @@ pub(crate) struct Server {
     pub(crate) kubeconfig: PathBuf,
 }
 
-/// A folder for a server's data.
+/// A directory for a server's data.
 pub(crate) struct Data(TempDir);
 
 /// A call of the program that has nothing in its environment to be led astray by.
@@ -48,7 +48,7 @@ impl Data {
         self.0.path()
     }
 
-    /// A call of `k3 start` on this folder and a free port, without a node, for the same reason.
+    /// A call of `k3 start` on this directory and a free port, without a node, for the same reason.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = k3(&["start", "--secure-port", "0", "--no-node", "--data-dir"]);
         command.arg(self.path()).args(args);
@@ -60,7 +60,7 @@ impl Data {
         self.serve(self.command(args))
     }
 
-    /// The same by a call of one's own, whose data folder this is.
+    /// The same by a call of one's own, whose data directory this is.
     pub(crate) fn serve(&self, mut command: Command) -> Server {
         let log = fs::File::create(self.path().join("log")).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! What a start leaves in the data folder, and what the next one does with it.
+//! What a start leaves in the data directory, and what the next one does with it.
 
 use std::{
     collections::BTreeMap,
@@ -27,9 +27,9 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn contents(data: &Data) -> BTreeMap<&'static str, Vec<u8>> {
-    let folder = data.path().join("tls");
+    let directory = data.path().join("tls");
     FILES
-        .map(|name| (name, fs::read(folder.join(name)).unwrap()))
+        .map(|name| (name, fs::read(directory.join(name)).unwrap()))
         .into()
 }
 

@@ -87,7 +87,7 @@ fn a_port_that_is_taken_is_told_with_a_way_out() {
 }
 
 #[test]
-fn a_data_folder_that_another_server_uses_is_told_with_a_way_out() {
+fn a_data_directory_that_another_server_uses_is_told_with_a_way_out() {
     let data = Data::new();
     let _first = data.start(&[]);
     let (code, _, errors) = outcome(&mut data.command(&[]));

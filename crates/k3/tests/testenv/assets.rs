@@ -6,17 +6,17 @@ use crate::program::{k3, outcome};
 
 #[test]
 fn links_are_made_again_and_files_are_left_alone() {
-    let [folder, path] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [directory, path] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let make = || {
         let mut command = k3(&["envtest-assets"]);
-        outcome(command.arg(folder.path()).env("PATH", path.path()))
+        outcome(command.arg(directory.path()).env("PATH", path.path()))
     };
     let (code, _, errors) = make();
     assert_eq!(code, Some(0), "{errors}");
     assert!(errors.contains("no kubectl"), "{errors}");
-    assert!(!folder.path().join("kubectl").exists());
+    assert!(!directory.path().join("kubectl").exists());
     for name in ["kube-apiserver", "etcd"] {
-        let target = fs::read_link(folder.path().join(name)).unwrap();
+        let target = fs::read_link(directory.path().join(name)).unwrap();
         assert_eq!(target.file_name().unwrap(), "k3");
     }
     let kubectl = path.path().join("kubectl");
@@ -24,8 +24,8 @@ fn links_are_made_again_and_files_are_left_alone() {
     fs::set_permissions(&kubectl, fs::Permissions::from_mode(0o755)).unwrap();
     let (code, _, errors) = make();
     assert_eq!((code, errors.as_str()), (Some(0), ""));
-    assert_eq!(fs::read_link(folder.path().join("kubectl")).unwrap(), kubectl);
-    let etcd = folder.path().join("etcd");
+    assert_eq!(fs::read_link(directory.path().join("kubectl")).unwrap(), kubectl);
+    let etcd = directory.path().join("etcd");
     fs::remove_file(&etcd).unwrap();
     fs::write(&etcd, "somebody's").unwrap();
     let (code, _, errors) = make();

@@ -15,7 +15,7 @@ use crate::{
     program::{k3, outcome},
 };
 
-/// A call with a folder for temporary files of its own, in which nothing is to be left.
+/// A call with a directory for temporary files of its own, in which nothing is to be left.
 struct Call {
     temporary: TempDir,
 }
@@ -97,8 +97,8 @@ fn a_call_that_makes_no_sense_starts_nothing() {
 #[test]
 fn the_command_finds_a_cluster_that_is_ready_with_the_kinds_it_was_given() {
     let call = Call::new();
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("widgets.yaml"), DEFINITION).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("widgets.yaml"), DEFINITION).unwrap();
     let script = r#"
         set -e
         kubectl get serviceaccount default -o name
@@ -109,7 +109,7 @@ fn the_command_finds_a_cluster_that_is_ready_with_the_kinds_it_was_given() {
         kubectl rollout status deployment web --timeout=2m
         kubectl get nodes -o name
     "#;
-    let crds = format!("--crds={}", folder.path().display());
+    let crds = format!("--crds={}", directory.path().display());
     let (code, output) = call.script(&[&crds, "--simulated-nodes=2", "--storage=file"], script);
     assert_eq!(code, Some(0), "{output}");
     for word in [

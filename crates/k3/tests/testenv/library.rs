@@ -73,8 +73,8 @@ async fn several_in_one_process_are_alone_and_end_alone() {
 
 #[tokio::test]
 async fn controllers_work_on_simulated_nodes_and_given_kinds() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("widgets.yaml");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("widgets.yaml");
     fs::write(&file, DEFINITION).unwrap();
     let env = TestEnv::builder()
         .simulated_nodes(2)

@@ -31,7 +31,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// How long it waits between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The folder of programs that `k3 envtest-assets` makes.
+/// The directory of programs that `k3 envtest-assets` makes.
 pub(crate) struct Assets(TempDir);
 
 /// A control plane in two processes.
@@ -69,10 +69,10 @@ impl Assets {
         let assets = Assets(tempfile::tempdir().unwrap());
         let (code, output, errors) = outcome(k3(&["envtest-assets"]).arg(assets.0.path()));
         assert_eq!(code, Some(0), "{errors}");
-        let folder = fs::canonicalize(assets.0.path()).unwrap();
+        let directory = fs::canonicalize(assets.0.path()).unwrap();
         assert_eq!(
             output,
-            format!("export KUBEBUILDER_ASSETS={}\n", folder.display())
+            format!("export KUBEBUILDER_ASSETS={}\n", directory.display())
         );
         assets
     }
@@ -155,19 +155,19 @@ impl Environment {
         let port = self.port;
         let program = self.assets.program("kube-apiserver");
         assert!(!has_flag(&program, "insecure-port"));
-        let folder = self.certificates.path().display();
+        let directory = self.certificates.path().display();
         let args = [
             "--allow-privileged=true".to_owned(),
             "--authorization-mode=RBAC".to_owned(),
             "--bind-address=127.0.0.1".to_owned(),
-            format!("--cert-dir={folder}"),
-            format!("--client-ca-file={folder}/client-cert-auth-ca.crt"),
+            format!("--cert-dir={directory}"),
+            format!("--client-ca-file={directory}/client-cert-auth-ca.crt"),
             "--disable-admission-plugins=ServiceAccount".to_owned(),
             format!("--etcd-servers={}", self.etcd_url),
             format!("--secure-port={port}"),
             format!("--service-account-issuer=https://127.0.0.1:{port}/"),
-            format!("--service-account-key-file={folder}/sa-signer.crt"),
-            format!("--service-account-signing-key-file={folder}/sa-signer.key"),
+            format!("--service-account-key-file={directory}/sa-signer.crt"),
+            format!("--service-account-signing-key-file={directory}/sa-signer.key"),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
         ];
         self.apiserver = Some(self.run(&program, &args));
@@ -191,7 +191,7 @@ impl Environment {
     }
 
     fn write_files(&self, serving: &TinyAuthority) {
-        let folder = self.certificates.path();
+        let directory = self.certificates.path();
         let (certificate, key) = serving.sign(
             "localhost",
             &["envtest"],
@@ -209,7 +209,7 @@ impl Environment {
             ("sa-signer.key", &signer.key),
             ("client-cert-auth-ca.crt", &self.users.certificate),
         ] {
-            fs::write(folder.join(name), text).unwrap();
+            fs::write(directory.join(name), text).unwrap();
         }
     }
 

@@ -200,7 +200,7 @@ pub struct InvalidNodeName {
 /// Reads the name of a node: in lower case, as the API takes it.
 pub fn parse_node_name(text: &str) -> Result<String, InvalidNodeName> {
     let name = text.trim().to_lowercase();
-    let faults = k3_api::name::dns1123_subdomain(&name);
+    let faults = k3_api::name::validate_dns1123_subdomain(&name);
     match faults.first() {
         None => Ok(name),
         Some(fault) => Err(InvalidNodeName {

@@ -1,12 +1,12 @@
 //! One decision: a pod and its node, or why there is none.
 
-mod engine;
 mod nominator;
-mod preempt;
+mod preemption;
+mod scheduling_algorithm;
 #[cfg(test)]
 mod tests;
 mod victims;
 
-pub(crate) use engine::{Engine, Found, Placement};
 pub(crate) use nominator::Nominator;
-pub(crate) use preempt::{Preemption, Tried};
+pub(crate) use preemption::{Candidate, PostFilterResult};
+pub(crate) use scheduling_algorithm::{Placement, ScheduleResult, SchedulingAlgorithm};

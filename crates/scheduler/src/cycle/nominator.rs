@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::{object::Pod, pool::Text};
+use crate::{interner::Text, object::Pod};
 
 /// Which pods may be placed on which node soon. Others of lower priority do not take their place.
 #[derive(Debug, Default)]
+// upstream: pkg/scheduler/backend/queue/nominator.go nominator
 pub(crate) struct Nominator {
     by_node: HashMap<Text, Vec<Arc<Pod>>>,
     nodes: HashMap<Text, Text>,
@@ -25,9 +26,9 @@ impl Nominator {
 
     /// A pod changed: it stays nominated where it was, unless it says something itself.
     pub(crate) fn update(&mut self, old: &Pod, new: &Arc<Pod>) {
-        let quiet = old.nominated.is_none() && new.nominated.is_none();
+        let quiet = old.nominated_node_name.is_none() && new.nominated_node_name.is_none();
         let kept = self.nodes.get(&old.uid).filter(|_| quiet).cloned();
-        self.set(new.clone(), kept.or_else(|| new.nominated.clone()));
+        self.set(new.clone(), kept.or_else(|| new.nominated_node_name.clone()));
     }
 
     /// A pod is not nominated any more.

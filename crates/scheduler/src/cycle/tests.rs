@@ -1,32 +1,32 @@
 use serde_json::{Value, json};
 
-use super::{engine::Unfit, *};
+use super::{scheduling_algorithm::FitError, *};
 use crate::{
-    object::{Budget, read},
+    object::{PodDisruptionBudget, read},
     plugins::Plugin,
     profile::Profile,
-    sample::Sample,
+    test_cluster::TestCluster,
 };
 use std::sync::Arc;
 
-fn engine() -> Engine {
-    Engine::new(vec![Profile::default()], 7)
+fn engine() -> SchedulingAlgorithm {
+    SchedulingAlgorithm::new(vec![Profile::default()], 7)
 }
 
-fn find(sample: &Sample, pod: &crate::object::Pod) -> Found {
-    engine().find(&Arc::new(pod.clone()), &sample.cluster, &Nominator::default())
+fn find(sample: &TestCluster, pod: &crate::object::Pod) -> ScheduleResult {
+    engine().schedule_pod(&Arc::new(pod.clone()), &sample.cluster, &Nominator::default())
 }
 
-fn node(found: Found) -> String {
+fn node(found: ScheduleResult) -> String {
     match found {
-        Found::Node(placement) => placement.node.to_string(),
+        ScheduleResult::Node(placement) => placement.node.to_string(),
         other => panic!("{other:?}"),
     }
 }
 
-fn unfit(found: Found) -> Unfit {
+fn unfit(found: ScheduleResult) -> FitError {
     match found {
-        Found::Unfit(unfit) => unfit,
+        ScheduleResult::FitError(unfit) => unfit,
         other => panic!("{other:?}"),
     }
 }
@@ -41,10 +41,10 @@ fn asks(cpu: &str, priority: i32) -> impl FnOnce(&mut Value) {
 
 #[test]
 fn the_message_counts_what_each_node_lacks() {
-    let mut sample = Sample::default();
+    let mut sample = TestCluster::default();
     assert!(matches!(
-        find(&sample, &Sample::default().pod("p", |_| {})),
-        Found::NoNodes
+        find(&sample, &TestCluster::default().pod("p", |_| {})),
+        ScheduleResult::NoNodes
     ));
     sample.node("full", |node| node["status"]["allocatable"]["cpu"] = "1".into());
     for name in ["t1", "t2"] {
@@ -69,7 +69,7 @@ fn the_message_counts_what_each_node_lacks() {
 
 #[test]
 fn without_weaker_pods_nobody_can_be_pushed_away() {
-    let mut sample = Sample::default();
+    let mut sample = TestCluster::default();
     sample.node("n", |_| {});
     sample.placed("there", "n", asks("3", 0));
     let pod = sample.pod("p", asks("2", 0));
@@ -82,7 +82,7 @@ fn without_weaker_pods_nobody_can_be_pushed_away() {
 
 #[test]
 fn a_pod_that_must_not_push_says_so() {
-    let mut sample = Sample::default();
+    let mut sample = TestCluster::default();
     sample.node("n", |_| {});
     sample.placed("there", "n", asks("3", 0));
     let mut pod = sample.pod("p", |pod| {
@@ -101,7 +101,7 @@ fn a_pod_that_must_not_push_says_so() {
 
 #[test]
 fn a_name_that_affinity_asks_for_narrows_the_search() {
-    let mut sample = Sample::default();
+    let mut sample = TestCluster::default();
     for name in ["a", "b", "c"] {
         sample.node(name, |_| {});
     }
@@ -121,7 +121,7 @@ fn a_name_that_affinity_asks_for_narrows_the_search() {
 
 #[test]
 fn a_missing_claim_is_told_without_looking_at_nodes() {
-    let mut sample = Sample::default();
+    let mut sample = TestCluster::default();
     sample.node("n", |_| {});
     let pod = sample.pod("p", |pod| {
         pod["spec"]["volumes"] = json!([{"persistentVolumeClaim": {"claimName": "c"}}]);
@@ -135,14 +135,14 @@ fn a_missing_claim_is_told_without_looking_at_nodes() {
 
 #[test]
 fn the_same_seed_finds_the_same_nodes_and_ties_are_broken_by_chance() {
-    let mut sample = Sample::default();
+    let mut sample = TestCluster::default();
     for number in 0..20 {
         sample.node(&format!("n{number}"), |_| {});
     }
     let pod = Arc::new(sample.pod("p", |_| {}));
     let run = |seed| {
-        let mut engine = Engine::new(vec![Profile::default()], seed);
-        let names = (0..30).map(|_| node(engine.find(&pod, &sample.cluster, &Nominator::default())));
+        let mut engine = SchedulingAlgorithm::new(vec![Profile::default()], seed);
+        let names = (0..30).map(|_| node(engine.schedule_pod(&pod, &sample.cluster, &Nominator::default())));
         names.collect::<Vec<_>>()
     };
     assert_eq!(run(1), run(1));
@@ -152,7 +152,7 @@ fn the_same_seed_finds_the_same_nodes_and_ties_are_broken_by_chance() {
 
 #[test]
 fn promised_room_is_left_for_those_it_was_promised_to() {
-    let mut sample = Sample::default();
+    let mut sample = TestCluster::default();
     sample.node("n", |_| {});
     let waiting = Arc::new(sample.pod("waiting", asks("3", 10)));
     let mut nominator = Nominator::default();
@@ -161,22 +161,22 @@ fn promised_room_is_left_for_those_it_was_promised_to() {
     let stronger = Arc::new(sample.pod("stronger", asks("2", 20)));
     let mut engine = engine();
     assert!(matches!(
-        engine.find(&weaker, &sample.cluster, &nominator),
-        Found::Unfit(_)
+        engine.schedule_pod(&weaker, &sample.cluster, &nominator),
+        ScheduleResult::FitError(_)
     ));
     assert!(matches!(
-        engine.find(&stronger, &sample.cluster, &nominator),
-        Found::Node(_)
+        engine.schedule_pod(&stronger, &sample.cluster, &nominator),
+        ScheduleResult::Node(_)
     ));
     assert!(matches!(
-        engine.find(&waiting, &sample.cluster, &nominator),
-        Found::Node(_)
+        engine.schedule_pod(&waiting, &sample.cluster, &nominator),
+        ScheduleResult::Node(_)
     ));
 }
 
-fn preemption(sample: &Sample, pod: &crate::object::Pod) -> (String, Vec<String>) {
-    match unfit(find(sample, pod)).tried {
-        Tried::Found(Preemption { node, victims }) => (
+fn preemption(sample: &TestCluster, pod: &crate::object::Pod) -> (String, Vec<String>) {
+    match unfit(find(sample, pod)).post_filter {
+        PostFilterResult::Candidate(Candidate { node, victims }) => (
             node.to_string(),
             victims.iter().map(|pod| pod.name.to_string()).collect(),
         ),
@@ -186,7 +186,7 @@ fn preemption(sample: &Sample, pod: &crate::object::Pod) -> (String, Vec<String>
 
 #[test]
 fn no_more_go_than_must_and_the_least_important() {
-    let mut sample = Sample::default();
+    let mut sample = TestCluster::default();
     sample.node("n", |_| {});
     for (name, cpu, priority) in [
         ("low", "1", 1),
@@ -201,7 +201,10 @@ fn no_more_go_than_must_and_the_least_important() {
     let pod = sample.pod("q", asks("1", 10));
     assert_eq!(preemption(&sample, &pod).1, ["low"]);
     let pod = sample.pod("r", asks("4", 10));
-    assert!(matches!(unfit(find(&sample, &pod)).tried, Tried::Useless));
+    assert!(matches!(
+        unfit(find(&sample, &pod)).post_filter,
+        PostFilterResult::NoCandidate
+    ));
 }
 
 #[test]
@@ -234,7 +237,7 @@ fn the_node_is_chosen_where_least_harm_is_done() {
             "b",
         ),
     ] {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         for (node, pods) in &nodes {
             sample.node(node, |_| {});
             for (number, (cpu, priority, start)) in pods.iter().enumerate() {
@@ -251,7 +254,7 @@ fn the_node_is_chosen_where_least_harm_is_done() {
 
 #[test]
 fn budgets_are_kept_where_they_can_be() {
-    let mut sample = Sample::default();
+    let mut sample = TestCluster::default();
     for name in ["a", "b"] {
         sample.node(name, |_| {});
         sample.placed(&format!("on-{name}"), name, |pod| {
@@ -263,7 +266,7 @@ fn budgets_are_kept_where_they_can_be() {
         "metadata": {"name": "x", "namespace": "default"},
         "spec": {"selector": {"matchLabels": {"node": "a"}}}, "status": {"disruptionsAllowed": 0},
     });
-    let budget = read::<Budget>(budget, &mut sample.pools);
+    let budget = read::<PodDisruptionBudget>(budget, &mut sample.interner);
     let pod = sample.pod("p", asks("4", 10));
     assert_eq!(preemption(&sample, &pod).0, "a");
     sample
@@ -281,7 +284,7 @@ fn budgets_are_kept_where_they_can_be() {
 
 #[test]
 fn while_a_victim_is_still_going_nobody_else_is_pushed_away() {
-    let mut sample = Sample::default();
+    let mut sample = TestCluster::default();
     sample.node("n", |_| {});
     sample.placed("going", "n", |pod| {
         asks("4", 1)(pod);
@@ -294,7 +297,7 @@ fn while_a_victim_is_still_going_nobody_else_is_pushed_away() {
         pod["status"]["nominatedNodeName"] = "n".into();
     });
     let unfit = unfit(find(&sample, &pod));
-    assert!(matches!(unfit.tried, Tried::Nothing));
+    assert!(matches!(unfit.post_filter, PostFilterResult::Noop));
     assert!(
         unfit
             .message
@@ -304,7 +307,7 @@ fn while_a_victim_is_still_going_nobody_else_is_pushed_away() {
 
 #[test]
 fn enough_nodes_are_looked_at_and_the_next_search_goes_on_there() {
-    let mut sample = Sample::default();
+    let mut sample = TestCluster::default();
     for number in 0..200 {
         sample.node(&format!("n{number}"), |_| {});
     }
@@ -313,7 +316,9 @@ fn enough_nodes_are_looked_at_and_the_next_search_goes_on_there() {
     let mut seen = std::collections::BTreeSet::new();
     for round in 0..40 {
         assert_eq!(engine.next, round % 2 * 100);
-        let Found::Node(placement) = engine.find(&pod, &sample.cluster, &Nominator::default()) else {
+        let ScheduleResult::Node(placement) =
+            engine.schedule_pod(&pod, &sample.cluster, &Nominator::default())
+        else {
             panic!()
         };
         seen.insert(placement.node);

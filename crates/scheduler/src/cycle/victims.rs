@@ -2,13 +2,13 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
-use super::{Nominator, engine::passes_with};
+use super::{Nominator, scheduling_algorithm::run_filters_with_nominated_pods_on};
 use crate::{
-    cluster::NodeInfo,
-    object::{Budget, Pod},
+    cache::NodeInfo,
+    object::{Pod, PodDisruptionBudget},
     plugins::{
         Plugin,
-        calls::{Cycle, Shifts},
+        framework::{CycleState, PodDeltas},
     },
     status::Rejection,
 };
@@ -25,17 +25,22 @@ pub(super) struct Victims {
 }
 
 /// A node without some of its pods.
-struct Thought<'t, 'c> {
-    cycle: &'t Cycle<'c>,
+struct SimulatedNode<'t, 'c> {
+    cycle: &'t CycleState<'c>,
     slot: usize,
     info: NodeInfo,
-    shifts: Shifts,
+    deltas: PodDeltas,
     nominator: &'t Nominator,
 }
 
 /// The fewest and least important pods that have to go. All that are less important go first, and then as many as can
 /// come back: those first whose budget would be broken, and of each kind the most important first.
-pub(super) fn select(cycle: &Cycle<'_>, slot: usize, nominator: &Nominator) -> Result<Victims, Rejection> {
+// upstream: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go SelectVictimsOnNode
+pub(super) fn select_victims_on_node(
+    cycle: &CycleState<'_>,
+    slot: usize,
+    nominator: &Nominator,
+) -> Result<Victims, Rejection> {
     let info = cycle.cluster.info(slot);
     let lower = info
         .pods
@@ -44,21 +49,22 @@ pub(super) fn select(cycle: &Cycle<'_>, slot: usize, nominator: &Nominator) -> R
     let mut lower: Vec<_> = lower.cloned().collect();
     if lower.is_empty() {
         let reason = "No preemption victims found for incoming pod";
-        return Err(Rejection::never(Plugin::DefaultPreemption, reason));
+        return Err(Rejection::unresolvable(Plugin::DefaultPreemption, reason));
     }
-    let mut thought = Thought {
+    let mut simulated = SimulatedNode {
         cycle,
         slot,
         info: info.clone(),
-        shifts: Shifts::none(),
+        deltas: PodDeltas::none(),
         nominator,
     };
     for pod in &lower {
-        thought.leave(pod);
+        simulated.remove_pod(pod);
     }
-    thought.fits()?;
-    lower.sort_by_key(importance);
-    let (broken, free) = by_budget(lower, &cycle.cluster.budgets.values().collect::<Vec<_>>());
+    simulated.fits()?;
+    lower.sort_by_key(more_important_pod_key);
+    let (broken, free) =
+        filter_pods_with_pdb_violation(lower, &cycle.cluster.budgets.values().collect::<Vec<_>>());
     let mixed = !broken.is_empty() && !free.is_empty();
     let mut pods = Vec::new();
     let mut violations = 0;
@@ -67,13 +73,13 @@ pub(super) fn select(cycle: &Cycle<'_>, slot: usize, nominator: &Nominator) -> R
         .map(|pod| (pod, 1))
         .chain(free.into_iter().map(|pod| (pod, 0)))
     {
-        if !thought.take_back(&pod) {
+        if !simulated.reprieve_pod(&pod) {
             pods.push(pod);
             violations += breaks;
         }
     }
     if mixed {
-        pods.sort_by_key(importance);
+        pods.sort_by_key(more_important_pod_key);
     }
     Ok(Victims {
         slot,
@@ -82,29 +88,30 @@ pub(super) fn select(cycle: &Cycle<'_>, slot: usize, nominator: &Nominator) -> R
     })
 }
 
-impl Thought<'_, '_> {
-    fn leave(&mut self, pod: &Pod) {
+impl SimulatedNode<'_, '_> {
+    fn remove_pod(&mut self, pod: &Pod) {
         self.info.remove(&pod.uid);
-        self.cycle.shift(&mut self.shifts, self.slot, pod, -1);
+        self.cycle.delta(&mut self.deltas, self.slot, pod, -1);
     }
 
-    fn take_back(&mut self, pod: &Arc<Pod>) -> bool {
+    fn reprieve_pod(&mut self, pod: &Arc<Pod>) -> bool {
         self.info.add(pod.clone());
-        self.cycle.shift(&mut self.shifts, self.slot, pod, 1);
+        self.cycle.delta(&mut self.deltas, self.slot, pod, 1);
         let fits = self.fits().is_ok();
         if !fits {
-            self.leave(pod);
+            self.remove_pod(pod);
         }
         fits
     }
 
     fn fits(&self) -> Result<(), Rejection> {
-        passes_with(self.cycle, self.slot, &self.info, &self.shifts, self.nominator)
+        run_filters_with_nominated_pods_on(self.cycle, self.slot, &self.info, &self.deltas, self.nominator)
     }
 }
 
 /// The more important first: by priority, then by how long it runs. One that has not started counts as started now.
-fn importance(pod: &Arc<Pod>) -> (Reverse<i32>, Box<str>) {
+// upstream: pkg/scheduler/util/utils.go MoreImportantPod
+fn more_important_pod_key(pod: &Arc<Pod>) -> (Reverse<i32>, Box<str>) {
     (
         Reverse(pod.priority()),
         pod.start.clone().unwrap_or_else(|| "~".into()),
@@ -112,7 +119,10 @@ fn importance(pod: &Arc<Pod>) -> (Reverse<i32>, Box<str>) {
 }
 
 /// Those whose going breaks a budget, and the others.
-fn by_budget(pods: Vec<Arc<Pod>>, budgets: &[&Arc<Budget>]) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
+fn filter_pods_with_pdb_violation(
+    pods: Vec<Arc<Pod>>,
+    budgets: &[&Arc<PodDisruptionBudget>],
+) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
     let mut allowed: Vec<_> = budgets.iter().map(|budget| budget.allowed).collect();
     let mut breaks = |pod: &Arc<Pod>| {
         for (budget, allowed) in budgets.iter().zip(&mut allowed) {

@@ -3,11 +3,11 @@
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep};
 
-use super::{ClaimStore, VOLUME_PATIENCE, write::Writer};
+use super::{ClaimStore, VOLUME_PATIENCE, api_writer::ApiWriter};
 use crate::{
-    object::{Claim, Pod, Volume},
-    plugins::Decided,
-    pool::Text,
+    interner::Text,
+    object::{PersistentVolume, PersistentVolumeClaim, Pod},
+    plugins::PodVolumes,
 };
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -15,17 +15,18 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Binds a pod; says in words why it could not be.
+// upstream: pkg/scheduler/schedule_one.go bindingCycle
 pub(super) async fn bind(
-    writer: &Writer,
+    writer: &ApiWriter,
     claims: &ClaimStore,
     pod: &Pod,
     node: &Text,
-    volumes: &Decided,
+    volumes: &PodVolumes,
 ) -> Result<(), String> {
     if !volumes.bind.is_empty() || !volumes.provision.is_empty() {
         let why = |reason| format!("running PreBind plugin \"VolumeBinding\": {reason}");
         // Volumes take their time; who adds and removes nodes is to know meanwhile where the pod will be.
-        writer.nominate(pod, node).await;
+        writer.nominating_info(pod, node).await;
         write_volumes(writer, node, volumes).await.map_err(why)?;
         wait(claims, node, volumes)
             .await
@@ -38,22 +39,26 @@ pub(super) async fn bind(
     });
     let path = format!("/api/v1/namespaces/{}/pods/{}/binding", pod.namespace, pod.name);
     let bound = writer.post(&path, &binding).await;
-    bound.map_err(|error| format!("running Bind plugin \"DefaultBinder\": {}", said(&error)))
+    bound.map_err(|error| format!("running Bind plugin \"DefaultBinder\": {}", error_message(&error)))
 }
 
 /// What a server says, without how it was asked.
-pub(super) fn said(error: &kube::Error) -> String {
+pub(super) fn error_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         error => error.to_string(),
     }
 }
 
-async fn write_volumes(writer: &Writer, node: &Text, volumes: &Decided) -> Result<(), String> {
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go BindPodVolumes, bindAPIUpdate
+async fn write_volumes(writer: &ApiWriter, node: &Text, volumes: &PodVolumes) -> Result<(), String> {
     for (volume, claim) in &volumes.bind {
         if let Some(patch) = for_claim(volume, claim) {
             let path = format!("/api/v1/persistentvolumes/{}", volume.name);
-            writer.merge(&path, &patch).await.map_err(|error| said(&error))?;
+            writer
+                .merge(&path, &patch)
+                .await
+                .map_err(|error| error_message(&error))?;
         }
     }
     for claim in volumes
@@ -68,13 +73,16 @@ async fn write_volumes(writer: &Writer, node: &Text, volumes: &Decided) -> Resul
             "/api/v1/namespaces/{}/persistentvolumeclaims/{}",
             claim.namespace, claim.name
         );
-        writer.merge(&path, &patch).await.map_err(|error| said(&error))?;
+        writer
+            .merge(&path, &patch)
+            .await
+            .map_err(|error| error_message(&error))?;
     }
     Ok(())
 }
 
 /// What makes a volume that of a claim; nothing when it is already.
-fn for_claim(volume: &Volume, claim: &Claim) -> Option<serde_json::Value> {
+fn for_claim(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<serde_json::Value> {
     let promised = volume.claim.as_ref().filter(|known| known.is(claim));
     if promised.is_some_and(|known| *known.uid == *claim.uid) {
         return None;
@@ -93,7 +101,8 @@ fn for_claim(volume: &Volume, claim: &Claim) -> Option<serde_json::Value> {
 }
 
 /// Until others have bound all claims.
-async fn wait(claims: &ClaimStore, node: &Text, volumes: &Decided) -> Result<(), String> {
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go checkBindings
+async fn wait(claims: &ClaimStore, node: &Text, volumes: &PodVolumes) -> Result<(), String> {
     let deadline = Instant::now() + VOLUME_PATIENCE;
     let all = || {
         volumes

@@ -7,18 +7,18 @@
 //! - Whatever is lost when the scheduler ends is found again by reading: a pod is bound or it waits. Two schedulers at
 //!   once disturb each other, and nothing else: the server lets only one of them bind a pod.
 
-mod apply;
+mod api_writer;
 mod bind;
-mod figures;
-mod install;
+mod event_handlers;
+mod event_loop;
+mod informer_event;
+mod informers;
+mod metrics;
 #[cfg(test)]
-mod null;
+mod null_fields_tests;
+mod setup;
 #[cfg(test)]
 mod tests;
-mod told;
-mod watch;
-mod work;
-mod write;
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -36,11 +36,11 @@ use kubecontroller::{
 };
 use tokio::sync::mpsc;
 
-use crate::{core::Core, pool::Text, profile::Profile, queue::Patience};
-use figures::Figures;
-pub use install::Install;
-use watch::{Kinds, Watched};
-use work::Work;
+use crate::{interner::Text, profile::Profile, queue::BackoffOptions, scheduler_core::SchedulerCore};
+use event_loop::EventLoop;
+use informers::{InformerOptionsSet, SchedulerInformers};
+use metrics::SchedulerMetrics;
+pub use setup::SchedulerSetup;
 
 /// The name under which it runs, and whose rights it has.
 pub const NAME: &str = "kube-scheduler";
@@ -52,10 +52,10 @@ pub struct Scheduler {
     recorders: HashMap<Text, EventRecorder>,
     clock: Clock,
     profiles: Vec<Profile>,
-    patience: Patience,
+    backoff: BackoffOptions,
     seed: u64,
-    kinds: Kinds,
-    figures: Figures,
+    kinds: InformerOptionsSet,
+    metrics: SchedulerMetrics,
     ready: AtomicBool,
 }
 
@@ -89,9 +89,9 @@ impl Scheduler {
             informers,
             clock,
             profiles,
-            patience: Patience::default(),
-            kinds: Kinds::default(),
-            figures: Figures::default(),
+            backoff: BackoffOptions::default(),
+            kinds: InformerOptionsSet::default(),
+            metrics: SchedulerMetrics::default(),
             ready: AtomicBool::new(false),
         }
     }
@@ -106,21 +106,22 @@ impl Scheduler {
     /// With figures of what it does.
     #[must_use]
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
-        self.figures = Figures::new(metrics);
+        self.metrics = SchedulerMetrics::new(metrics);
         self
     }
 
     async fn work(&self, stop: &Stop) -> Result<(), BoxError> {
-        let (tell, told) = mpsc::unbounded_channel();
-        let watched = Watched::new(&self.informers, &self.kinds, &tell)?;
+        let (events, told) = mpsc::unbounded_channel();
+        let watched = SchedulerInformers::new(&self.informers, &self.kinds, &events)?;
         self.informers.start();
         if stop.unless_stopped(watched.synced()).await.is_none() {
             return Ok(());
         }
-        let core = Core::new(self.profiles.clone(), self.patience, self.seed);
-        let writer = write::Writer::new(self.client.clone(), self.clock.clone(), self.recorders.clone());
-        let figures = self.figures.clone();
-        let work = Work::new(core, writer, watched.claims(), figures, (tell, told));
+        let core = SchedulerCore::new(self.profiles.clone(), self.backoff, self.seed);
+        let writer =
+            api_writer::ApiWriter::new(self.client.clone(), self.clock.clone(), self.recorders.clone());
+        let metrics = self.metrics.clone();
+        let work = EventLoop::new(core, writer, watched.claims(), metrics, (events, told));
         self.ready.store(true, Ordering::Relaxed);
         work.run(stop).await;
         Ok(())
@@ -158,5 +159,5 @@ const VOLUME_PATIENCE: Duration = Duration::from_mins(10);
 
 /// A shared claim of an informer.
 type ClaimStore = kubecontroller::store::Store<
-    kubecontroller::object::SlimObject<crate::object::Stored<crate::object::Claim>>,
+    kubecontroller::object::SlimObject<crate::object::Stored<crate::object::PersistentVolumeClaim>>,
 >;

@@ -120,8 +120,11 @@ async fn a_pod_that_does_not_fit_says_why_once_and_is_bound_when_it_does() {
     let running = Running::new(&api, "s");
     let message = "0/1 nodes are available: 1 Insufficient cpu. \
          preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
-    let (reason, said) = eventually(|| async { condition(&api, "p") }).await;
-    assert_eq!((reason.as_str(), said.as_str()), ("Unschedulable", message));
+    let (reason, error_message) = eventually(|| async { condition(&api, "p") }).await;
+    assert_eq!(
+        (reason.as_str(), error_message.as_str()),
+        ("Unschedulable", message)
+    );
     let event = event(&api, "p", "FailedScheduling").await;
     assert_eq!(event.note.as_deref(), Some(message));
     assert_eq!(event.action.as_deref(), Some("Scheduling"));
@@ -261,11 +264,11 @@ async fn a_stronger_pod_pushes_a_weaker_one_away() {
     });
     pod(&api, "strong", "3", |pod| pod["spec"]["priority"] = 10.into());
     let running = Running::new(&api, "s");
-    let nominated = || {
+    let nominated_node_name = || {
         api.get::<Pod>("default", "strong")
             .and_then(|pod| pod.status?.nominated_node_name)
     };
-    assert_eq!(eventually(|| async { nominated() }).await, "n");
+    assert_eq!(eventually(|| async { nominated_node_name() }).await, "n");
     let victim = eventually(|| async {
         api.get::<Pod>("default", "weak")
             .filter(|pod| pod.metadata.deletion_timestamp.is_some())

@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use super::Node;
 use crate::{
+    interner::{StringInterner, Text},
     labels::Labels,
-    pool::{Pools, Text},
     selector::{RawRequirement, RawSelector, Selector},
 };
 
@@ -99,17 +99,17 @@ pub struct RawTerm {
 
 /// A choice of nodes: one of the rules must hold, and without any rule no node does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct NodeRules(pub Box<[NodeRule]>);
+pub struct NodeSelector(pub Box<[NodeSelectorTerm]>);
 
 /// A rule for nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct NodeRule {
+pub struct NodeSelectorTerm {
     labels: Selector,
-    names: Box<[NameRule]>,
+    names: Box<[NodeNameRequirement]>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct NameRule {
+struct NodeNameRequirement {
     known: bool,
     equal: bool,
     name: Text,
@@ -117,7 +117,7 @@ struct NameRule {
 
 /// Which pods, and how near.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Term {
+pub struct AffinityTerm {
     /// The label of nodes that must be equal.
     pub topology: Text,
     selector: Selector,
@@ -125,13 +125,13 @@ pub struct Term {
     by_label: Selector,
 }
 
-impl NodeRules {
+impl NodeSelector {
     /// Takes a choice of nodes as it was read.
-    pub fn read(raw: &RawNodeSelector, pools: &mut Pools) -> Self {
-        NodeRules(
+    pub fn read(raw: &RawNodeSelector, interner: &mut StringInterner) -> Self {
+        NodeSelector(
             raw.node_selector_terms
                 .iter()
-                .filter_map(|term| NodeRule::read(term, pools))
+                .filter_map(|term| NodeSelectorTerm::read(term, interner))
                 .collect(),
         )
     }
@@ -159,13 +159,13 @@ impl NodeRules {
     }
 }
 
-impl NodeRule {
+impl NodeSelectorTerm {
     /// Takes a rule as it was read. An empty one is none; one that cannot be understood never holds.
-    pub fn read(raw: &RawNodeTerm, pools: &mut Pools) -> Option<Self> {
+    pub fn read(raw: &RawNodeTerm, interner: &mut StringInterner) -> Option<Self> {
         if raw.match_expressions.is_empty() && raw.match_fields.is_empty() {
             return None;
         }
-        let labels = Selector::of_requirements(&raw.match_expressions, pools);
+        let labels = Selector::of_requirements(&raw.match_expressions, interner);
         let names = raw.match_fields.iter().map(|rule| {
             let [name] = &*rule.values else { return None };
             let equal = match rule.operator.as_str() {
@@ -174,14 +174,14 @@ impl NodeRule {
                 _ => return None,
             };
             let known = rule.key == "metadata.name";
-            let name = pools.text(name);
-            Some(NameRule { known, equal, name })
+            let name = interner.text(name);
+            Some(NodeNameRequirement { known, equal, name })
         });
         let rule = names
             .collect::<Option<_>>()
             .zip(labels)
-            .map(|(names, labels)| NodeRule { labels, names });
-        Some(rule.unwrap_or(NodeRule {
+            .map(|(names, labels)| NodeSelectorTerm { labels, names });
+        Some(rule.unwrap_or(NodeSelectorTerm {
             labels: Selector::Nothing,
             names: Box::new([]),
         }))
@@ -190,25 +190,26 @@ impl NodeRule {
     /// Whether a node is chosen.
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         // A field that nodes do not have is empty.
-        let holds = |rule: &NameRule| (*rule.name == *if rule.known { name } else { "" }) == rule.equal;
+        let holds =
+            |rule: &NodeNameRequirement| (*rule.name == *if rule.known { name } else { "" }) == rule.equal;
         self.labels.matches(labels) && self.names.iter().all(holds)
     }
 }
 
-impl Term {
+impl AffinityTerm {
     /// Takes a term of a pod in a namespace as it was read.
-    pub fn read(raw: &RawTerm, namespace: &Text, pools: &mut Pools) -> Self {
+    pub fn read(raw: &RawTerm, namespace: &Text, interner: &mut StringInterner) -> Self {
         let own = raw.namespaces.is_empty() && raw.namespace_selector.is_none();
         let namespaces: Box<[Text]> = if own {
             Box::new([namespace.clone()])
         } else {
-            raw.namespaces.iter().map(|name| pools.text(name)).collect()
+            raw.namespaces.iter().map(|name| interner.text(name)).collect()
         };
-        Term {
-            topology: pools.text(&raw.topology_key),
-            selector: Selector::read(raw.label_selector.as_ref(), pools),
+        AffinityTerm {
+            topology: interner.text(&raw.topology_key),
+            selector: Selector::read(raw.label_selector.as_ref(), interner),
             namespaces,
-            by_label: Selector::read(raw.namespace_selector.as_ref(), pools),
+            by_label: Selector::read(raw.namespace_selector.as_ref(), interner),
         }
     }
 
@@ -225,12 +226,12 @@ impl Term {
     }
 
     /// Whether the labels of namespaces decide.
-    pub fn asks_namespaces(&self) -> bool {
+    pub fn has_namespace_selector(&self) -> bool {
         self.by_label != Selector::Nothing
     }
 
     /// The value of its label on a node.
-    pub fn place<'n>(&self, node: &'n Node) -> Option<&'n Text> {
+    pub fn topology_value<'n>(&self, node: &'n Node) -> Option<&'n Text> {
         node.labels.get(&self.topology)
     }
 }

@@ -1,28 +1,28 @@
 //! What the scheduler keeps of objects: only what it decides by, and what many have in common once.
 
 mod affinity;
-mod amount;
-mod kept;
 mod node;
 mod pod;
+mod quantity;
 mod requests;
 mod resources;
+mod scheduler_object;
 mod spec;
 mod storage;
 mod workload;
 
-pub use affinity::{NodeRule, NodeRules, RawAffinity, RawNodeSelector, Term};
-pub use amount::{Amount, Amounts};
-#[cfg(test)]
-pub(crate) use kept::read;
-pub use kept::{Kept, Stored, keep};
+pub use affinity::{AffinityTerm, NodeSelector, NodeSelectorTerm, RawAffinity, RawNodeSelector};
 pub use node::{Effect, Node, NodeFields, RawTaint, Taint, Toleration};
 pub use pod::{Condition, Pod, PodFields};
+pub use quantity::{ResourceList, ResourceQuantity};
 pub use requests::Requests;
 pub use resources::Resources;
-pub use spec::{HostPort, Policy, RawContainer, RawSpec, Spec, Spread, VolumeUse};
+#[cfg(test)]
+pub(crate) use scheduler_object::read;
+pub use scheduler_object::{SchedulerObject, Stored, keep};
+pub use spec::{HostPort, PodVolume, Policy, RawContainer, RawSpec, Spec, TopologySpreadConstraint};
 pub use storage::{
-    Attachment, Capacity, Claim, ClaimRef, CsiDriver, CsiNode, RawAttachment, RawCapacity, RawClaim,
-    RawClass, RawCsiDriver, RawCsiNode, RawVolume, StorageClass, Volume,
+    ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, RawAttachment,
+    RawCapacity, RawClaim, RawClass, RawCsiDriver, RawCsiNode, RawVolume, StorageClass, VolumeAttachment,
 };
-pub use workload::{Budget, Namespace, Owner, ReplicaSet, Service};
+pub use workload::{Namespace, Owner, PodDisruptionBudget, ReplicaSet, Service};

@@ -3,10 +3,10 @@
 use kubecontroller::object::SlimMeta;
 use serde::Deserialize;
 
-use super::{Amounts, Kept, Resources, spec::tagged};
+use super::{ResourceList, Resources, SchedulerObject, spec::tagged};
 use crate::{
+    interner::{StringInterner, Text},
     labels::Labels,
-    pool::{Pools, Text},
 };
 
 /// What is read of a node.
@@ -34,7 +34,7 @@ pub struct RawNodeSpec {
 #[serde(default)]
 pub struct RawNodeStatus {
     /// What it can give.
-    pub allocatable: Amounts,
+    pub allocatable: ResourceList,
     /// The images it has.
     pub images: Vec<RawImages>,
 }
@@ -123,30 +123,30 @@ pub struct Toleration {
     known: bool,
 }
 
-impl Kept for Node {
+impl SchedulerObject for Node {
     type Fields = NodeFields;
 
-    fn read(meta: &SlimMeta, fields: &NodeFields, pools: &mut Pools) -> Self {
+    fn read(meta: &SlimMeta, fields: &NodeFields, interner: &mut StringInterner) -> Self {
         let NodeFields { spec, status } = fields;
         let taints = spec.taints.iter().map(|raw| Taint {
-            key: pools.text(&raw.key),
-            value: pools.text(&raw.value),
+            key: interner.text(&raw.key),
+            value: interner.text(&raw.value),
             effect: Effect::read(&raw.effect),
         });
         let taints = taints.collect();
         let images = status.images.iter();
         let images = images.flat_map(|image| image.names.iter().map(|name| (name, image.size_bytes)));
         let mut images: Vec<_> = images
-            .map(|(name, size)| (pools.text(&tagged(name)), size))
+            .map(|(name, size)| (interner.text(&tagged(name)), size))
             .collect();
         images.sort();
         images.dedup_by(|later, earlier| later.0 == earlier.0);
         Node {
-            name: pools.text(&meta.name),
-            labels: Labels::read(meta.labels.iter(), pools),
+            name: interner.text(&meta.name),
+            labels: Labels::read(meta.labels.iter(), interner),
             taints,
             unschedulable: spec.unschedulable,
-            allocatable: Resources::read(&status.allocatable, pools),
+            allocatable: Resources::read(&status.allocatable, interner),
             pods: status.allocatable.get("pods").map_or(0, |amount| amount.value),
             images: images.into(),
         }
@@ -180,7 +180,7 @@ impl Node {
     }
 
     /// Whether a taint keeps out a pod that bears these.
-    pub fn repels(&self, tolerations: &[Toleration]) -> bool {
+    pub fn has_untolerated_taint(&self, tolerations: &[Toleration]) -> bool {
         let hard = self
             .taints
             .iter()
@@ -192,7 +192,7 @@ impl Node {
 impl Taint {
     /// Whether one of these bears it.
     pub fn borne(&self, tolerations: &[Toleration]) -> bool {
-        tolerations.iter().any(|toleration| toleration.bears(self))
+        tolerations.iter().any(|toleration| toleration.tolerates(self))
     }
 }
 
@@ -209,10 +209,10 @@ impl Effect {
 
 impl Toleration {
     /// Takes a toleration as it was read.
-    pub fn read(raw: &RawToleration, pools: &mut Pools) -> Self {
+    pub fn read(raw: &RawToleration, interner: &mut StringInterner) -> Self {
         Toleration {
-            key: pools.text(&raw.key),
-            value: (raw.operator != "Exists").then(|| pools.text(&raw.value)),
+            key: interner.text(&raw.key),
+            value: (raw.operator != "Exists").then(|| interner.text(&raw.value)),
             effect: (!raw.effect.is_empty()).then(|| Effect::read(&raw.effect)),
             known: matches!(raw.operator.as_str(), "" | "Equal" | "Exists"),
         }
@@ -224,7 +224,7 @@ impl Toleration {
             .is_none_or(|effect| effect == Effect::PreferNoSchedule)
     }
 
-    fn bears(&self, taint: &Taint) -> bool {
+    fn tolerates(&self, taint: &Taint) -> bool {
         self.known
             && self.effect.is_none_or(|effect| effect == taint.effect)
             && (self.key.is_empty() || self.key == taint.key)
@@ -240,13 +240,13 @@ mod tests {
 
     #[test]
     fn a_toleration_bears_what_it_names() {
-        let mut pools = Pools::default();
+        let mut interner = StringInterner::default();
         let taint = Taint {
             key: "k".into(),
             value: "v".into(),
             effect: Effect::NoSchedule,
         };
-        for (raw, bears) in [
+        for (raw, tolerates) in [
             (json!({"key": "k", "value": "v", "effect": "NoSchedule"}), true),
             (json!({"key": "k", "operator": "Equal", "value": "v"}), true),
             (json!({"key": "k", "operator": "Exists"}), true),
@@ -259,8 +259,8 @@ mod tests {
             (json!({"key": "l", "operator": "Exists"}), false),
             (json!({"key": "k", "operator": "Gt", "value": "v"}), false),
         ] {
-            let read = Toleration::read(&serde_json::from_value(raw.clone()).unwrap(), &mut pools);
-            assert_eq!(read.bears(&taint), bears, "{raw}");
+            let read = Toleration::read(&serde_json::from_value(raw.clone()).unwrap(), &mut interner);
+            assert_eq!(read.tolerates(&taint), tolerates, "{raw}");
         }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use kubecontroller::object::SlimMeta;
 use serde::Deserialize;
 
-use super::{Kept, Owner, RawSpec, Requests, Spec, VolumeUse, requests::Given};
+use super::{Owner, PodVolume, RawSpec, Requests, SchedulerObject, Spec, requests::AllocatedStatus};
 use crate::{
+    interner::{StringInterner, Text},
     labels::Labels,
-    pool::{Pools, Text},
 };
 
 /// What is read of a pod.
@@ -33,7 +33,7 @@ pub struct RawStatus {
     pub conditions: Vec<RawCondition>,
     /// What was given to it.
     #[serde(flatten)]
-    pub given: Given,
+    pub allocated: AllocatedStatus,
 }
 
 /// A condition as it stands in an object.
@@ -87,11 +87,11 @@ pub struct Pod {
     /// Where it runs.
     pub node: Option<Text>,
     /// Where it may be placed soon.
-    pub nominated: Option<Text>,
+    pub nominated_node_name: Option<Text>,
     /// Since when it runs.
     pub start: Option<Box<str>>,
     /// Whether it is going.
-    pub going: bool,
+    pub terminating: bool,
     /// Whether it is going because a scheduler pushed it away.
     pub preempted: bool,
     /// What it takes of its node, when that is not what it asks for.
@@ -100,12 +100,12 @@ pub struct Pod {
     pub condition: Option<Box<Condition>>,
 }
 
-impl Kept for Pod {
+impl SchedulerObject for Pod {
     type Fields = PodFields;
 
-    fn read(meta: &SlimMeta, fields: &PodFields, pools: &mut Pools) -> Self {
-        let namespace = pools.text(&meta.namespace);
-        let spec = Spec::read(&fields.spec, &namespace, pools);
+    fn read(meta: &SlimMeta, fields: &PodFields, interner: &mut StringInterner) -> Self {
+        let namespace = interner.text(&meta.namespace);
+        let spec = Spec::read(&fields.spec, &namespace, interner);
         let status = &fields.status;
         let condition = |name: &str| {
             status
@@ -113,48 +113,49 @@ impl Kept for Pod {
                 .iter()
                 .find(|condition| condition.r#type == name)
         };
-        let node = (!fields.spec.node_name.is_empty()).then(|| pools.text(&fields.spec.node_name));
+        let node = (!fields.spec.node_name.is_empty()).then(|| interner.text(&fields.spec.node_name));
         let infeasible =
             condition("PodResizePending").is_some_and(|condition| condition.reason == "Infeasible");
-        let given = &status.given;
+        let allocated = &status.allocated;
         let taken = if infeasible {
-            let given = Given {
+            let allocated = AllocatedStatus {
                 infeasible,
-                ..given.clone()
+                ..allocated.clone()
             };
-            Requests::of_running(&fields.spec, &given, pools)
+            Requests::of_running(&fields.spec, &allocated, interner)
         } else {
-            Requests::of_running(&fields.spec, given, pools)
+            Requests::of_running(&fields.spec, allocated, interner)
         };
         let taken = taken
             .filter(|taken| node.is_some() && *taken != spec.requests)
             .map(Box::new);
-        let going = meta.deletion_timestamp.is_some();
+        let terminating = meta.deletion_timestamp.is_some();
         let disrupted = condition("DisruptionTarget");
         let preempted =
             |found: &RawCondition| found.status == "True" && found.reason == "PreemptionByScheduler";
         let scheduled = condition("PodScheduled").filter(|_| node.is_none());
         let scheduled = scheduled.map(|raw| Condition {
-            status: pools.text(&raw.status),
-            reason: pools.text(&raw.reason),
+            status: interner.text(&raw.status),
+            reason: interner.text(&raw.reason),
             message: raw.message.as_str().into(),
             generation: raw.observed_generation,
         });
-        let labels = Labels::read(meta.labels.iter(), pools);
-        let nominated = &status.nominated_node_name;
+        let labels = Labels::read(meta.labels.iter(), interner);
+        let nominated_node_name = &status.nominated_node_name;
         Pod {
             name: meta.name.as_str().into(),
             uid: meta.uid.as_str().into(),
             version: meta.resource_version.as_str().into(),
             generation: meta.generation.unwrap_or(0),
-            labels: pools.labels.share(labels),
-            spec: pools.specs.share(spec),
-            owner: Owner::of(meta, pools),
+            labels: interner.labels.share(labels),
+            spec: interner.specs.share(spec),
+            owner: Owner::of(meta, interner),
             node,
-            nominated: (!nominated.is_empty()).then(|| pools.text(nominated)),
+            nominated_node_name: (!nominated_node_name.is_empty())
+                .then(|| interner.text(nominated_node_name)),
             start: status.start_time.as_deref().map(Into::into),
-            going,
-            preempted: going && disrupted.is_some_and(preempted),
+            terminating,
+            preempted: terminating && disrupted.is_some_and(preempted),
             taken,
             condition: scheduled.map(Box::new),
             namespace,
@@ -176,8 +177,8 @@ impl Pod {
     /// The names of its claims, in its namespace.
     pub fn claims(&self) -> impl Iterator<Item = Text> {
         self.spec.volumes.iter().filter_map(|volume| match volume {
-            VolumeUse::Claim(name) => Some(name.clone()),
-            VolumeUse::Ephemeral(volume) => Some(self.claim_of(volume)),
+            PodVolume::PersistentVolumeClaim(name) => Some(name.clone()),
+            PodVolume::Ephemeral(volume) => Some(self.claim_of(volume)),
             _ => None,
         })
     }

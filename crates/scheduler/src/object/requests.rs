@@ -2,16 +2,17 @@
 
 use serde::Deserialize;
 
-use super::{Amounts, RawContainer, RawSpec, Resources};
-use crate::pool::Pools;
+use super::{RawContainer, RawSpec, ResourceList, Resources};
+use crate::interner::StringInterner;
 
 /// What a container that asks for no processor is taken to need when nodes are compared.
-const USUAL_CPU: i64 = 100;
+const DEFAULT_MILLI_CPU_REQUEST: i64 = 100;
 /// What a container that asks for no memory is taken to need when nodes are compared.
-const USUAL_MEMORY: i64 = 200 << 20;
+const DEFAULT_MEMORY_REQUEST: i64 = 200 << 20;
 
 /// What a pod asks for, in the three ways that it is counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+// upstream: staging/src/k8s.io/component-helpers/resource/helpers.go PodRequests
 pub struct Requests {
     /// What must be free.
     pub asked: Resources,
@@ -24,13 +25,13 @@ pub struct Requests {
 /// The part of a pod's status that says what was given to it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Given {
+pub struct AllocatedStatus {
     /// By container.
-    pub container_statuses: Vec<GivenContainer>,
+    pub container_statuses: Vec<AllocatedContainer>,
     /// By init container.
-    pub init_container_statuses: Vec<GivenContainer>,
+    pub init_container_statuses: Vec<AllocatedContainer>,
     /// To the pod as a whole.
-    pub allocated_resources: Option<Amounts>,
+    pub allocated_resources: Option<ResourceList>,
     /// What the pod as a whole has.
     pub resources: Option<RawResources>,
     /// Whether a resize is found to be impossible.
@@ -41,11 +42,11 @@ pub struct Given {
 /// What was given to a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct GivenContainer {
+pub struct AllocatedContainer {
     /// Its name.
     pub name: String,
     /// What the node has put aside for it.
-    pub allocated_resources: Option<Amounts>,
+    pub allocated_resources: Option<ResourceList>,
     /// What it runs with.
     pub resources: Option<RawResources>,
 }
@@ -55,30 +56,34 @@ pub struct GivenContainer {
 #[serde(default)]
 pub struct RawResources {
     /// What is asked for.
-    pub requests: Option<Amounts>,
+    pub requests: Option<ResourceList>,
 }
 
 impl Requests {
     /// What a pod asks for before it runs.
-    pub fn of_spec(spec: &RawSpec, pools: &mut Pools) -> Self {
-        Self::sum(spec, None, pools)
+    pub fn of_spec(spec: &RawSpec, interner: &mut StringInterner) -> Self {
+        Self::sum(spec, None, interner)
     }
 
     /// What a pod on a node takes: as much as was asked, was put aside or is in use, whichever is more. `None` when
     /// its status says nothing about it.
-    pub fn of_running(spec: &RawSpec, given: &Given, pools: &mut Pools) -> Option<Self> {
-        let statuses = given
+    pub fn of_running(
+        spec: &RawSpec,
+        allocated: &AllocatedStatus,
+        interner: &mut StringInterner,
+    ) -> Option<Self> {
+        let statuses = allocated
             .container_statuses
             .iter()
-            .chain(&given.init_container_statuses);
-        let said = statuses
+            .chain(&allocated.init_container_statuses);
+        let error_message = statuses
             .into_iter()
             .any(|status| status.allocated_resources.is_some() || status.resources.is_some());
-        (said || given.resources.is_some()).then(|| Self::sum(spec, Some(given), pools))
+        (error_message || allocated.resources.is_some()).then(|| Self::sum(spec, Some(allocated), interner))
     }
 
-    fn sum(spec: &RawSpec, given: Option<&Given>, pools: &mut Pools) -> Self {
-        let mut total = |usual| total(spec, given, usual, pools);
+    fn sum(spec: &RawSpec, allocated: Option<&AllocatedStatus>, interner: &mut StringInterner) -> Self {
+        let mut total = |usual| total(spec, allocated, usual, interner);
         let asked = total((false, false));
         let pod_level = supported(spec.resources.requests.as_ref());
         // A pod that asks as a whole has its containers filled up only where nothing at all is asked for.
@@ -96,30 +101,41 @@ impl Requests {
     }
 }
 
-fn total(spec: &RawSpec, given: Option<&Given>, usual: (bool, bool), pools: &mut Pools) -> Resources {
+fn total(
+    spec: &RawSpec,
+    allocated: Option<&AllocatedStatus>,
+    usual: (bool, bool),
+    interner: &mut StringInterner,
+) -> Resources {
     let asked = |container: &RawContainer| container.resources.requests.clone();
-    let mut sum = containers(spec, usual, asked, pools);
-    if let Some(given) = given {
+    let mut sum = containers(spec, usual, asked, interner);
+    if let Some(allocated) = allocated {
         let put_aside = |container: &RawContainer| {
-            let status = given.of(&container.name);
+            let status = allocated.of(&container.name);
             let aside = status.and_then(|status| status.allocated_resources.clone());
-            aside.or_else(|| container.resources.requests.clone().filter(|_| !given.infeasible))
+            aside.or_else(|| {
+                container
+                    .resources
+                    .requests
+                    .clone()
+                    .filter(|_| !allocated.infeasible)
+            })
         };
         let in_use = |container: &RawContainer| {
-            let status = given.of(&container.name);
+            let status = allocated.of(&container.name);
             let running = status.and_then(|status| status.resources.as_ref()?.requests.clone());
             running.or_else(|| put_aside(container))
         };
-        let mut most = containers(spec, usual, in_use, pools);
-        most.raise(&containers(spec, usual, put_aside, pools));
-        if given.infeasible {
+        let mut most = containers(spec, usual, in_use, interner);
+        most.raise(&containers(spec, usual, put_aside, interner));
+        if allocated.infeasible {
             sum = most;
         } else {
             sum.raise(&most);
         }
     }
-    pod_level(&mut sum, spec, given, pools);
-    sum.add(&Resources::read(&spec.overhead, pools));
+    pod_level(&mut sum, spec, allocated, interner);
+    sum.add(&Resources::read(&spec.overhead, interner));
     sum
 }
 
@@ -128,17 +144,17 @@ fn total(spec: &RawSpec, given: Option<&Given>, usual: (bool, bool), pools: &mut
 fn containers(
     spec: &RawSpec,
     usual: (bool, bool),
-    asked: impl Fn(&RawContainer) -> Option<Amounts>,
-    pools: &mut Pools,
+    asked: impl Fn(&RawContainer) -> Option<ResourceList>,
+    interner: &mut StringInterner,
 ) -> Resources {
     let mut of = |container: &RawContainer| {
         let amounts = asked(container).unwrap_or_default();
-        let mut resources = Resources::read(&amounts, pools);
+        let mut resources = Resources::read(&amounts, interner);
         if usual.0 && !amounts.contains_key("cpu") {
-            resources.cpu = USUAL_CPU;
+            resources.cpu = DEFAULT_MILLI_CPU_REQUEST;
         }
         if usual.1 && !amounts.contains_key("memory") {
-            resources.memory = USUAL_MEMORY;
+            resources.memory = DEFAULT_MEMORY_REQUEST;
         }
         resources
     };
@@ -164,16 +180,21 @@ fn containers(
 }
 
 /// What the pod asks for as a whole takes the place of what its containers ask for.
-fn pod_level(sum: &mut Resources, spec: &RawSpec, given: Option<&Given>, pools: &mut Pools) {
+fn pod_level(
+    sum: &mut Resources,
+    spec: &RawSpec,
+    allocated: Option<&AllocatedStatus>,
+    interner: &mut StringInterner,
+) {
     let mut asked = supported(spec.resources.requests.as_ref());
     if asked.is_empty() {
         return;
     }
-    if let Some(resources) = given.and_then(|given| given.resources.as_ref()) {
-        if given.is_some_and(|given| given.infeasible) {
+    if let Some(resources) = allocated.and_then(|allocated| allocated.resources.as_ref()) {
+        if allocated.is_some_and(|allocated| allocated.infeasible) {
             asked.clear();
         }
-        let aside = given.and_then(|given| given.allocated_resources.as_ref());
+        let aside = allocated.and_then(|allocated| allocated.allocated_resources.as_ref());
         for more in [resources.requests.as_ref(), aside] {
             for (name, amount) in supported(more) {
                 let known = asked.entry(name).or_default();
@@ -182,24 +203,24 @@ fn pod_level(sum: &mut Resources, spec: &RawSpec, given: Option<&Given>, pools: 
             }
         }
     }
-    let whole = Resources::read(&asked, pools);
+    let to_i64 = Resources::read(&asked, interner);
     for name in asked.keys() {
         match name.as_str() {
-            "cpu" => sum.cpu = whole.cpu,
-            "memory" => sum.memory = whole.memory,
+            "cpu" => sum.cpu = to_i64.cpu,
+            "memory" => sum.memory = to_i64.memory,
             name => {
                 sum.scalars.retain(|(known, _)| &**known != name);
             }
         }
     }
     sum.add(&Resources {
-        scalars: whole.scalars,
+        scalars: to_i64.scalars,
         ..Resources::default()
     });
 }
 
 /// What may be asked for by a pod as a whole.
-fn supported(amounts: Option<&Amounts>) -> Amounts {
+fn supported(amounts: Option<&ResourceList>) -> ResourceList {
     let supported = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
     let amounts = amounts.into_iter().flatten();
     amounts
@@ -208,8 +229,8 @@ fn supported(amounts: Option<&Amounts>) -> Amounts {
         .collect()
 }
 
-impl Given {
-    fn of(&self, container: &str) -> Option<&GivenContainer> {
+impl AllocatedStatus {
+    fn of(&self, container: &str) -> Option<&AllocatedContainer> {
         let mut all = self
             .container_statuses
             .iter()
@@ -226,7 +247,7 @@ mod tests {
 
     fn sum(spec: Value) -> Requests {
         let spec = serde_json::from_value(spec).unwrap();
-        Requests::of_spec(&spec, &mut Pools::default())
+        Requests::of_spec(&spec, &mut StringInterner::default())
     }
 
     fn cpu(amount: &str) -> Value {
@@ -267,8 +288,8 @@ mod tests {
     fn containers_that_ask_for_nothing_are_counted_with_the_usual() {
         let nothing = sum(json!({"containers": [{}, cpu("1")]}));
         assert_eq!(nothing.asked.cpu, 1000);
-        assert_eq!(nothing.counted, (1100, 2 * USUAL_MEMORY));
-        assert_eq!(nothing.scored, (1100, 2 * USUAL_MEMORY));
+        assert_eq!(nothing.counted, (1100, 2 * DEFAULT_MEMORY_REQUEST));
+        assert_eq!(nothing.scored, (1100, 2 * DEFAULT_MEMORY_REQUEST));
     }
 
     #[test]
@@ -287,10 +308,11 @@ mod tests {
         ] {
             let mut status = status;
             status["name"] = "c".into();
-            let mut given: Given = serde_json::from_value(json!({"containerStatuses": [status]})).unwrap();
-            given.infeasible = infeasible;
-            let taken = Requests::of_running(&spec, &given, &mut Pools::default()).unwrap();
-            assert_eq!(taken.asked.cpu, milli, "{given:?}");
+            let mut allocated: AllocatedStatus =
+                serde_json::from_value(json!({"containerStatuses": [status]})).unwrap();
+            allocated.infeasible = infeasible;
+            let taken = Requests::of_running(&spec, &allocated, &mut StringInterner::default()).unwrap();
+            assert_eq!(taken.asked.cpu, milli, "{allocated:?}");
         }
     }
 }

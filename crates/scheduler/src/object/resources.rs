@@ -1,7 +1,7 @@
 //! Sums of resources.
 
-use super::Amounts;
-use crate::pool::{Pools, Text};
+use super::ResourceList;
+use crate::interner::{StringInterner, Text};
 
 /// How much of each resource: what a pod asks for, what a node has, what is taken of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -18,14 +18,14 @@ pub struct Resources {
 
 impl Resources {
     /// Takes amounts as they were read; names that nothing counts are left out.
-    pub fn read(amounts: &Amounts, pools: &mut Pools) -> Self {
+    pub fn read(amounts: &ResourceList, interner: &mut StringInterner) -> Self {
         let mut read = Resources::default();
         for (name, amount) in amounts {
             match name.as_str() {
                 "cpu" => read.cpu = amount.milli,
                 "memory" => read.memory = amount.value,
                 "ephemeral-storage" => read.ephemeral = amount.value,
-                name if is_scalar(name) => read.scalars.push((pools.text(name), amount.value)),
+                name if is_scalar(name) => read.scalars.push((interner.text(name), amount.value)),
                 _ => {}
             }
         }
@@ -75,6 +75,7 @@ impl Resources {
 }
 
 /// Whether a resource is counted by its name: extended ones, huge pages, those of the domain itself, attachable volumes.
+// upstream: pkg/scheduler/util/utils.go IsScalarResourceName
 fn is_scalar(name: &str) -> bool {
     let native = !name.contains('/') || name.contains("kubernetes.io/");
     (!native && !name.starts_with("requests."))

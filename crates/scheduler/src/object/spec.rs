@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{
-    Amounts, NodeRule, NodeRules, RawAffinity, Requests, Term, Toleration, node::RawToleration,
-    requests::RawResources,
+    AffinityTerm, NodeSelector, NodeSelectorTerm, RawAffinity, Requests, ResourceList, Toleration,
+    node::RawToleration, requests::RawResources,
 };
 use crate::{
-    pool::{Pools, Text},
+    interner::{StringInterner, Text},
     selector::{RawSelector, Requirement, Selector},
 };
 
@@ -38,7 +38,7 @@ pub struct RawSpec {
     /// What runs before them.
     pub init_containers: Vec<RawContainer>,
     /// What running it costs besides.
-    pub overhead: Amounts,
+    pub overhead: ResourceList,
     /// What it asks for as a whole.
     pub resources: RawResources,
     /// Its volumes.
@@ -148,7 +148,7 @@ struct RawDisk {
     volume_id: String,
     iqn: String,
     monitors: Vec<String>,
-    pool: Option<String>,
+    interner: Option<String>,
     image: String,
     read_only: bool,
 }
@@ -161,33 +161,33 @@ pub struct Spec {
     /// How important it is.
     pub priority: i32,
     /// Whether it may push others away.
-    pub preempts: bool,
+    pub preemption_allowed: bool,
     /// What labels nodes must have.
     pub node_selector: Option<Selector>,
     /// Which nodes it must be on.
-    pub nodes: Option<NodeRules>,
+    pub nodes: Option<NodeSelector>,
     /// Which nodes would be good.
-    pub preferred_nodes: Box<[(i64, NodeRule)]>,
+    pub preferred_nodes: Box<[(i64, NodeSelectorTerm)]>,
     /// Pods it must be near.
-    pub near: Box<[Term]>,
+    pub required_affinity_terms: Box<[AffinityTerm]>,
     /// Pods it must not be near.
-    pub away: Box<[Term]>,
+    pub required_anti_affinity_terms: Box<[AffinityTerm]>,
     /// Pods it would be good to be near.
-    pub rather_near: Box<[(i64, Term)]>,
+    pub preferred_affinity_terms: Box<[(i64, AffinityTerm)]>,
     /// Pods it would be good to be away from.
-    pub rather_away: Box<[(i64, Term)]>,
+    pub preferred_anti_affinity_terms: Box<[(i64, AffinityTerm)]>,
     /// Whether it says anything about other pods.
-    pub social: bool,
+    pub has_pod_affinity: bool,
     /// Taints it bears.
     pub tolerations: Box<[Toleration]>,
     /// How it spreads.
-    pub spread: Box<[Spread]>,
+    pub spread: Box<[TopologySpreadConstraint]>,
     /// Ports of the node it needs.
     pub ports: Box<[HostPort]>,
     /// What it asks for.
     pub requests: Requests,
     /// Its volumes, as far as they bind it to nodes.
-    pub volumes: Box<[VolumeUse]>,
+    pub volumes: Box<[PodVolume]>,
     /// The images it runs, one per container and image volume.
     pub images: Box<[Text]>,
     /// What it waits for.
@@ -196,7 +196,7 @@ pub struct Spec {
 
 /// A rule of spreading.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Spread {
+pub struct TopologySpreadConstraint {
     /// How uneven it may be.
     pub max_skew: i64,
     /// The label of nodes that makes places.
@@ -235,9 +235,9 @@ pub struct HostPort {
 
 /// A volume that binds a pod to nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum VolumeUse {
+pub enum PodVolume {
     /// A claim by its name.
-    Claim(Text),
+    PersistentVolumeClaim(Text),
     /// A claim that is made for the pod; by the name of the volume.
     Ephemeral(Text),
     /// A disk that only one may write: what it is, its names (any equal one is a conflict), whether it is read only
@@ -265,32 +265,41 @@ impl RawContainer {
 
 impl Spec {
     /// Takes a specification as it was read, of a pod in a namespace.
-    pub fn read(raw: &RawSpec, namespace: &Text, pools: &mut Pools) -> Self {
+    pub fn read(raw: &RawSpec, namespace: &Text, interner: &mut StringInterner) -> Self {
         let affinity = &raw.affinity;
         let nodes = affinity.node_affinity.as_ref();
         let rules = nodes.map_or(&[][..], |nodes| &nodes.preferred).iter();
         let preferred_nodes = rules
             .filter(|preferred| preferred.weight != 0)
-            .filter_map(|preferred| Some((preferred.weight, NodeRule::read(&preferred.preference, pools)?)))
+            .filter_map(|preferred| {
+                Some((
+                    preferred.weight,
+                    NodeSelectorTerm::read(&preferred.preference, interner)?,
+                ))
+            })
             .collect();
         let nodes = nodes
             .and_then(|nodes| nodes.required.as_ref())
-            .map(|raw| NodeRules::read(raw, pools));
+            .map(|raw| NodeSelector::read(raw, interner));
         let mut terms = |raw: &Option<super::affinity::RawPodAffinity>| {
             let (required, preferred) = raw
                 .as_ref()
                 .map_or((&[][..], &[][..]), |raw| (&*raw.required, &*raw.preferred));
             let required: Box<[_]> = required
                 .iter()
-                .map(|term| Term::read(term, namespace, pools))
+                .map(|term| AffinityTerm::read(term, namespace, interner))
                 .collect();
             let preferred = preferred.iter();
-            let preferred =
-                preferred.map(|raw| (raw.weight, Term::read(&raw.pod_affinity_term, namespace, pools)));
+            let preferred = preferred.map(|raw| {
+                (
+                    raw.weight,
+                    AffinityTerm::read(&raw.pod_affinity_term, namespace, interner),
+                )
+            });
             (required, preferred.collect::<Box<[_]>>())
         };
-        let (near, rather_near) = terms(&affinity.pod_affinity);
-        let (away, rather_away) = terms(&affinity.pod_anti_affinity);
+        let (near, preferred_affinity_terms) = terms(&affinity.pod_affinity);
+        let (away, preferred_anti_affinity_terms) = terms(&affinity.pod_anti_affinity);
         let containers = raw.init_containers.iter().chain(&raw.containers);
         let images = containers.map(|container| container.image.as_str());
         let image_volumes = raw
@@ -299,43 +308,43 @@ impl Spec {
             .filter_map(|volume| Some(volume.image.as_ref()?.reference.as_str()));
         let images = images
             .chain(image_volumes)
-            .map(|name| pools.text(&tagged(name)))
+            .map(|name| interner.text(&tagged(name)))
             .collect();
         Spec {
-            scheduler: pools.text(&raw.scheduler_name),
+            scheduler: interner.text(&raw.scheduler_name),
             priority: raw.priority.unwrap_or(0),
-            preempts: raw.preemption_policy.as_deref() != Some("Never"),
+            preemption_allowed: raw.preemption_policy.as_deref() != Some("Never"),
             node_selector: (!raw.node_selector.is_empty())
-                .then(|| Selector::from_labels(&raw.node_selector, pools)),
+                .then(|| Selector::from_labels(&raw.node_selector, interner)),
             nodes,
             preferred_nodes,
-            near,
-            away,
-            rather_near,
-            rather_away,
-            social: affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some(),
+            required_affinity_terms: near,
+            required_anti_affinity_terms: away,
+            preferred_affinity_terms,
+            preferred_anti_affinity_terms,
+            has_pod_affinity: affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some(),
             tolerations: raw
                 .tolerations
                 .iter()
-                .map(|raw| Toleration::read(raw, pools))
+                .map(|raw| Toleration::read(raw, interner))
                 .collect(),
             spread: raw
                 .topology_spread_constraints
                 .iter()
-                .map(|raw| Spread::read(raw, pools))
+                .map(|raw| TopologySpreadConstraint::read(raw, interner))
                 .collect(),
-            ports: ports(raw, pools),
-            requests: Requests::of_spec(raw, pools),
+            ports: ports(raw, interner),
+            requests: Requests::of_spec(raw, interner),
             volumes: raw
                 .volumes
                 .iter()
-                .filter_map(|raw| VolumeUse::read(raw, pools))
+                .filter_map(|raw| PodVolume::read(raw, interner))
                 .collect(),
             images,
             gates: raw
                 .scheduling_gates
                 .iter()
-                .map(|gate| pools.text(&gate.name))
+                .map(|gate| interner.text(&gate.name))
                 .collect(),
         }
     }
@@ -352,7 +361,7 @@ impl Spec {
     }
 }
 
-fn ports(raw: &RawSpec, pools: &mut Pools) -> Box<[HostPort]> {
+fn ports(raw: &RawSpec, interner: &mut StringInterner) -> Box<[HostPort]> {
     let staying = raw.init_containers.iter().filter(|container| container.stays());
     let ports = raw
         .containers
@@ -360,12 +369,12 @@ fn ports(raw: &RawSpec, pools: &mut Pools) -> Box<[HostPort]> {
         .chain(staying)
         .flat_map(|container| &container.ports);
     let read = |port: &RawPort| HostPort {
-        address: pools.text(if port.host_ip.is_empty() {
+        address: interner.text(if port.host_ip.is_empty() {
             "0.0.0.0"
         } else {
             &port.host_ip
         }),
-        protocol: pools.text(if port.protocol.is_empty() {
+        protocol: interner.text(if port.protocol.is_empty() {
             "TCP"
         } else {
             &port.protocol
@@ -384,14 +393,18 @@ pub(super) fn tagged(name: &str) -> String {
     }
 }
 
-impl Spread {
-    fn read(raw: &RawSpread, pools: &mut Pools) -> Self {
-        Spread {
+impl TopologySpreadConstraint {
+    fn read(raw: &RawSpread, interner: &mut StringInterner) -> Self {
+        TopologySpreadConstraint {
             max_skew: raw.max_skew,
-            topology: pools.text(&raw.topology_key),
+            topology: interner.text(&raw.topology_key),
             must: raw.when_unsatisfiable == "DoNotSchedule",
-            selector: Selector::read(raw.label_selector.as_ref(), pools),
-            same: raw.match_label_keys.iter().map(|key| pools.text(key)).collect(),
+            selector: Selector::read(raw.label_selector.as_ref(), interner),
+            same: raw
+                .match_label_keys
+                .iter()
+                .map(|key| interner.text(key))
+                .collect(),
             min_domains: raw.min_domains.unwrap_or(1),
             policy: Policy {
                 affinity: raw.node_affinity_policy.as_deref() != Some("Ignore"),
@@ -410,48 +423,49 @@ impl Spread {
     }
 }
 
-impl VolumeUse {
-    fn read(raw: &RawVolumeUse, pools: &mut Pools) -> Option<Self> {
-        let disk = |kind, raw: &RawDisk, id: &str, read_only, pools: &mut Pools| VolumeUse::Disk {
-            kind,
-            id: pools.text(id),
-            servers: raw.monitors.iter().map(|name| pools.text(name)).collect(),
-            read_only,
-        };
+impl PodVolume {
+    fn read(raw: &RawVolumeUse, interner: &mut StringInterner) -> Option<Self> {
+        let disk =
+            |kind, raw: &RawDisk, id: &str, read_only, interner: &mut StringInterner| PodVolume::Disk {
+                kind,
+                id: interner.text(id),
+                servers: raw.monitors.iter().map(|name| interner.text(name)).collect(),
+                read_only,
+            };
         if let Some(claim) = &raw.persistent_volume_claim {
-            return Some(VolumeUse::Claim(pools.text(&claim.claim_name)));
+            return Some(PodVolume::PersistentVolumeClaim(interner.text(&claim.claim_name)));
         }
         if raw.ephemeral.is_some() {
-            return Some(VolumeUse::Ephemeral(pools.text(&raw.name)));
+            return Some(PodVolume::Ephemeral(interner.text(&raw.name)));
         }
         if let Some(raw) = &raw.gce_persistent_disk {
-            return Some(disk("gce", raw, &raw.pd_name, raw.read_only, pools));
+            return Some(disk("gce", raw, &raw.pd_name, raw.read_only, interner));
         }
         if let Some(raw) = &raw.aws_elastic_block_store {
-            return Some(disk("aws", raw, &raw.volume_id, false, pools));
+            return Some(disk("aws", raw, &raw.volume_id, false, interner));
         }
         if let Some(raw) = &raw.iscsi {
-            return Some(disk("iscsi", raw, &raw.iqn, raw.read_only, pools));
+            return Some(disk("iscsi", raw, &raw.iqn, raw.read_only, interner));
         }
         if let Some(raw) = &raw.rbd {
-            let id = format!("{}/{}", raw.pool.as_deref().unwrap_or("rbd"), raw.image);
-            return Some(disk("rbd", raw, &id, raw.read_only, pools));
+            let id = format!("{}/{}", raw.interner.as_deref().unwrap_or("rbd"), raw.image);
+            return Some(disk("rbd", raw, &id, raw.read_only, interner));
         }
         raw.csi
             .as_ref()
-            .map(|raw| VolumeUse::Driver(pools.text(&raw.driver)))
+            .map(|raw| PodVolume::Driver(interner.text(&raw.driver)))
     }
 
     /// Whether two pods cannot have these on one node.
-    pub fn conflicts(&self, other: &VolumeUse) -> bool {
+    pub fn conflicts(&self, other: &PodVolume) -> bool {
         let (
-            VolumeUse::Disk {
+            PodVolume::Disk {
                 kind,
                 id,
                 servers,
                 read_only,
             },
-            VolumeUse::Disk {
+            PodVolume::Disk {
                 kind: other_kind,
                 id: other_id,
                 servers: other_servers,

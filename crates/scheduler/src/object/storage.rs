@@ -3,10 +3,10 @@
 use kubecontroller::object::SlimMeta;
 use serde::Deserialize;
 
-use super::{Amount, Amounts, Kept, NodeRules, RawNodeSelector};
+use super::{NodeSelector, RawNodeSelector, ResourceList, ResourceQuantity, SchedulerObject};
 use crate::{
+    interner::{StringInterner, Text},
     labels::Labels,
-    pool::{Pools, Text},
     selector::{RawSelector, Selector},
 };
 
@@ -37,7 +37,7 @@ raw! {
 }
 raw! {
     /// What a claim asks for.
-    pub(super) RawAsked { requests: Amounts }
+    pub(super) RawAsked { requests: ResourceList }
 }
 raw! {
     /// The status of a claim or a volume.
@@ -51,7 +51,7 @@ raw! {
     /// The specification of a volume.
     pub(super) RawVolumeSpec {
         storage_class_name: String,
-        capacity: Amounts,
+        capacity: ResourceList,
         access_modes: Vec<String>,
         claim_ref: Option<ClaimRef>,
         node_affinity: RawVolumeAffinity,
@@ -113,8 +113,8 @@ raw! {
     pub RawCapacity {
         storage_class_name: String,
         node_topology: Option<RawSelector>,
-        capacity: Option<Amount>,
-        maximum_volume_size: Option<Amount>,
+        capacity: Option<ResourceQuantity>,
+        maximum_volume_size: Option<ResourceQuantity>,
     }
 }
 raw! {
@@ -144,7 +144,7 @@ pub struct ClaimRef {
 
 /// A claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct PersistentVolumeClaim {
     /// Its namespace.
     pub namespace: Text,
     /// Its name.
@@ -174,14 +174,14 @@ pub struct Claim {
     /// Whether its volume is lost.
     pub lost: bool,
     /// Whether it is going.
-    pub going: bool,
+    pub terminating: bool,
     /// The uid of what controls it.
     pub owner: Option<Text>,
 }
 
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Volume {
+pub struct PersistentVolume {
     /// Its name.
     pub name: Text,
     /// The version of its last change.
@@ -197,7 +197,7 @@ pub struct Volume {
     /// The claim it is for.
     pub claim: Option<ClaimRef>,
     /// Where it can be reached from; anywhere when there is none.
-    pub nodes: Option<NodeRules>,
+    pub nodes: Option<NodeSelector>,
     /// Filesystem or Block.
     pub mode: Text,
     /// Its class of attributes.
@@ -205,7 +205,7 @@ pub struct Volume {
     /// Whether it is free.
     pub available: bool,
     /// Whether it is going.
-    pub going: bool,
+    pub terminating: bool,
     /// Its driver and its name there.
     pub driver: Option<(Text, Text)>,
 }
@@ -250,7 +250,7 @@ pub struct CsiDriver {
 
 /// How much a driver can still make somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capacity {
+pub struct CsiStorageCapacity {
     /// Namespace and name.
     pub key: (Text, Text),
     /// Of which class.
@@ -265,7 +265,7 @@ pub struct Capacity {
 
 /// A volume that is attached to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attachment {
+pub struct VolumeAttachment {
     /// Its name.
     pub name: Text,
     /// By which driver.
@@ -281,82 +281,88 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
-impl Kept for Claim {
+impl SchedulerObject for PersistentVolumeClaim {
     type Fields = RawClaim;
 
-    fn read(meta: &SlimMeta, raw: &RawClaim, pools: &mut Pools) -> Self {
+    fn read(meta: &SlimMeta, raw: &RawClaim, interner: &mut StringInterner) -> Self {
         let RawClaim { spec, status } = raw;
         let class = meta.annotations.get(CLASS).or(spec.storage_class_name.as_deref());
         let owner = meta
             .owner_references
             .iter()
             .find(|owner| owner.controller == Some(true));
-        Claim {
-            namespace: pools.text(&meta.namespace),
-            name: pools.text(&meta.name),
-            uid: pools.text(&meta.uid),
+        PersistentVolumeClaim {
+            namespace: interner.text(&meta.namespace),
+            name: interner.text(&meta.name),
+            uid: interner.text(&meta.uid),
             version: meta.resource_version.as_str().into(),
-            class: pools.text(class.unwrap_or_default()),
-            volume: pools.text(&spec.volume_name),
+            class: interner.text(class.unwrap_or_default()),
+            volume: interner.text(&spec.volume_name),
             bound: !spec.volume_name.is_empty() && meta.annotations.get(BIND_COMPLETED).is_some(),
-            node: meta.annotations.get(SELECTED_NODE).map(|node| pools.text(node)),
-            modes: spec.access_modes.iter().map(|mode| pools.text(mode)).collect(),
-            selector: spec.selector.as_ref().map(|raw| Selector::read(Some(raw), pools)),
+            node: meta
+                .annotations
+                .get(SELECTED_NODE)
+                .map(|node| interner.text(node)),
+            modes: spec.access_modes.iter().map(|mode| interner.text(mode)).collect(),
+            selector: spec
+                .selector
+                .as_ref()
+                .map(|raw| Selector::read(Some(raw), interner)),
             asked: spec.resources.requests.get("storage").map(|amount| amount.value),
-            mode: pools.text(spec.volume_mode.as_deref().unwrap_or("Filesystem")),
-            attributes: pools.text(spec.volume_attributes_class_name.as_deref().unwrap_or("")),
+            mode: interner.text(spec.volume_mode.as_deref().unwrap_or("Filesystem")),
+            attributes: interner.text(spec.volume_attributes_class_name.as_deref().unwrap_or("")),
             lost: status.phase == "Lost",
-            going: meta.deletion_timestamp.is_some(),
-            owner: owner.map(|owner| pools.text(&owner.uid)),
+            terminating: meta.deletion_timestamp.is_some(),
+            owner: owner.map(|owner| interner.text(&owner.uid)),
         }
     }
 }
 
 impl ClaimRef {
     /// Whether a claim is meant.
-    pub fn is(&self, claim: &Claim) -> bool {
+    pub fn is(&self, claim: &PersistentVolumeClaim) -> bool {
         *self.name == *claim.name
             && *self.namespace == *claim.namespace
             && (self.uid.is_empty() || *self.uid == *claim.uid)
     }
 }
 
-impl Kept for Volume {
+impl SchedulerObject for PersistentVolume {
     type Fields = RawVolume;
 
-    fn read(meta: &SlimMeta, raw: &RawVolume, pools: &mut Pools) -> Self {
+    fn read(meta: &SlimMeta, raw: &RawVolume, interner: &mut StringInterner) -> Self {
         let RawVolume { spec, status } = raw;
         let class = meta.annotations.get(CLASS).unwrap_or(&spec.storage_class_name);
-        Volume {
-            name: pools.text(&meta.name),
+        PersistentVolume {
+            name: interner.text(&meta.name),
             version: meta.resource_version.as_str().into(),
-            labels: Labels::read(meta.labels.iter(), pools),
-            class: pools.text(class),
+            labels: Labels::read(meta.labels.iter(), interner),
+            class: interner.text(class),
             capacity: spec.capacity.get("storage").map_or(0, |amount| amount.value),
-            modes: spec.access_modes.iter().map(|mode| pools.text(mode)).collect(),
+            modes: spec.access_modes.iter().map(|mode| interner.text(mode)).collect(),
             claim: spec.claim_ref.clone(),
             nodes: spec
                 .node_affinity
                 .required
                 .as_ref()
-                .map(|raw| NodeRules::read(raw, pools)),
-            mode: pools.text(spec.volume_mode.as_deref().unwrap_or("Filesystem")),
-            attributes: pools.text(spec.volume_attributes_class_name.as_deref().unwrap_or("")),
+                .map(|raw| NodeSelector::read(raw, interner)),
+            mode: interner.text(spec.volume_mode.as_deref().unwrap_or("Filesystem")),
+            attributes: interner.text(spec.volume_attributes_class_name.as_deref().unwrap_or("")),
             available: status.phase == "Available",
-            going: meta.deletion_timestamp.is_some(),
+            terminating: meta.deletion_timestamp.is_some(),
             driver: spec
                 .csi
                 .as_ref()
-                .map(|csi| (pools.text(&csi.driver), pools.text(&csi.volume_handle))),
+                .map(|csi| (interner.text(&csi.driver), interner.text(&csi.volume_handle))),
         }
     }
 }
 
-impl Kept for StorageClass {
+impl SchedulerObject for StorageClass {
     type Fields = RawClass;
 
-    fn read(meta: &SlimMeta, raw: &RawClass, pools: &mut Pools) -> Self {
-        let mut texts = |texts: &[String]| texts.iter().map(|text| pools.text(text)).collect::<Box<[_]>>();
+    fn read(meta: &SlimMeta, raw: &RawClass, interner: &mut StringInterner) -> Self {
+        let mut texts = |texts: &[String]| texts.iter().map(|text| interner.text(text)).collect::<Box<[_]>>();
         let topologies = raw.allowed_topologies.iter().map(|topology| {
             let rules = topology.match_label_expressions.iter();
             rules
@@ -365,8 +371,8 @@ impl Kept for StorageClass {
         });
         StorageClass {
             topologies: topologies.collect(),
-            name: pools.text(&meta.name),
-            provisioner: pools.text(&raw.provisioner),
+            name: interner.text(&meta.name),
+            provisioner: interner.text(&raw.provisioner),
             waits: raw
                 .volume_binding_mode
                 .as_deref()
@@ -386,61 +392,61 @@ impl StorageClass {
     }
 }
 
-impl Kept for CsiNode {
+impl SchedulerObject for CsiNode {
     type Fields = RawCsiNode;
 
-    fn read(meta: &SlimMeta, raw: &RawCsiNode, pools: &mut Pools) -> Self {
+    fn read(meta: &SlimMeta, raw: &RawCsiNode, interner: &mut StringInterner) -> Self {
         let drivers = raw.spec.drivers.iter();
         CsiNode {
-            name: pools.text(&meta.name),
+            name: interner.text(&meta.name),
             drivers: drivers
-                .map(|driver| (pools.text(&driver.name), driver.allocatable.count))
+                .map(|driver| (interner.text(&driver.name), driver.allocatable.count))
                 .collect(),
-            migrated: pools.text(meta.annotations.get(MIGRATED).unwrap_or_default()),
+            migrated: interner.text(meta.annotations.get(MIGRATED).unwrap_or_default()),
         }
     }
 }
 
-impl Kept for CsiDriver {
+impl SchedulerObject for CsiDriver {
     type Fields = RawCsiDriver;
 
-    fn read(meta: &SlimMeta, raw: &RawCsiDriver, pools: &mut Pools) -> Self {
+    fn read(meta: &SlimMeta, raw: &RawCsiDriver, interner: &mut StringInterner) -> Self {
         CsiDriver {
-            name: pools.text(&meta.name),
+            name: interner.text(&meta.name),
             capacity: raw.spec.storage_capacity,
             needed: raw.spec.prevent_pod_scheduling_if_missing,
         }
     }
 }
 
-impl Kept for Capacity {
+impl SchedulerObject for CsiStorageCapacity {
     type Fields = RawCapacity;
 
-    fn read(meta: &SlimMeta, raw: &RawCapacity, pools: &mut Pools) -> Self {
+    fn read(meta: &SlimMeta, raw: &RawCapacity, interner: &mut StringInterner) -> Self {
         let limit = raw.maximum_volume_size.or(raw.capacity);
-        Capacity {
-            key: (pools.text(&meta.namespace), pools.text(&meta.name)),
-            class: pools.text(&raw.storage_class_name),
+        CsiStorageCapacity {
+            key: (interner.text(&meta.namespace), interner.text(&meta.name)),
+            class: interner.text(&raw.storage_class_name),
             nodes: raw
                 .node_topology
                 .as_ref()
-                .map(|raw| Selector::read(Some(raw), pools)),
+                .map(|raw| Selector::read(Some(raw), interner)),
             limit: limit.map(|amount| amount.value),
             total: raw.capacity.map_or(0, |amount| amount.value),
         }
     }
 }
 
-impl Kept for Attachment {
+impl SchedulerObject for VolumeAttachment {
     type Fields = RawAttachment;
 
-    fn read(meta: &SlimMeta, raw: &RawAttachment, pools: &mut Pools) -> Self {
+    fn read(meta: &SlimMeta, raw: &RawAttachment, interner: &mut StringInterner) -> Self {
         let volume = raw.spec.source.persistent_volume_name.as_ref();
-        Attachment {
-            name: pools.text(&meta.name),
-            driver: pools.text(&raw.spec.attacher),
-            node: pools.text(&raw.spec.node_name),
-            volume: volume.map(|name| pools.text(name)),
+        VolumeAttachment {
+            name: interner.text(&meta.name),
+            driver: interner.text(&raw.spec.attacher),
+            node: interner.text(&raw.spec.node_name),
+            volume: volume.map(|name| interner.text(name)),
         }
     }
 }

@@ -6,10 +6,10 @@ use hashbrown::HashSet;
 use kubecontroller::object::{MetadataOnly, SlimMeta};
 use serde::Deserialize;
 
-use super::Kept;
+use super::SchedulerObject;
 use crate::{
+    interner::{StringInterner, Text},
     labels::Labels,
-    pool::{Pools, Text},
     selector::{RawSelector, Selector},
 };
 
@@ -99,7 +99,7 @@ pub struct ReplicaSet {
 
 /// A budget of disruption.
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub struct PodDisruptionBudget {
     /// Where it counts.
     pub namespace: Text,
     /// Its name.
@@ -114,64 +114,64 @@ pub struct Budget {
 
 impl Owner {
     /// Who controls an object with this metadata.
-    pub fn of(meta: &SlimMeta, pools: &mut Pools) -> Option<Self> {
+    pub fn of(meta: &SlimMeta, interner: &mut StringInterner) -> Option<Self> {
         let owner = meta
             .owner_references
             .iter()
             .find(|owner| owner.controller == Some(true))?;
         Some(Owner {
-            kind: pools.text(&owner.kind),
-            name: pools.text(&owner.name),
+            kind: interner.text(&owner.kind),
+            name: interner.text(&owner.name),
         })
     }
 }
 
-impl Kept for Namespace {
+impl SchedulerObject for Namespace {
     type Fields = MetadataOnly;
 
-    fn read(meta: &SlimMeta, _: &MetadataOnly, pools: &mut Pools) -> Self {
+    fn read(meta: &SlimMeta, _: &MetadataOnly, interner: &mut StringInterner) -> Self {
         Namespace {
-            name: pools.text(&meta.name),
-            labels: Labels::read(meta.labels.iter(), pools),
+            name: interner.text(&meta.name),
+            labels: Labels::read(meta.labels.iter(), interner),
         }
     }
 }
 
-impl Kept for Service {
+impl SchedulerObject for Service {
     type Fields = ServiceFields;
 
-    fn read(meta: &SlimMeta, fields: &ServiceFields, pools: &mut Pools) -> Self {
+    fn read(meta: &SlimMeta, fields: &ServiceFields, interner: &mut StringInterner) -> Self {
         let selector = fields.spec.selector.iter();
         Service {
             selector: selector
-                .map(|(key, value)| (pools.text(key), pools.text(value)))
+                .map(|(key, value)| (interner.text(key), interner.text(value)))
                 .collect(),
-            namespace: pools.text(&meta.namespace),
-            name: pools.text(&meta.name),
+            namespace: interner.text(&meta.namespace),
+            name: interner.text(&meta.name),
         }
     }
 }
 
-impl Kept for ReplicaSet {
+impl SchedulerObject for ReplicaSet {
     type Fields = SelectorFields;
 
-    fn read(meta: &SlimMeta, fields: &SelectorFields, pools: &mut Pools) -> Self {
+    fn read(meta: &SlimMeta, fields: &SelectorFields, interner: &mut StringInterner) -> Self {
         ReplicaSet {
-            namespace: pools.text(&meta.namespace),
-            name: pools.text(&meta.name),
-            selector: Selector::read(fields.spec.selector.as_ref(), pools),
+            namespace: interner.text(&meta.namespace),
+            name: interner.text(&meta.name),
+            selector: Selector::read(fields.spec.selector.as_ref(), interner),
         }
     }
 }
 
-impl Kept for Budget {
+impl SchedulerObject for PodDisruptionBudget {
     type Fields = BudgetFields;
 
-    fn read(meta: &SlimMeta, fields: &BudgetFields, pools: &mut Pools) -> Self {
-        Budget {
-            namespace: pools.text(&meta.namespace),
-            name: pools.text(&meta.name),
-            selector: Selector::read(fields.spec.selector.as_ref(), pools),
+    fn read(meta: &SlimMeta, fields: &BudgetFields, interner: &mut StringInterner) -> Self {
+        PodDisruptionBudget {
+            namespace: interner.text(&meta.namespace),
+            name: interner.text(&meta.name),
+            selector: Selector::read(fields.spec.selector.as_ref(), interner),
             allowed: fields.status.disruptions_allowed,
             disrupted: fields
                 .status

@@ -1,9 +1,9 @@
 //! A node whose processor and memory are taken evenly is better.
 
-use super::score::MAX;
+use super::normalize_score::MAX_NODE_SCORE;
 use crate::{
-    cluster::NodeInfo,
-    number::{real, whole},
+    cache::NodeInfo,
+    number::{to_f64, to_i64},
     object::{Node, Pod},
 };
 
@@ -14,24 +14,27 @@ pub(super) fn applies(pod: &Pod) -> bool {
 }
 
 /// How much more even the pod would make it.
+// upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go Score
 pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
     let (has, taken, asked) = (&node.allocatable, &info.requested, &pod.spec.requests.asked);
-    let evenness = |cpu, memory| evenness([(cpu, has.cpu), (memory, has.memory)]);
-    let with = evenness(taken.cpu + asked.cpu, taken.memory + asked.memory);
-    let without = evenness(taken.cpu, taken.memory);
-    MAX / 2 + (MAX / 2 + with - without) / 2
+    let balanced_resource_score =
+        |cpu, memory| balanced_resource_score([(cpu, has.cpu), (memory, has.memory)]);
+    let with = balanced_resource_score(taken.cpu + asked.cpu, taken.memory + asked.memory);
+    let without = balanced_resource_score(taken.cpu, taken.memory);
+    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + with - without) / 2
 }
 
 /// One less how far the shares that are taken are apart. Of two, half of the difference is the deviation.
-fn evenness(resources: [(i64, i64); 2]) -> i64 {
-    let share = |(taken, has): (i64, i64)| (real(taken) / real(has)).min(1.0);
+// upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go balancedResourceScorer; balancedAllocation
+fn balanced_resource_score(resources: [(i64, i64); 2]) -> i64 {
+    let share = |(taken, has): (i64, i64)| (to_f64(taken) / to_f64(has)).min(1.0);
     let [cpu, memory] = resources;
     let apart = if cpu.1 == 0 || memory.1 == 0 {
         0.0
     } else {
         ((share(cpu) - share(memory)) / 2.0).abs()
     };
-    whole((1.0 - apart) * real(MAX))
+    to_i64((1.0 - apart) * to_f64(MAX_NODE_SCORE))
 }
 
 #[cfg(test)]
@@ -39,7 +42,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_cluster::TestCluster;
 
     #[test]
     fn an_even_node_is_better() {
@@ -59,7 +62,7 @@ mod tests {
             // Made uneven.
             (json!({"cpu": "0"}), json!({"cpu": "4"}), 50),
         ] {
-            let mut sample = Sample::default();
+            let mut sample = TestCluster::default();
             let node = sample.node("n", |node| {
                 node["status"]["allocatable"] = json!({"cpu": "4", "memory": "10000", "pods": "9"});
             });
@@ -76,6 +79,6 @@ mod tests {
 
     #[test]
     fn a_pod_that_asks_for_nothing_balances_nothing() {
-        assert!(!applies(&Sample::default().pod("p", |_| {})));
+        assert!(!applies(&TestCluster::default().pod("p", |_| {})));
     }
 }

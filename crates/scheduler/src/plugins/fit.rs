@@ -2,16 +2,17 @@
 
 use std::borrow::Cow;
 
-use super::{Plugin, score::MAX};
+use super::{Plugin, normalize_score::MAX_NODE_SCORE};
 use crate::{
-    cluster::NodeInfo,
-    event::Event,
+    cache::NodeInfo,
+    cluster_event::ClusterEvent,
     object::{Node, Pod, Resources},
-    status::{Code, Rejection, Verdict},
+    status::{Code, FilterResult, Rejection},
 };
 
 /// Whether what a pod asks for is free.
-pub(super) fn filter(pod: &Pod, info: &NodeInfo, node: &Node) -> Verdict {
+// upstream: pkg/scheduler/framework/plugins/noderesources/fit.go Filter, fitsRequest
+pub(super) fn filter(pod: &Pod, info: &NodeInfo, node: &Node) -> FilterResult {
     let asked = &pod.spec.requests.asked;
     let (has, taken) = (&node.allocatable, &info.requested);
     let crowded = info.pods() + 1 > node.pods;
@@ -55,7 +56,7 @@ pub(super) fn filter(pod: &Pod, info: &NodeInfo, node: &Node) -> Verdict {
         }
     }
     let code = if never {
-        Code::Unresolvable
+        Code::UnschedulableAndUnresolvable
     } else {
         Code::Unschedulable
     };
@@ -66,9 +67,16 @@ pub(super) fn filter(pod: &Pod, info: &NodeInfo, node: &Node) -> Verdict {
 }
 
 /// How much of processor and memory would stay free.
+// upstream: pkg/scheduler/framework/plugins/noderesources/least_allocated.go leastResourceScorer, leastRequestedScore; the leastAllocated scoring strategy
 pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
     let asked = pod.spec.requests.scored;
-    let free = |taken: i64, has: i64| if taken > has { 0 } else { (has - taken) * MAX / has };
+    let free = |taken: i64, has: i64| {
+        if taken > has {
+            0
+        } else {
+            (has - taken) * MAX_NODE_SCORE / has
+        }
+    };
     let mut scores = (0, 0);
     for (taken, has) in [
         (info.counted.0 + asked.0, node.allocatable.cpu),
@@ -82,17 +90,22 @@ pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
 }
 
 /// Whether something helps a pod that was rejected.
-pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
+// upstream: pkg/scheduler/framework/plugins/noderesources/fit.go EventsToRegister
+pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
-        Event::PodWent(_) => true,
-        Event::NodeCame(node) => could_fit(pod, node),
-        Event::NodeChanged { old, new } => {
+        ClusterEvent::AssignedPodDelete(_) => true,
+        ClusterEvent::NodeAdd(node) => could_fit(pod, node),
+        ClusterEvent::NodeUpdate { old, new } => {
             (old.allocatable != new.allocatable || old.pods != new.pods)
                 && could_fit(pod, new)
                 && grew(pod, old, new)
         }
-        Event::PodChanged { old, new } => shrank(pod, &old.requests().asked, &new.requests().asked),
-        Event::ItselfChanged { old, new } => asks_less(&old.spec.requests.asked, &new.spec.requests.asked),
+        ClusterEvent::AssignedPodUpdate { old, new } => {
+            shrank(pod, &old.requests().asked, &new.requests().asked)
+        }
+        ClusterEvent::UnscheduledPodUpdate { old, new } => {
+            asks_less(&old.spec.requests.asked, &new.spec.requests.asked)
+        }
         _ => false,
     }
 }
@@ -102,6 +115,7 @@ fn could_fit(pod: &Pod, node: &Node) -> bool {
     filter(pod, &NodeInfo::named(node.name.clone()), node).is_ok()
 }
 
+// upstream: pkg/scheduler/framework/plugins/noderesources/fit.go haveAnyRequestedResourcesIncreased
 fn grew(pod: &Pod, old: &Node, new: &Node) -> bool {
     new.pods > old.pods || more_of_what_is_asked(pod, &old.allocatable, &new.allocatable)
 }
@@ -133,7 +147,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_cluster::TestCluster;
 
     fn asks(requests: Value) -> impl FnOnce(&mut Value) {
         move |pod| pod["spec"]["containers"][0]["resources"] = json!({"requests": requests})
@@ -144,7 +158,11 @@ mod tests {
         for (asked, code, message) in [
             (json!({"cpu": "1", "memory": "1Gi"}), None, ""),
             (json!({"cpu": "2"}), Some(Code::Unschedulable), "Insufficient cpu"),
-            (json!({"cpu": "5"}), Some(Code::Unresolvable), "Insufficient cpu"),
+            (
+                json!({"cpu": "5"}),
+                Some(Code::UnschedulableAndUnresolvable),
+                "Insufficient cpu",
+            ),
             (
                 json!({"cpu": "2", "memory": "8Gi"}),
                 Some(Code::Unschedulable),
@@ -152,7 +170,7 @@ mod tests {
             ),
             (
                 json!({"ephemeral-storage": "200Gi"}),
-                Some(Code::Unresolvable),
+                Some(Code::UnschedulableAndUnresolvable),
                 "Insufficient ephemeral-storage",
             ),
             (
@@ -163,11 +181,11 @@ mod tests {
             (json!({"example.com/gpu": "1"}), None, ""),
             (
                 json!({"example.com/tpu": "1"}),
-                Some(Code::Unresolvable),
+                Some(Code::UnschedulableAndUnresolvable),
                 "Insufficient example.com/tpu",
             ),
         ] {
-            let mut sample = Sample::default();
+            let mut sample = TestCluster::default();
             let node = sample.node("n", |node| {
                 node["status"]["allocatable"]["example.com/gpu"] = "2".into();
             });
@@ -195,18 +213,18 @@ mod tests {
 
     #[test]
     fn a_node_takes_so_many_pods_only() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         let node = sample.node("n", |node| node["status"]["allocatable"]["pods"] = "1".into());
         let there = sample.placed("there", "n", |_| {});
         let pod = sample.pod("p", |_| {});
         let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
         assert_eq!(filter(&pod, info, &node).unwrap_err().message(), "Too many pods");
-        assert!(helps(&pod, &Event::PodWent(&there)));
+        assert!(queueing_hint(&pod, &ClusterEvent::AssignedPodDelete(&there)));
     }
 
     #[test]
     fn emptier_nodes_are_better() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         let node = sample.node("n", |node| {
             node["status"]["allocatable"] = json!({"cpu": "4", "memory": "10000", "pods": "9"});
         });
@@ -224,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_pod_is_tried_again_when_what_it_lacks_grows() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         let sized = |cpu: &str, memory: &str| {
             let (cpu, memory) = (cpu.to_owned(), memory.to_owned());
             move |node: &mut Value| {
@@ -235,21 +253,21 @@ mod tests {
         let more_memory = sample.node("n", sized("1", "2Gi"));
         let more_cpu = sample.node("n", sized("3", "1Gi"));
         let pod = sample.pod("p", asks(json!({"cpu": "2"})));
-        assert!(helps(
+        assert!(queueing_hint(
             &pod,
-            &Event::NodeChanged {
+            &ClusterEvent::NodeUpdate {
                 old: &small,
                 new: &more_cpu
             }
         ));
-        assert!(!helps(
+        assert!(!queueing_hint(
             &pod,
-            &Event::NodeChanged {
+            &ClusterEvent::NodeUpdate {
                 old: &small,
                 new: &more_memory
             }
         ));
-        assert!(!helps(&pod, &Event::NodeCame(&small)));
-        assert!(helps(&pod, &Event::NodeCame(&more_cpu)));
+        assert!(!queueing_hint(&pod, &ClusterEvent::NodeAdd(&small)));
+        assert!(queueing_hint(&pod, &ClusterEvent::NodeAdd(&more_cpu)));
     }
 }

@@ -1,18 +1,18 @@
 //! A node that has a pod's images is better.
 
-use super::score::MAX;
+use super::normalize_score::MAX_NODE_SCORE;
 use crate::{
-    cluster::Cluster,
-    number::{count, real, whole},
+    cache::SchedulerCache,
+    interner::Text,
+    number::{count, to_f64, to_i64},
     object::{Node, Pod},
-    pool::Text,
 };
 
 const MIB: i64 = 1024 * 1024;
 /// Less than this is not worth anything.
-const LEAST: i64 = 23 * MIB;
+const MIN_THRESHOLD: i64 = 23 * MIB;
 /// More than this per container is not worth more.
-const MOST: i64 = 1000 * MIB;
+const MAX_CONTAINER_THRESHOLD: i64 = 1000 * MIB;
 
 /// The images of a pod that some node has, with the share of nodes that have each.
 #[derive(Debug)]
@@ -23,11 +23,12 @@ pub(super) struct Images {
 
 impl Images {
     /// Those of a pod; `None` when no node has any.
-    pub(super) fn of(pod: &Pod, cluster: &Cluster) -> Option<Self> {
-        let total = real(count(cluster.order().len()));
+    // upstream: pkg/scheduler/framework/plugins/imagelocality/image_locality.go sumImageScores, scaledImageScore
+    pub(super) fn of(pod: &Pod, cluster: &SchedulerCache) -> Option<Self> {
+        let total = to_f64(count(cluster.order().len()));
         let shares = pod.spec.images.iter().filter_map(|image| {
             let nodes = cluster.nodes_with_image(image);
-            (nodes > 0).then(|| (image.clone(), real(count(nodes)) / total))
+            (nodes > 0).then(|| (image.clone(), to_f64(count(nodes)) / total))
         });
         let shares: Vec<_> = shares.collect();
         let containers = count(pod.spec.images.len());
@@ -36,14 +37,15 @@ impl Images {
 
     /// The size of the images that a node has; images that many nodes have count more, so that the first node that
     /// pulls one does not draw all pods.
+    // upstream: pkg/scheduler/framework/plugins/imagelocality/image_locality.go Score, calculatePriority
     pub(super) fn score(&self, node: &Node) -> i64 {
         let sizes = self
             .shares
             .iter()
-            .filter_map(|(image, share)| Some(whole(real(node.image(image)?) * share)));
-        let most = MOST * self.containers;
-        let sum = sizes.sum::<i64>().clamp(LEAST, most);
-        MAX * (sum - LEAST) / (most - LEAST)
+            .filter_map(|(image, share)| Some(to_i64(to_f64(node.image(image)?) * share)));
+        let most = MAX_CONTAINER_THRESHOLD * self.containers;
+        let sum = sizes.sum::<i64>().clamp(MIN_THRESHOLD, most);
+        MAX_NODE_SCORE * (sum - MIN_THRESHOLD) / (most - MIN_THRESHOLD)
     }
 }
 
@@ -52,11 +54,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_cluster::TestCluster;
 
     #[test]
     fn large_images_that_are_there_are_worth_something() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         let mut node = |name: &str, images: &[(&str, i64)]| {
             let images: Vec<_> = images
                 .iter()

@@ -8,9 +8,9 @@ mod node_name;
 mod node_ports;
 mod node_unschedulable;
 mod node_volume_limits;
+mod normalize_score;
+mod plugin_set;
 mod scheduling_gates;
-mod score;
-mod set;
 mod taint_toleration;
 mod topology_spread;
 mod volume_binding;
@@ -19,8 +19,8 @@ mod volume_zone;
 
 mod balanced_allocation;
 
+pub use plugin_set::{Plugin, PluginSet};
 pub(crate) use scheduling_gates::gated;
-pub use set::{Plugin, Plugins};
-pub use volume_binding::Decided;
+pub use volume_binding::PodVolumes;
 
-pub(crate) mod calls;
+pub(crate) mod framework;

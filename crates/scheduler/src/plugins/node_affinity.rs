@@ -1,43 +1,46 @@
 //! A pod may choose nodes by labels and by name.
 
-use super::{Plugin, calls::Early, score::stretch};
+use super::{Plugin, framework::PreFilterResult, normalize_score::default_normalize_score};
 use crate::{
-    event::Event,
+    cluster_event::ClusterEvent,
     object::{Node, Pod},
-    status::{Rejection, Verdict},
+    status::{FilterResult, Rejection},
 };
 
 /// Which nodes can do at all.
-pub(super) fn pre_filter(pod: &Pod) -> Result<Early, Rejection> {
+// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go PreFilter
+pub(super) fn pre_filter(pod: &Pod) -> Result<PreFilterResult, Rejection> {
     let Some(rules) = &pod.spec.nodes else {
         return Ok(if pod.spec.node_selector.is_none() {
-            Early::Skip
+            PreFilterResult::Skip
         } else {
-            Early::All
+            PreFilterResult::All
         });
     };
     match rules.names() {
-        None => Ok(Early::All),
-        Some(names) if names.is_empty() => Err(Rejection::never(
+        None => Ok(PreFilterResult::All),
+        Some(names) if names.is_empty() => Err(Rejection::unresolvable(
             Plugin::NodeAffinity,
             "pod affinity terms conflict",
         )),
-        Some(names) => Ok(Early::Only(names)),
+        Some(names) => Ok(PreFilterResult::Only(names)),
     }
 }
 
 /// Whether a node is chosen.
-pub(super) fn filter(pod: &Pod, node: &Node) -> Verdict {
+// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go Filter
+pub(super) fn filter(pod: &Pod, node: &Node) -> FilterResult {
     if pod.spec.fits_node(node) {
         return Ok(());
     }
-    Err(Rejection::never(
+    Err(Rejection::unresolvable(
         Plugin::NodeAffinity,
         "node(s) didn't match Pod's node affinity/selector",
     ))
 }
 
 /// The weight of the wishes that a node fulfils.
+// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go Score
 pub(super) fn score(pod: &Pod, node: &Node) -> i64 {
     let wishes = pod.spec.preferred_nodes.iter();
     wishes
@@ -48,14 +51,15 @@ pub(super) fn score(pod: &Pod, node: &Node) -> i64 {
 
 /// More are better.
 pub(super) fn normalize(scores: &mut [i64]) {
-    stretch(scores, false);
+    default_normalize_score(scores, false);
 }
 
 /// Whether something helps a pod that was rejected.
-pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
+// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go isSchedulableAfterNodeChange
+pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
-        Event::NodeCame(node) => pod.spec.fits_node(node),
-        Event::NodeChanged { old, new } => {
+        ClusterEvent::NodeAdd(node) => pod.spec.fits_node(node),
+        ClusterEvent::NodeUpdate { old, new } => {
             old.labels != new.labels && pod.spec.fits_node(new) && !pod.spec.fits_node(old)
         }
         _ => false,
@@ -67,7 +71,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_cluster::TestCluster;
 
     fn required(terms: &Value) -> Value {
         json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}})
@@ -75,7 +79,7 @@ mod tests {
 
     #[test]
     fn selector_and_one_of_the_terms_must_hold() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         let node = sample.node("n", |node| {
             node["metadata"]["labels"] = json!({"disk": "ssd", "gen": "3"});
         });
@@ -128,7 +132,7 @@ mod tests {
 
     #[test]
     fn names_in_fields_narrow_the_search() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         let name = |name: &str| json!({"key": "metadata.name", "operator": "In", "values": [name]});
         for (terms, found) in [
             (
@@ -145,9 +149,9 @@ mod tests {
             let early = pre_filter(&pod);
             match found {
                 None => assert_eq!(early.unwrap_err().message(), "pod affinity terms conflict"),
-                Some(None) => assert!(matches!(early, Ok(Early::All))),
+                Some(None) => assert!(matches!(early, Ok(PreFilterResult::All))),
                 Some(Some(names)) => {
-                    let Ok(Early::Only(found)) = early else {
+                    let Ok(PreFilterResult::Only(found)) = early else {
                         panic!("{early:?}")
                     };
                     assert!(found.iter().map(|name| &**name).eq(names));
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_weights_of_wishes_add_up() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         let wish = |weight: i64, key: &str| json!({"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}});
         let pod = sample.pod("p", |pod| {
             pod["spec"]["affinity"] = json!({"nodeAffinity": {

@@ -2,16 +2,17 @@
 
 use super::Plugin;
 use crate::{
-    cluster::NodeInfo,
-    event::Event,
+    cache::NodeInfo,
+    cluster_event::ClusterEvent,
     object::Pod,
-    status::{Rejection, Verdict},
+    status::{FilterResult, Rejection},
 };
 
 /// Whether a node is the one.
-pub(super) fn filter(pod: &Pod, info: &NodeInfo) -> Verdict {
+// upstream: pkg/scheduler/framework/plugins/nodename/node_name.go Filter, Fits
+pub(super) fn filter(pod: &Pod, info: &NodeInfo) -> FilterResult {
     match &pod.node {
-        Some(node) if *node != info.name => Err(Rejection::never(
+        Some(node) if *node != info.name => Err(Rejection::unresolvable(
             Plugin::NodeName,
             "node(s) didn't match the requested node name",
         )),
@@ -20,18 +21,18 @@ pub(super) fn filter(pod: &Pod, info: &NodeInfo) -> Verdict {
 }
 
 /// Whether something helps a pod that was rejected.
-pub(super) fn helps(event: &Event<'_>) -> bool {
-    matches!(event, Event::NodeCame(_))
+pub(super) fn queueing_hint(event: &ClusterEvent<'_>) -> bool {
+    matches!(event, ClusterEvent::NodeAdd(_))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_cluster::TestCluster;
 
     #[test]
     fn only_the_named_node_does() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         let pod = sample.pod("p", |_| {});
         let (named, other) = (NodeInfo::named("a".into()), NodeInfo::named("b".into()));
         assert!(filter(&pod, &named).is_ok());

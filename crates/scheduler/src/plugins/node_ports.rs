@@ -2,26 +2,28 @@
 
 use super::Plugin;
 use crate::{
-    cluster::{NodeInfo, ports_conflict},
-    event::Event,
+    cache::{NodeInfo, ports_conflict},
+    cluster_event::ClusterEvent,
     object::Pod,
-    status::{Rejection, Verdict},
+    status::{FilterResult, Rejection},
 };
 
 /// Whether the ports that a pod needs are free.
-pub(super) fn filter(pod: &Pod, info: &NodeInfo) -> Verdict {
+// upstream: pkg/scheduler/framework/plugins/nodeports/node_ports.go Filter, fitsPorts
+pub(super) fn filter(pod: &Pod, info: &NodeInfo) -> FilterResult {
     if pod.spec.ports.iter().any(|port| info.port_taken(port)) {
         let reason = "node(s) didn't have free ports for the requested pod ports";
-        return Err(Rejection::now(Plugin::NodePorts, reason));
+        return Err(Rejection::unschedulable(Plugin::NodePorts, reason));
     }
     Ok(())
 }
 
 /// Whether something helps a pod that was rejected.
-pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
+// upstream: pkg/scheduler/framework/plugins/nodeports/node_ports.go isSchedulableAfterAssignedPodDeleted
+pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
-        Event::NodeCame(_) => true,
-        Event::PodWent(gone) => {
+        ClusterEvent::NodeAdd(_) => true,
+        ClusterEvent::AssignedPodDelete(gone) => {
             let frees = |port| gone.spec.ports.iter().any(|freed| ports_conflict(freed, port));
             pod.spec.ports.iter().any(frees)
         }
@@ -36,11 +38,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_cluster::TestCluster;
 
     #[test]
     fn a_port_is_taken_by_address_and_protocol() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         let mut pod = |port: u16, protocol: &str, address: &str| {
             sample.pod("p", |pod| {
                 pod["spec"]["containers"][0]["ports"] =
@@ -65,7 +67,10 @@ mod tests {
                 taken.spec.ports,
                 asked.spec.ports
             );
-            assert_eq!(helps(&asked, &Event::PodWent(&taken)), !fits);
+            assert_eq!(
+                queueing_hint(&asked, &ClusterEvent::AssignedPodDelete(&taken)),
+                !fits
+            );
             info.remove(&taken.uid);
             assert!(filter(&asked, &info).is_ok());
         }

@@ -2,33 +2,37 @@
 
 use super::Plugin;
 use crate::{
-    event::Event,
+    cluster_event::ClusterEvent,
     object::{Effect, Node, Pod, Taint},
-    status::{Rejection, Verdict},
+    status::{FilterResult, Rejection},
 };
 
 /// Whether a node is open to a pod.
-pub(super) fn filter(pod: &Pod, node: &Node) -> Verdict {
-    if !node.unschedulable || bears(pod) {
+// upstream: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go Filter
+pub(super) fn filter(pod: &Pod, node: &Node) -> FilterResult {
+    if !node.unschedulable || tolerates(pod) {
         return Ok(());
     }
-    Err(Rejection::never(
+    Err(Rejection::unresolvable(
         Plugin::NodeUnschedulable,
         "node(s) were unschedulable",
     ))
 }
 
 /// Whether something helps a pod that was rejected.
-pub(super) fn helps(event: &Event<'_>) -> bool {
+// upstream: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go isSchedulableAfterNodeChange
+pub(super) fn queueing_hint(event: &ClusterEvent<'_>) -> bool {
     match event {
-        Event::NodeCame(node) => !node.unschedulable,
-        Event::NodeChanged { old, new } => old.unschedulable && !new.unschedulable,
-        Event::ItselfChanged { old, new } => old.spec.tolerations != new.spec.tolerations && bears(new),
+        ClusterEvent::NodeAdd(node) => !node.unschedulable,
+        ClusterEvent::NodeUpdate { old, new } => old.unschedulable && !new.unschedulable,
+        ClusterEvent::UnscheduledPodUpdate { old, new } => {
+            old.spec.tolerations != new.spec.tolerations && tolerates(new)
+        }
         _ => false,
     }
 }
 
-fn bears(pod: &Pod) -> bool {
+fn tolerates(pod: &Pod) -> bool {
     let closed = Taint {
         key: "node.kubernetes.io/unschedulable".into(),
         value: "".into(),
@@ -42,11 +46,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_cluster::TestCluster;
 
     #[test]
     fn a_closed_node_takes_only_pods_that_bear_it() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         let open = sample.node("open", |_| {});
         let closed = sample.node("closed", |node| node["spec"]["unschedulable"] = true.into());
         let pod = sample.pod("p", |_| {});
@@ -60,10 +64,10 @@ mod tests {
             "node(s) were unschedulable"
         );
         assert!(filter(&bearer, &closed).is_ok());
-        assert!(helps(&Event::NodeChanged {
+        assert!(queueing_hint(&ClusterEvent::NodeUpdate {
             old: &closed,
             new: &open
         }));
-        assert!(!helps(&Event::NodeCame(&closed)));
+        assert!(!queueing_hint(&ClusterEvent::NodeAdd(&closed)));
     }
 }

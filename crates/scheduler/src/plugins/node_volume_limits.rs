@@ -2,31 +2,38 @@
 
 use hashbrown::HashMap;
 
-use super::{Plugin, calls::Early};
+use super::{Plugin, framework::PreFilterResult};
 use crate::{
-    cluster::{Cluster, NodeInfo},
-    event::Event,
+    cache::{NodeInfo, SchedulerCache},
+    cluster_event::ClusterEvent,
+    interner::Text,
     number::count,
-    object::{Claim, Pod, VolumeUse},
-    pool::Text,
-    status::{Code, Rejection, Verdict},
+    object::{PersistentVolumeClaim, Pod, PodVolume},
+    status::{Code, FilterResult, Rejection},
 };
 
 /// Drivers by the volumes they attach; a volume is told by its driver and its name there.
 type Attached = HashMap<(Text, Text), Text>;
 
 /// Whether a pod has volumes that a driver attaches.
-pub(super) fn pre_filter(pod: &Pod) -> Early {
-    let attachable = |volume: &VolumeUse| matches!(volume, VolumeUse::Claim(_) | VolumeUse::Ephemeral(_));
+// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go PreFilter
+pub(super) fn pre_filter(pod: &Pod) -> PreFilterResult {
+    let attachable = |volume: &PodVolume| {
+        matches!(
+            volume,
+            PodVolume::PersistentVolumeClaim(_) | PodVolume::Ephemeral(_)
+        )
+    };
     if pod.spec.volumes.iter().any(attachable) {
-        Early::All
+        PreFilterResult::All
     } else {
-        Early::Skip
+        PreFilterResult::Skip
     }
 }
 
 /// Whether the drivers of a node can attach what a pod needs.
-pub(super) fn filter(pod: &Pod, cluster: &Cluster, info: &NodeInfo) -> Verdict {
+// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go Filter
+pub(super) fn filter(pod: &Pod, cluster: &SchedulerCache, info: &NodeInfo) -> FilterResult {
     let mut new = Attached::new();
     collect(pod, cluster, true, &mut new)?;
     if new.is_empty() {
@@ -82,7 +89,7 @@ pub(super) fn filter(pod: &Pod, cluster: &Cluster, info: &NodeInfo) -> Verdict {
             .get(driver)
             .is_some_and(|limit| of(&attached) + of(&new) > *limit)
         {
-            return Err(Rejection::now(
+            return Err(Rejection::unschedulable(
                 Plugin::NodeVolumeLimits,
                 "node(s) exceed max volume count",
             ));
@@ -91,7 +98,8 @@ pub(super) fn filter(pod: &Pod, cluster: &Cluster, info: &NodeInfo) -> Verdict {
     Ok(())
 }
 
-fn collect(pod: &Pod, cluster: &Cluster, new: bool, into: &mut Attached) -> Verdict {
+// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go filterAttachableVolumes
+fn collect(pod: &Pod, cluster: &SchedulerCache, new: bool, into: &mut Attached) -> FilterResult {
     for name in pod.claims() {
         match cluster.storage.claim(&pod.namespace, &name) {
             Some(claim) => into
@@ -101,7 +109,7 @@ fn collect(pod: &Pod, cluster: &Cluster, new: bool, into: &mut Attached) -> Verd
                 let reason = format!("looking up PVC {key}: persistentvolumeclaim \"{name}\" not found");
                 let reasons = [reason.into()];
                 return Err(Rejection::many(
-                    Code::Unresolvable,
+                    Code::UnschedulableAndUnresolvable,
                     Some(Plugin::NodeVolumeLimits),
                     reasons,
                 ));
@@ -113,7 +121,8 @@ fn collect(pod: &Pod, cluster: &Cluster, new: bool, into: &mut Attached) -> Verd
 }
 
 /// The driver of a claim and the name of its volume there. A volume that is still to be made has a name of its own.
-fn driver_of(claim: &Claim, cluster: &Cluster) -> Option<(Text, Text)> {
+// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go getCSIDriverInfo
+fn driver_of(claim: &PersistentVolumeClaim, cluster: &SchedulerCache) -> Option<(Text, Text)> {
     if let Some(volume) = cluster.storage.volume(&claim.volume) {
         return volume.driver.clone();
     }
@@ -123,10 +132,11 @@ fn driver_of(claim: &Claim, cluster: &Cluster) -> Option<(Text, Text)> {
 }
 
 /// Whether something helps a pod that was rejected.
-pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
+// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go isSchedulableAfterAssignedPodDeleted, isSchedulableAfterPVCAdded, isSchedulableAfterCSINodeUpdated
+pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
-        Event::CsiNode { old: None, .. } => true,
-        Event::CsiNode { old: Some(old), new } => new.drivers.iter().any(|(name, limit)| {
+        ClusterEvent::CsiNode { old: None, .. } => true,
+        ClusterEvent::CsiNode { old: Some(old), new } => new.drivers.iter().any(|(name, limit)| {
             let before = old
                 .drivers
                 .iter()
@@ -134,11 +144,11 @@ pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
                 .and_then(|(_, limit)| *limit);
             limit.unwrap_or(0) > before.unwrap_or(0)
         }),
-        Event::PodWent(gone) => gone.claims().next().is_some(),
-        Event::Claim { old: None, new } => {
+        ClusterEvent::AssignedPodDelete(gone) => gone.claims().next().is_some(),
+        ClusterEvent::PersistentVolumeClaim { old: None, new } => {
             new.namespace == pod.namespace && pod.claims().any(|name| name == new.name)
         }
-        Event::AttachmentWent(_) => pod.claims().next().is_some(),
+        ClusterEvent::VolumeAttachmentDelete(_) => pod.claims().next().is_some(),
         _ => false,
     }
 }
@@ -149,15 +159,15 @@ mod tests {
 
     use super::*;
     use crate::{
-        object::{CsiDriver, CsiNode, Volume, read},
-        sample::Sample,
+        object::{CsiDriver, CsiNode, PersistentVolume, read},
+        test_cluster::TestCluster,
     };
 
-    fn sample(limit: i64) -> Sample {
-        let mut sample = Sample::default();
+    fn sample(limit: i64) -> TestCluster {
+        let mut sample = TestCluster::default();
         sample.node("n", |_| {});
         let raw = json!({"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "d", "allocatable": {"count": limit}}]}});
-        let node = read::<CsiNode>(raw, &mut sample.pools);
+        let node = read::<CsiNode>(raw, &mut sample.interner);
         sample.cluster.storage.csi_nodes.insert("n".into(), node.into());
         for name in ["a", "b", "c"] {
             let raw =
@@ -165,13 +175,13 @@ mod tests {
             sample
                 .cluster
                 .storage
-                .set_volume(read::<Volume>(raw, &mut sample.pools));
+                .set_volume(read::<PersistentVolume>(raw, &mut sample.interner));
             let raw =
                 json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"volumeName": name}});
             sample
                 .cluster
                 .storage
-                .set_claim(read::<Claim>(raw, &mut sample.pools));
+                .set_claim(read::<PersistentVolumeClaim>(raw, &mut sample.interner));
         }
         sample
     }
@@ -208,10 +218,10 @@ mod tests {
     fn a_driver_may_be_needed_on_the_node() {
         let mut sample = sample(5);
         let driver = json!({"metadata": {"name": "d"}, "spec": {"preventPodSchedulingIfMissing": true}});
-        let driver = read::<CsiDriver>(driver, &mut sample.pools);
+        let driver = read::<CsiDriver>(driver, &mut sample.interner);
         sample.cluster.storage.drivers.insert("d".into(), driver.into());
         let pod = sample.pod("p", uses(&["a"]));
-        let info = |sample: &Sample| sample.cluster.info(sample.cluster.slot("n").unwrap()).clone();
+        let info = |sample: &TestCluster| sample.cluster.info(sample.cluster.slot("n").unwrap()).clone();
         assert!(filter(&pod, &sample.cluster, &info(&sample)).is_ok());
         sample.cluster.storage.csi_nodes.clear();
         let rejection = filter(&pod, &sample.cluster, &info(&sample)).unwrap_err();

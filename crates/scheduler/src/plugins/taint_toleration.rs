@@ -1,17 +1,18 @@
 //! Taints keep pods away that do not bear them.
 
-use super::{Plugin, score::stretch};
+use super::{Plugin, normalize_score::default_normalize_score};
 use crate::{
-    event::Event,
+    cluster_event::ClusterEvent,
     number::count,
     object::{Effect, Node, Pod, Toleration},
-    status::{Rejection, Verdict},
+    status::{FilterResult, Rejection},
 };
 
 /// Whether a pod bears the taints of a node.
-pub(super) fn filter(pod: &Pod, node: &Node) -> Verdict {
-    if node.repels(&pod.spec.tolerations) {
-        return Err(Rejection::never(
+// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go Filter
+pub(super) fn filter(pod: &Pod, node: &Node) -> FilterResult {
+    if node.has_untolerated_taint(&pod.spec.tolerations) {
+        return Err(Rejection::unresolvable(
             Plugin::TaintToleration,
             "node(s) had untolerated taint(s)",
         ));
@@ -20,6 +21,7 @@ pub(super) fn filter(pod: &Pod, node: &Node) -> Verdict {
 }
 
 /// The tolerations that may be about taints which only make other nodes better.
+// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go getAllTolerationPreferNoSchedule
 pub(super) fn soft(pod: &Pod) -> Vec<Toleration> {
     pod.spec
         .tolerations
@@ -30,6 +32,7 @@ pub(super) fn soft(pod: &Pod) -> Vec<Toleration> {
 }
 
 /// How many soft taints of a node a pod does not bear.
+// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go Score, countIntolerableTaintsPreferNoSchedule
 pub(super) fn score(soft: &[Toleration], node: &Node) -> i64 {
     let taints = node
         .taints
@@ -40,16 +43,17 @@ pub(super) fn score(soft: &[Toleration], node: &Node) -> i64 {
 
 /// Fewer are better.
 pub(super) fn normalize(scores: &mut [i64]) {
-    stretch(scores, true);
+    default_normalize_score(scores, true);
 }
 
 /// Whether something helps a pod that was rejected.
-pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
-    let repels = |node: &Node| node.repels(&pod.spec.tolerations);
+// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go isSchedulableAfterNodeChange, isSchedulableAfterTargetPodTolerationChange
+pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
+    let has_untolerated_taint = |node: &Node| node.has_untolerated_taint(&pod.spec.tolerations);
     match event {
-        Event::NodeCame(node) => !repels(node),
-        Event::NodeChanged { old, new } => repels(old) && !repels(new),
-        Event::ItselfChanged { old, new } => old.spec.tolerations != new.spec.tolerations,
+        ClusterEvent::NodeAdd(node) => !has_untolerated_taint(node),
+        ClusterEvent::NodeUpdate { old, new } => has_untolerated_taint(old) && !has_untolerated_taint(new),
+        ClusterEvent::UnscheduledPodUpdate { old, new } => old.spec.tolerations != new.spec.tolerations,
         _ => false,
     }
 }
@@ -59,7 +63,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_cluster::TestCluster;
 
     fn taint(key: &str, effect: &str) -> Value {
         json!({"key": key, "value": "v", "effect": effect})
@@ -67,7 +71,7 @@ mod tests {
 
     #[test]
     fn hard_taints_must_be_borne() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         for (taints, tolerations, fits) in [
             (json!([]), json!([]), true),
             (json!([taint("a", "NoSchedule")]), json!([]), false),
@@ -101,7 +105,7 @@ mod tests {
 
     #[test]
     fn nodes_with_fewer_soft_taints_are_better() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         let pod = sample.pod("p", |pod| {
             pod["spec"]["tolerations"] = json!([
                 {"key": "a", "operator": "Exists", "effect": "PreferNoSchedule"},
@@ -124,26 +128,26 @@ mod tests {
 
     #[test]
     fn a_pod_is_tried_again_when_a_taint_goes() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         let tainted = sample.node("n", |node| {
             node["spec"]["taints"] = json!([taint("a", "NoSchedule")]);
         });
         let free = sample.node("n", |_| {});
         let pod = sample.pod("p", |_| {});
-        assert!(helps(
+        assert!(queueing_hint(
             &pod,
-            &Event::NodeChanged {
+            &ClusterEvent::NodeUpdate {
                 old: &tainted,
                 new: &free
             }
         ));
-        assert!(!helps(
+        assert!(!queueing_hint(
             &pod,
-            &Event::NodeChanged {
+            &ClusterEvent::NodeUpdate {
                 old: &free,
                 new: &free
             }
         ));
-        assert!(!helps(&pod, &Event::NodeCame(&tainted)));
+        assert!(!queueing_hint(&pod, &ClusterEvent::NodeAdd(&tainted)));
     }
 }

@@ -4,51 +4,55 @@ use std::{borrow::Cow, sync::Arc};
 
 use hashbrown::HashMap;
 
-use super::{Plugin, calls::Early, score::MAX};
+use super::{Plugin, framework::PreFilterResult, normalize_score::MAX_NODE_SCORE};
 use crate::{
-    cluster::{Cluster, Storage},
-    event::Event,
-    number::{count, real, whole},
-    object::{Claim, Node, Pod, Volume, VolumeUse},
-    pool::Text,
-    status::{Code, Rejection, Verdict},
+    cache::{SchedulerCache, Storage},
+    cluster_event::ClusterEvent,
+    interner::Text,
+    number::{count, to_f64, to_i64},
+    object::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume},
+    status::{Code, FilterResult, Rejection},
 };
 
 /// The claims of a pod, by what is still to be done for them.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    bound: Vec<Arc<Claim>>,
-    waiting: Vec<Arc<Claim>>,
-    volumes: HashMap<Text, Vec<Arc<Volume>>>,
+    bound: Vec<Arc<PersistentVolumeClaim>>,
+    waiting: Vec<Arc<PersistentVolumeClaim>>,
+    volumes: HashMap<Text, Vec<Arc<PersistentVolume>>>,
 }
 
 /// What is to be written before a pod can run on a node.
 #[derive(Clone, Debug, Default)]
-pub struct Decided {
+pub struct PodVolumes {
     /// Volumes that are to be for claims.
-    pub bind: Vec<(Arc<Volume>, Arc<Claim>)>,
+    pub bind: Vec<(Arc<PersistentVolume>, Arc<PersistentVolumeClaim>)>,
     /// Claims whose volumes are to be made there.
-    pub provision: Vec<Arc<Claim>>,
+    pub provision: Vec<Arc<PersistentVolumeClaim>>,
     room: Vec<i64>,
 }
 
 /// Sorts the claims of a pod.
-pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Claims), Rejection> {
+// upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go PreFilter
+pub(super) fn pre_filter(
+    pod: &Pod,
+    cluster: &SchedulerCache,
+) -> Result<(PreFilterResult, Claims), Rejection> {
     let storage = &cluster.storage;
     let mut claims = Claims::default();
     let mut immediate = false;
     let mut any = false;
     for volume in &pod.spec.volumes {
         let (name, ephemeral) = match volume {
-            VolumeUse::Claim(name) => (name.clone(), false),
-            VolumeUse::Ephemeral(volume) => (pod.claim_of(volume), true),
+            PodVolume::PersistentVolumeClaim(name) => (name.clone(), false),
+            PodVolume::Ephemeral(volume) => (pod.claim_of(volume), true),
             _ => continue,
         };
         any = true;
         let claim = usable(pod, storage, &name, ephemeral).map_err(never)?;
         if claim.bound {
             claims.bound.push(claim);
-        } else if claim.volume.is_empty() && waits(&claim, storage)? {
+        } else if claim.volume.is_empty() && is_delay_binding_claim(&claim, storage)? {
             let volumes = || storage.volumes_of(&claim.class);
             claims.volumes.entry(claim.class.clone()).or_insert_with(volumes);
             claims.waiting.push(claim);
@@ -57,16 +61,28 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Claims)
         }
     }
     if immediate {
-        return Err(Rejection::never(
+        return Err(Rejection::unresolvable(
             Plugin::VolumeBinding,
             "pod has unbound immediate PersistentVolumeClaims",
         ));
     }
     claims.waiting.sort_by_key(|claim| claim.asked);
-    Ok((if any { Early::All } else { Early::Skip }, claims))
+    Ok((
+        if any {
+            PreFilterResult::All
+        } else {
+            PreFilterResult::Skip
+        },
+        claims,
+    ))
 }
 
-fn usable(pod: &Pod, storage: &Storage, name: &Text, ephemeral: bool) -> Result<Arc<Claim>, String> {
+fn usable(
+    pod: &Pod,
+    storage: &Storage,
+    name: &Text,
+    ephemeral: bool,
+) -> Result<Arc<PersistentVolumeClaim>, String> {
     let Some(claim) = storage.claim(&pod.namespace, name) else {
         return Err(if ephemeral {
             format!("waiting for ephemeral volume controller to create the persistentvolumeclaim \"{name}\"")
@@ -80,7 +96,7 @@ fn usable(pod: &Pod, storage: &Storage, name: &Text, ephemeral: bool) -> Result<
             "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\""
         ));
     }
-    if claim.going {
+    if claim.terminating {
         return Err(format!("persistentvolumeclaim \"{name}\" is being deleted"));
     }
     if ephemeral && claim.owner.as_ref() != Some(&pod.uid) {
@@ -93,7 +109,7 @@ fn usable(pod: &Pod, storage: &Storage, name: &Text, ephemeral: bool) -> Result<
 }
 
 /// Whether a claim waits for its first pod.
-fn waits(claim: &Claim, storage: &Storage) -> Result<bool, Rejection> {
+fn is_delay_binding_claim(claim: &PersistentVolumeClaim, storage: &Storage) -> Result<bool, Rejection> {
     let Some(class) = storage.classes.get(&claim.class) else {
         return Ok(false);
     };
@@ -104,23 +120,32 @@ fn waits(claim: &Claim, storage: &Storage) -> Result<bool, Rejection> {
 }
 
 fn never(reason: impl Into<Cow<'static, str>>) -> Rejection {
-    Rejection::many(Code::Unresolvable, Some(Plugin::VolumeBinding), [reason.into()])
+    Rejection::many(
+        Code::UnschedulableAndUnresolvable,
+        Some(Plugin::VolumeBinding),
+        [reason.into()],
+    )
 }
 
 /// Whether a pod's volumes are there, or can be.
-pub(super) fn filter(claims: &Claims, storage: &Storage, node: &Node) -> Verdict {
-    decide(claims, storage, node).map(drop)
+pub(super) fn filter(claims: &Claims, storage: &Storage, node: &Node) -> FilterResult {
+    find_pod_volumes(claims, storage, node).map(drop)
 }
 
 /// What is to be done for a pod's volumes on a node.
-pub(super) fn decide(claims: &Claims, storage: &Storage, node: &Node) -> Result<Decided, Rejection> {
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go FindPodVolumes
+pub(super) fn find_pod_volumes(
+    claims: &Claims,
+    storage: &Storage,
+    node: &Node,
+) -> Result<PodVolumes, Rejection> {
     let mut reasons: Vec<Cow<'static, str>> = Vec::new();
     match reachable(claims, storage, node) {
         Ok(true) => {}
         Ok(false) => reasons.push("node(s) didn't match PersistentVolume's node affinity".into()),
         Err(missing) => reasons.push(missing.into()),
     }
-    let mut decided = Decided::default();
+    let mut decided = PodVolumes::default();
     if let Err(reason) = find(claims, storage, node, &mut decided)? {
         // A volume that is missing is named last.
         let at = usize::from(reasons.first().is_some_and(|first| first.contains("affinity")));
@@ -130,12 +155,13 @@ pub(super) fn decide(claims: &Claims, storage: &Storage, node: &Node) -> Result<
         return Ok(decided);
     }
     Err(Rejection::many(
-        Code::Unresolvable,
+        Code::UnschedulableAndUnresolvable,
         Some(Plugin::VolumeBinding),
         reasons,
     ))
 }
 
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go checkBoundClaims
 fn reachable(claims: &Claims, storage: &Storage, node: &Node) -> Result<bool, &'static str> {
     for claim in &claims.bound {
         let Some(volume) = storage.volume(&claim.volume) else {
@@ -148,18 +174,19 @@ fn reachable(claims: &Claims, storage: &Storage, node: &Node) -> Result<bool, &'
     Ok(true)
 }
 
-fn reaches(volume: &Volume, node: &Node) -> bool {
+fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
     volume
         .nodes
         .as_ref()
         .is_none_or(|rules| rules.matches(&node.name, &node.labels))
 }
 
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go findMatchingVolumes, checkVolumeProvisions
 fn find(
     claims: &Claims,
     storage: &Storage,
     node: &Node,
-    decided: &mut Decided,
+    decided: &mut PodVolumes,
 ) -> Result<Result<(), &'static str>, Rejection> {
     const NOTHING_FITS: &str = "node(s) didn't find available persistent volumes to bind";
     for claim in &claims.waiting {
@@ -175,7 +202,7 @@ fn find(
             .iter()
             .map(|(volume, _)| volume.name.clone())
             .collect();
-        match smallest(claim, claims, storage, node, &taken) {
+        match find_smallest_matching_volume(claim, claims, storage, node, &taken) {
             Some(volume) => decided.bind.push((volume, claim.clone())),
             None => decided.provision.push(claim.clone()),
         }
@@ -193,24 +220,24 @@ fn find(
         if !made || !class.reaches(&node.labels) {
             return Ok(Err(NOTHING_FITS));
         }
-        match room(claim, storage, &class.provisioner, node) {
-            Room::Unknown => {}
-            Room::Enough(total) => decided.room.push(total),
-            Room::Lacking => return Ok(Err("node(s) did not have enough free storage")),
+        match has_enough_capacity(claim, storage, &class.provisioner, node) {
+            CapacityCheck::Unknown => {}
+            CapacityCheck::Enough(total) => decided.room.push(total),
+            CapacityCheck::Lacking => return Ok(Err("node(s) did not have enough free storage")),
         }
     }
     Ok(Ok(()))
 }
 
 /// The smallest volume that does for a claim on a node.
-fn smallest(
-    claim: &Claim,
+fn find_smallest_matching_volume(
+    claim: &PersistentVolumeClaim,
     claims: &Claims,
     storage: &Storage,
     node: &Node,
     taken: &[Text],
-) -> Option<Arc<Volume>> {
-    let mut best: Option<&Arc<Volume>> = None;
+) -> Option<Arc<PersistentVolume>> {
+    let mut best: Option<&Arc<PersistentVolume>> = None;
     for volume in claims.volumes.get(&claim.class)? {
         let holder = storage.claim_of(volume);
         let own = holder.is_some_and(|holder| holder.is(claim));
@@ -219,7 +246,7 @@ fn smallest(
             || volume.capacity < claim.asked.unwrap_or(0)
             || volume.mode != claim.mode
             || volume.attributes != claim.attributes
-            || volume.going
+            || volume.terminating
         {
             continue;
         }
@@ -239,19 +266,25 @@ fn smallest(
     best.cloned()
 }
 
-enum Room {
+enum CapacityCheck {
     Unknown,
     Enough(i64),
     Lacking,
 }
 
 /// Whether a driver can still make a volume for a node, if it says so.
-fn room(claim: &Claim, storage: &Storage, provisioner: &Text, node: &Node) -> Room {
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go hasEnoughCapacity
+fn has_enough_capacity(
+    claim: &PersistentVolumeClaim,
+    storage: &Storage,
+    provisioner: &Text,
+    node: &Node,
+) -> CapacityCheck {
     let (Some(asked), Some(driver)) = (claim.asked, storage.drivers.get(provisioner)) else {
-        return Room::Unknown;
+        return CapacityCheck::Unknown;
     };
     if !driver.capacity {
-        return Room::Unknown;
+        return CapacityCheck::Unknown;
     }
     let found = storage.capacities.values().find(|capacity| {
         capacity.class == claim.class
@@ -261,12 +294,14 @@ fn room(claim: &Claim, storage: &Storage, provisioner: &Text, node: &Node) -> Ro
                 .as_ref()
                 .is_some_and(|nodes| nodes.matches(&node.labels))
     });
-    found.map_or(Room::Lacking, |capacity| Room::Enough(capacity.total))
+    found.map_or(CapacityCheck::Lacking, |capacity| {
+        CapacityCheck::Enough(capacity.total)
+    })
 }
 
 /// How well the volumes that are found fit what is asked: nodes whose storage would be emptier are better.
 pub(super) fn score(claims: &Claims, storage: &Storage, node: &Node) -> i64 {
-    let Ok(decided) = decide(claims, storage, node) else {
+    let Ok(decided) = find_pod_volumes(claims, storage, node) else {
         return 0;
     };
     let mut classes: HashMap<&Text, (i64, i64)> = HashMap::new();
@@ -288,11 +323,11 @@ pub(super) fn score(claims: &Claims, storage: &Storage, node: &Node) -> i64 {
         if *has == 0 || asked > has {
             0
         } else {
-            MAX - asked * 100 / has
+            MAX_NODE_SCORE - asked * 100 / has
         }
     };
     let sum: i64 = classes.values().map(emptiness).sum();
-    whole((real(sum) / real(count(classes.len()))).round())
+    to_i64((to_f64(sum) / to_f64(count(classes.len()))).round())
 }
 
 impl Claims {
@@ -303,20 +338,21 @@ impl Claims {
 }
 
 /// Whether something helps a pod that was rejected.
-pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
+// upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go EventsToRegister
+pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
-        Event::NodeCame(_) | Event::Volume { .. } => true,
-        Event::NodeChanged { old, new } => old.labels != new.labels,
-        Event::Class { old, new } => old.is_none_or(|old| old.topologies != new.topologies),
-        Event::Claim { new, .. } => {
+        ClusterEvent::NodeAdd(_) | ClusterEvent::PersistentVolume { .. } => true,
+        ClusterEvent::NodeUpdate { old, new } => old.labels != new.labels,
+        ClusterEvent::StorageClass { old, new } => old.is_none_or(|old| old.topologies != new.topologies),
+        ClusterEvent::PersistentVolumeClaim { new, .. } => {
             new.namespace == pod.namespace && pod.claims().any(|name| name == new.name)
         }
-        Event::CsiNode { old, new } => old.is_none_or(|old| old.migrated != new.migrated),
-        Event::CsiDriver { old, new } => {
-            let uses = |volume: &VolumeUse| matches!(volume, VolumeUse::Driver(name) if *name == new.name);
+        ClusterEvent::CsiNode { old, new } => old.is_none_or(|old| old.migrated != new.migrated),
+        ClusterEvent::CsiDriver { old, new } => {
+            let uses = |volume: &PodVolume| matches!(volume, PodVolume::Driver(name) if *name == new.name);
             old.capacity && !new.capacity && pod.spec.volumes.iter().any(uses)
         }
-        Event::Capacity { old, new } => old.is_none_or(|old| new.limit > old.limit),
+        ClusterEvent::CsiStorageCapacity { old, new } => old.is_none_or(|old| new.limit > old.limit),
         _ => false,
     }
 }

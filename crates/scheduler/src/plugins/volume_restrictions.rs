@@ -1,13 +1,13 @@
 //! Some volumes can be used by one pod only, or on one node by one.
 
-use super::{Plugin, calls::Early};
+use super::{Plugin, framework::PreFilterResult};
 use crate::{
-    cluster::{Cluster, NodeInfo},
-    event::Event,
+    cache::{NodeInfo, SchedulerCache},
+    cluster_event::ClusterEvent,
+    interner::Text,
     number::count,
-    object::{Pod, VolumeUse},
-    pool::Text,
-    status::{Code, Rejection, Verdict},
+    object::{Pod, PodVolume},
+    status::{Code, FilterResult, Rejection},
 };
 
 /// The claims of a pod that one pod alone may use, and how many of them are in use.
@@ -18,14 +18,20 @@ pub(super) struct Exclusive {
 }
 
 /// Finds the claims that one pod alone may use.
-pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Exclusive), Rejection> {
+// upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go PreFilter, readWriteOncePodPVCsForPod
+pub(super) fn pre_filter(
+    pod: &Pod,
+    cluster: &SchedulerCache,
+) -> Result<(PreFilterResult, Exclusive), Rejection> {
     let mut found = Exclusive::default();
     for volume in &pod.spec.volumes {
-        let VolumeUse::Claim(name) = volume else { continue };
+        let PodVolume::PersistentVolumeClaim(name) = volume else {
+            continue;
+        };
         let Some(claim) = cluster.storage.claim(&pod.namespace, name) else {
             let reason = format!("persistentvolumeclaim \"{name}\" not found");
             return Err(Rejection::many(
-                Code::Unresolvable,
+                Code::UnschedulableAndUnresolvable,
                 Some(Plugin::VolumeRestrictions),
                 [reason.into()],
             ));
@@ -40,11 +46,11 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Exclusi
         .spec
         .volumes
         .iter()
-        .any(|volume| matches!(volume, VolumeUse::Disk { .. }));
+        .any(|volume| matches!(volume, PodVolume::Disk { .. }));
     let early = if disks || found.taken > 0 {
-        Early::All
+        PreFilterResult::All
     } else {
-        Early::Skip
+        PreFilterResult::Skip
     };
     Ok((early, found))
 }
@@ -52,23 +58,23 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Exclusi
 impl Exclusive {
     /// How many of the claims another pod uses.
     pub(super) fn used_by(&self, pod: &Pod) -> i64 {
-        let used =
-            |volume: &&VolumeUse| matches!(volume, VolumeUse::Claim(name) if self.claims.contains(name));
+        let used = |volume: &&PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if self.claims.contains(name));
         count(pod.spec.volumes.iter().filter(used).count())
     }
 }
 
 /// Whether no other pod is in the way; `shift` is what pods that come or go in thought change.
-pub(super) fn filter(pod: &Pod, exclusive: &Exclusive, shift: i64, info: &NodeInfo) -> Verdict {
+// upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go Filter, satisfyVolumeConflicts, satisfyReadWriteOncePod
+pub(super) fn filter(pod: &Pod, exclusive: &Exclusive, delta: i64, info: &NodeInfo) -> FilterResult {
     if conflicts(pod, info.pods.iter().map(|pod| &**pod)) {
-        return Err(Rejection::now(
+        return Err(Rejection::unschedulable(
             Plugin::VolumeRestrictions,
             "node(s) had no available disk",
         ));
     }
-    if exclusive.taken + shift > 0 {
+    if exclusive.taken + delta > 0 {
         let reason = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
-        return Err(Rejection::now(Plugin::VolumeRestrictions, reason));
+        return Err(Rejection::unschedulable(Plugin::VolumeRestrictions, reason));
     }
     Ok(())
 }
@@ -78,7 +84,7 @@ fn conflicts<'p>(pod: &Pod, mut others: impl Iterator<Item = &'p Pod>) -> bool {
         pod.spec
             .volumes
             .iter()
-            .filter(|volume| matches!(volume, VolumeUse::Disk { .. }))
+            .filter(|volume| matches!(volume, PodVolume::Disk { .. }))
     };
     if disks().next().is_none() {
         return false;
@@ -87,18 +93,22 @@ fn conflicts<'p>(pod: &Pod, mut others: impl Iterator<Item = &'p Pod>) -> bool {
 }
 
 /// Whether something helps a pod that was rejected.
-pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
+// upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go isSchedulableAfterAssignedPodDeleted, isSchedulableAfterPersistentVolumeClaimAdded
+pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     let claims = |name: &Text| {
         pod.spec
             .volumes
             .iter()
-            .any(|volume| matches!(volume, VolumeUse::Claim(own) if own == name))
+            .any(|volume| matches!(volume, PodVolume::PersistentVolumeClaim(own) if own == name))
     };
     match event {
-        Event::NodeCame(_) => true,
-        Event::Claim { old: None, new } => new.namespace == pod.namespace && claims(&new.name),
-        Event::PodWent(gone) => {
-            let shares = |volume: &VolumeUse| matches!(volume, VolumeUse::Claim(name) if claims(name));
+        ClusterEvent::NodeAdd(_) => true,
+        ClusterEvent::PersistentVolumeClaim { old: None, new } => {
+            new.namespace == pod.namespace && claims(&new.name)
+        }
+        ClusterEvent::AssignedPodDelete(gone) => {
+            let shares =
+                |volume: &PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if claims(name));
             gone.namespace == pod.namespace
                 && (conflicts(pod, std::iter::once(*gone)) || gone.spec.volumes.iter().any(shares))
         }
@@ -112,8 +122,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        object::{Claim, read},
-        sample::Sample,
+        object::{PersistentVolumeClaim, read},
+        test_cluster::TestCluster,
     };
 
     #[test]
@@ -130,7 +140,7 @@ mod tests {
             (rbd("a"), rbd("b"), true),
             (disk(false), block("d"), true),
         ] {
-            let mut sample = Sample::default();
+            let mut sample = TestCluster::default();
             sample.node("n", |_| {});
             let volumes = |volumes: &Value| {
                 let volumes = volumes.clone();
@@ -141,19 +151,22 @@ mod tests {
             let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
             let verdict = filter(&pod, &Exclusive::default(), 0, info);
             assert_eq!(verdict.is_ok(), fits, "{there} {asked}");
-            assert_eq!(helps(&pod, &Event::PodWent(&there_pod)), !fits);
+            assert_eq!(
+                queueing_hint(&pod, &ClusterEvent::AssignedPodDelete(&there_pod)),
+                !fits
+            );
         }
     }
 
     #[test]
     fn an_exclusive_claim_is_used_once() {
-        let mut sample = Sample::default();
+        let mut sample = TestCluster::default();
         sample.node("n", |_| {});
         let claim = json!({
             "metadata": {"name": "c", "namespace": "default"},
             "spec": {"accessModes": ["ReadWriteOncePod"]},
         });
-        let claim = read::<Claim>(claim, &mut sample.pools);
+        let claim = read::<PersistentVolumeClaim>(claim, &mut sample.interner);
         let uses = |pod: &mut Value| {
             pod["spec"]["volumes"] = json!([{"persistentVolumeClaim": {"claimName": "c"}}]);
         };
@@ -163,7 +176,7 @@ mod tests {
         sample.cluster.storage.set_claim(claim);
         assert!(matches!(
             pre_filter(&pod, &sample.cluster).unwrap().0,
-            Early::Skip
+            PreFilterResult::Skip
         ));
         let other = sample.placed("other", "n", uses);
         let (_, exclusive) = pre_filter(&pod, &sample.cluster).unwrap();

@@ -1,11 +1,11 @@
 //! A volume that says its zone is used there.
 
-use super::{Plugin, calls::Early};
+use super::{Plugin, framework::PreFilterResult};
 use crate::{
-    cluster::Cluster,
-    event::Event,
-    object::{Node, Pod, Volume, VolumeUse},
-    status::{Code, Rejection, Verdict},
+    cache::SchedulerCache,
+    cluster_event::ClusterEvent,
+    object::{Node, PersistentVolume, Pod, PodVolume},
+    status::{Code, FilterResult, Rejection},
 };
 
 const LABELS: [&str; 4] = [
@@ -19,12 +19,20 @@ const LABELS: [&str; 4] = [
 pub(super) type Zones = Vec<(&'static str, Vec<String>)>;
 
 /// Finds the zones of a pod's volumes.
-pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Zones), Rejection> {
+// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go PreFilter, getPVbyPod
+pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilterResult, Zones), Rejection> {
     let mut zones = Zones::new();
-    let never =
-        |reason: String| Rejection::many(Code::Unresolvable, Some(Plugin::VolumeZone), [reason.into()]);
+    let never = |reason: String| {
+        Rejection::many(
+            Code::UnschedulableAndUnresolvable,
+            Some(Plugin::VolumeZone),
+            [reason.into()],
+        )
+    };
     for volume in &pod.spec.volumes {
-        let VolumeUse::Claim(name) = volume else { continue };
+        let PodVolume::PersistentVolumeClaim(name) = volume else {
+            continue;
+        };
         if name.is_empty() {
             return Err(never("PersistentVolumeClaim had no name".into()));
         }
@@ -58,11 +66,19 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Zones),
         };
         zones.extend(zones_of(volume));
     }
-    Ok((if zones.is_empty() { Early::Skip } else { Early::All }, zones))
+    Ok((
+        if zones.is_empty() {
+            PreFilterResult::Skip
+        } else {
+            PreFilterResult::All
+        },
+        zones,
+    ))
 }
 
 /// Whether a node is in the zones. A node that says no zone at all is taken to be in every one.
-pub(super) fn filter(zones: &Zones, node: &Node) -> Verdict {
+// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go Filter
+pub(super) fn filter(zones: &Zones, node: &Node) -> FilterResult {
     if LABELS.iter().all(|label| node.labels.get(label).is_none()) {
         return Ok(());
     }
@@ -72,7 +88,7 @@ pub(super) fn filter(zones: &Zones, node: &Node) -> Verdict {
             .get(label)
             .or_else(|| node.labels.get(&label.replace("failure-domain.beta", "topology")));
         if value.is_none_or(|value| values.iter().all(|known| **known != **value)) {
-            return Err(Rejection::never(
+            return Err(Rejection::unresolvable(
                 Plugin::VolumeZone,
                 "node(s) had no available volume zone",
             ));
@@ -81,7 +97,8 @@ pub(super) fn filter(zones: &Zones, node: &Node) -> Verdict {
     Ok(())
 }
 
-fn zones_of(volume: &Volume) -> Zones {
+// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go getPVTopologies
+fn zones_of(volume: &PersistentVolume) -> Zones {
     let zones = LABELS.iter().filter_map(|label| {
         let values = volume
             .labels
@@ -99,16 +116,17 @@ fn zones_of(volume: &Volume) -> Zones {
 }
 
 /// Whether something helps a pod that was rejected.
-pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
+// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go isSchedulableAfterPersistentVolumeClaimChange, isSchedulableAfterPersistentVolumeChange
+pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
-        Event::NodeCame(_) => true,
-        Event::NodeChanged { old, new } => old.labels != new.labels,
-        Event::Class { old: None, new } => new.waits == Some(true),
-        Event::Claim { new, .. } => {
-            let uses = |volume: &VolumeUse| matches!(volume, VolumeUse::Claim(name) if *name == new.name);
+        ClusterEvent::NodeAdd(_) => true,
+        ClusterEvent::NodeUpdate { old, new } => old.labels != new.labels,
+        ClusterEvent::StorageClass { old: None, new } => new.waits == Some(true),
+        ClusterEvent::PersistentVolumeClaim { new, .. } => {
+            let uses = |volume: &PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if *name == new.name);
             new.namespace == pod.namespace && pod.spec.volumes.iter().any(uses)
         }
-        Event::Volume { old, new } => old.is_none_or(|old| zones_of(old) != zones_of(new)),
+        ClusterEvent::PersistentVolume { old, new } => old.is_none_or(|old| zones_of(old) != zones_of(new)),
         _ => false,
     }
 }
@@ -119,8 +137,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        object::{Claim, Volume, read},
-        sample::Sample,
+        object::{PersistentVolume, PersistentVolumeClaim, read},
+        test_cluster::TestCluster,
     };
 
     #[test]
@@ -139,18 +157,18 @@ mod tests {
             ),
             (json!({LABELS[0]: "a"}), json!({zone: "a"}), true),
         ] {
-            let mut sample = Sample::default();
+            let mut sample = TestCluster::default();
             let found = sample.node("n", |sample| sample["metadata"]["labels"] = node.clone());
             let raw = json!({"metadata": {"name": "v", "labels": volume}});
             sample
                 .cluster
                 .storage
-                .set_volume(read::<Volume>(raw, &mut sample.pools));
+                .set_volume(read::<PersistentVolume>(raw, &mut sample.interner));
             let raw = json!({"metadata": {"name": "c", "namespace": "default"}, "spec": {"volumeName": "v"}});
             sample
                 .cluster
                 .storage
-                .set_claim(read::<Claim>(raw, &mut sample.pools));
+                .set_claim(read::<PersistentVolumeClaim>(raw, &mut sample.interner));
             let pod = sample.pod("p", |pod| {
                 pod["spec"]["volumes"] = json!([{"persistentVolumeClaim": {"claimName": "c"}}]);
             });

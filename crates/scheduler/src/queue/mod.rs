@@ -1,11 +1,11 @@
 //! The pods that wait for a node.
 //!
-//! A pod is ready, or backs off for a while after it failed, or waits for something to happen that may help it. The
-//! most important ready pod is next; of equals the one that waits longest. When none is ready, the next that backs off
+//! A pod is active_q, or backs off for a while after it failed, or waits for something to happen that may help it. The
+//! most important active_q pod is next; of equals the one that waits longest. When none is active_q, the next that backs off
 //! is tried early: nothing is gained by idling.
 
-mod entry;
-mod order;
+mod pod_heap;
+mod queued_pod_info;
 #[cfg(test)]
 mod tests;
 
@@ -14,42 +14,43 @@ use std::{sync::Arc, time::Duration};
 use hashbrown::{HashMap, HashSet};
 
 use crate::{
-    cluster::Cluster,
-    event::Event,
+    cache::SchedulerCache,
+    cluster_event::ClusterEvent,
+    interner::Text,
     object::Pod,
-    plugins::{Plugin, Plugins, calls, gated},
-    pool::Text,
+    plugins::{Plugin, PluginSet, framework, gated},
 };
-use entry::{Entry, Place};
-use order::Order;
+use pod_heap::PodHeap;
+use queued_pod_info::{QueueLocation, QueuedPodInfo};
 
 /// Why a pod waits that was tried in vain.
-const FAILED_ATTEMPT: &str = "ScheduleAttemptFailure";
+const SCHEDULE_ATTEMPT_FAILURE: &str = "ScheduleAttemptFailure";
 
 /// A time, as the time that has passed since some beginning.
 pub type Moment = Duration;
 
 /// How long pods wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct BackoffOptions {
     /// How long a pod backs off after its first failure; after each further one twice as long.
-    pub first: Duration,
+    pub initial_backoff: Duration,
     /// But no longer than this.
-    pub most: Duration,
+    pub max_backoff: Duration,
     /// After this, a pod is tried again although nothing happened that may help it.
-    pub forgotten: Duration,
+    pub max_in_unschedulable_pods: Duration,
 }
 
 /// The pods that wait for a node.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
-    patience: Patience,
-    entries: HashMap<Text, Entry>,
-    ready: Order,
-    backing_off: Order,
+// upstream: pkg/scheduler/backend/queue/scheduling_queue.go PriorityQueue
+pub(crate) struct SchedulingQueue {
+    backoff: BackoffOptions,
+    entries: HashMap<Text, QueuedPodInfo>,
+    active_q: PodHeap,
+    backoff_q: PodHeap,
     /// Those that failed for no reason of their own; they are not tried early.
-    failed: Order,
-    waiting: HashSet<Text>,
+    error_backoff_q: PodHeap,
+    unschedulable_pods: HashSet<Text>,
     rejected: HashMap<Plugin, usize>,
     preempting: HashMap<Text, bool>,
     arrivals: u64,
@@ -67,13 +68,13 @@ pub type Incoming = (&'static str, &'static str);
 pub struct Attempt {
     /// The first time is 1.
     pub number: u32,
-    /// When it came to wait.
-    pub came: Moment,
+    /// When it queued_at to wait.
+    pub queued_at: Moment,
 }
 
 /// How many pods wait, and for what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Depths {
+pub struct PendingPods {
     /// Ready to be tried.
     pub active: usize,
     /// Backing off.
@@ -84,51 +85,53 @@ pub struct Depths {
     pub gated: usize,
 }
 
-impl Default for Patience {
+impl Default for BackoffOptions {
     fn default() -> Self {
-        Patience {
-            first: Duration::from_secs(1),
-            most: Duration::from_secs(10),
-            forgotten: Duration::from_mins(5),
+        BackoffOptions {
+            initial_backoff: Duration::from_secs(1),
+            max_backoff: Duration::from_secs(10),
+            max_in_unschedulable_pods: Duration::from_mins(5),
         }
     }
 }
 
-impl Queue {
+impl SchedulingQueue {
     /// With a patience of one's own.
-    pub(crate) fn new(patience: Patience) -> Self {
-        Queue {
-            patience,
-            ..Queue::default()
+    pub(crate) fn new(backoff: BackoffOptions) -> Self {
+        SchedulingQueue {
+            backoff,
+            ..SchedulingQueue::default()
         }
     }
 
-    /// A pod came.
+    /// A pod queued_at.
     pub(crate) fn add(&mut self, pod: Arc<Pod>, now: Moment) {
         let uid = pod.uid.clone();
         self.delete(&uid);
         self.arrivals += 1;
         self.entries
-            .insert(uid.clone(), Entry::new(pod, now, self.arrivals));
-        self.requeue(&uid, "PodAdd", now);
+            .insert(uid.clone(), QueuedPodInfo::new(pod, now, self.arrivals));
+        self.move_to_active_or_backoff_queue(&uid, "PodAdd", now);
     }
 
     /// The next pod that is to be tried. It is in flight until one says what became of it.
+    // upstream: pkg/scheduler/backend/queue/active_queue.go pop
     pub(crate) fn pop(&mut self, now: Moment) -> Option<(Arc<Pod>, Attempt)> {
-        self.wake(now);
-        let uid = self.ready.pop().or_else(|| self.backing_off.pop())?;
+        self.flush_backoff_q_completed(now);
+        let uid = self.active_q.pop().or_else(|| self.backoff_q.pop())?;
         let entry = self.entries.get_mut(&uid)?;
-        entry.place = Place::Flight;
+        entry.location = QueueLocation::InFlight;
         entry.attempts += 1;
         let attempt = Attempt {
             number: entry.attempts,
-            came: entry.came,
+            queued_at: entry.queued_at,
         };
         Some((entry.pod.clone(), attempt))
     }
 
     /// No node did: some rules rejected the pod. Without any it is tried again after a while.
-    pub(crate) fn reject(&mut self, uid: &Text, plugins: Plugins, now: Moment) {
+    // upstream: pkg/scheduler/backend/queue/scheduling_queue.go AddUnschedulablePodIfNotPresent
+    pub(crate) fn reject(&mut self, uid: &Text, plugins: PluginSet, now: Moment) {
         if plugins.is_empty() {
             self.fail(uid, now);
             return;
@@ -136,11 +139,11 @@ impl Queue {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
         };
-        entry.rejections += 1;
-        entry.failures = 0;
+        entry.unschedulable_count += 1;
+        entry.consecutive_errors_count = 0;
         entry.since = now;
-        entry.plugins = plugins;
-        self.wait(uid, FAILED_ATTEMPT);
+        entry.unschedulable_plugins = plugins;
+        self.wait(uid, SCHEDULE_ATTEMPT_FAILURE);
     }
 
     /// Something went wrong that has nothing to do with the pod: it is tried again after a while.
@@ -149,35 +152,35 @@ impl Queue {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
         };
-        entry.failures += 1;
-        entry.plugins = Plugins::default();
+        entry.consecutive_errors_count += 1;
+        entry.unschedulable_plugins = PluginSet::default();
         entry.since = now;
-        entry.place = Place::Failed;
-        let key = entry.backoff_key(&self.patience);
-        self.failed.insert(key, uid.clone());
-        self.entered(Place::Failed, FAILED_ATTEMPT);
+        entry.location = QueueLocation::ErrorBackoffQ;
+        let key = entry.backoff_key(&self.backoff);
+        self.error_backoff_q.insert(key, uid.clone());
+        self.entered(QueueLocation::ErrorBackoffQ, SCHEDULE_ATTEMPT_FAILURE);
     }
 
     /// A pod that waits changed, or is seen for the first time.
-    pub(crate) fn update(&mut self, old: &Pod, new: &Arc<Pod>, cluster: &Cluster, now: Moment) {
+    pub(crate) fn update(&mut self, old: &Pod, new: &Arc<Pod>, cluster: &SchedulerCache, now: Moment) {
         let uid = new.uid.clone();
         let Some(entry) = self.entries.get(&uid) else {
             self.add(new.clone(), now);
             return;
         };
-        match entry.place {
-            Place::Flight => self.set(&uid, new),
-            Place::Waiting => {
+        match entry.location {
+            QueueLocation::InFlight => self.set(&uid, new),
+            QueueLocation::UnschedulablePods => {
                 self.set(&uid, new);
-                let event = Event::ItselfChanged { old, new };
-                if self.helps(&uid, &event, cluster) {
-                    self.requeue(&uid, event.name(), now);
+                let event = ClusterEvent::UnscheduledPodUpdate { old, new };
+                if self.is_pod_worth_requeuing(&uid, &event, cluster) {
+                    self.move_to_active_or_backoff_queue(&uid, event.name(), now);
                 }
             }
-            place => {
+            location => {
                 self.leave(&uid);
                 self.set(&uid, new);
-                self.enter(&uid, place);
+                self.enter(&uid, location);
             }
         }
     }
@@ -190,28 +193,31 @@ impl Queue {
     }
 
     /// Something happened: the pods that it may help are tried again. Only those that `among` admits are asked.
-    pub(crate) fn happened(
+    // upstream: pkg/scheduler/backend/queue/scheduling_queue.go MoveAllToActiveOrBackoffQueue
+    pub(crate) fn move_all_to_active_or_backoff_queue(
         &mut self,
-        event: &Event<'_>,
-        cluster: &Cluster,
+        event: &ClusterEvent<'_>,
+        cluster: &SchedulerCache,
         now: Moment,
         among: impl Fn(&Pod) -> bool,
     ) {
-        let interested = calls::interested(event);
-        if !interested
+        let events_to_register = framework::events_to_register(event);
+        if !events_to_register
             .iter()
             .any(|plugin| self.rejected.get(&plugin).is_some_and(|count| *count > 0))
         {
             return;
         }
-        let asked = self.waiting.iter().filter(|uid| {
+        let asked = self.unschedulable_pods.iter().filter(|uid| {
             let entry = self.entries.get(*uid);
-            entry.is_some_and(|entry| entry.plugins.meets(interested) && among(&entry.pod))
+            entry.is_some_and(|entry| {
+                entry.unschedulable_plugins.intersects(events_to_register) && among(&entry.pod)
+            })
         });
         let asked: Vec<_> = asked.cloned().collect();
         for uid in asked {
-            if self.helps(&uid, event, cluster) {
-                self.requeue(&uid, event.name(), now);
+            if self.is_pod_worth_requeuing(&uid, event, cluster) {
+                self.move_to_active_or_backoff_queue(&uid, event.name(), now);
             }
         }
     }
@@ -224,41 +230,43 @@ impl Queue {
     /// Others were pushed away for a pod, or could not be.
     pub(crate) fn preempted(&mut self, uid: &Text, done: bool, now: Moment) {
         let missed = self.preempting.remove(uid).unwrap_or(false);
-        if (missed || !done) && self.waiting.contains(uid) {
-            self.requeue(uid, "AssignedPodDelete", now);
+        if (missed || !done) && self.unschedulable_pods.contains(uid) {
+            self.move_to_active_or_backoff_queue(uid, "AssignedPodDelete", now);
         }
     }
 
-    /// Pods whose time has come are ready; those that nothing happened for in a long time are tried again.
-    pub(crate) fn wake(&mut self, now: Moment) {
-        for place in [Place::BackingOff, Place::Failed] {
-            while let Some(uid) = self.order(place).first().cloned() {
+    /// Pods whose time has come are active_q; those that nothing happened for in a long time are tried again.
+    // upstream: pkg/scheduler/backend/queue/backoff_queue.go popAllBackoffCompleted
+    pub(crate) fn flush_backoff_q_completed(&mut self, now: Moment) {
+        for location in [QueueLocation::BackoffQ, QueueLocation::ErrorBackoffQ] {
+            while let Some(uid) = self.order(location).first().cloned() {
                 if self
                     .entries
                     .get(&uid)
-                    .is_some_and(|entry| entry.backs_off(&self.patience, now))
+                    .is_some_and(|entry| entry.backs_off(&self.backoff, now))
                 {
                     break;
                 }
                 self.leave(&uid);
-                self.enter(&uid, Place::Ready);
-                self.entered(Place::Ready, "BackoffComplete");
+                self.enter(&uid, QueueLocation::ActiveQ);
+                self.entered(QueueLocation::ActiveQ, "BackoffComplete");
             }
         }
     }
 
     /// Pods that nothing happened for in a long time are tried again.
-    pub(crate) fn remember(&mut self, now: Moment) {
-        let patience = self.patience;
-        let forgotten = self.waiting.iter().filter(|uid| {
+    pub(crate) fn flush_unschedulable_pods_leftover(&mut self, now: Moment) {
+        let backoff = self.backoff;
+        let leftover = self.unschedulable_pods.iter().filter(|uid| {
             let entry = self.entries.get(*uid);
             entry.is_some_and(|entry| {
-                entry.gate.is_none() && now.saturating_sub(entry.since) > patience.forgotten
+                entry.gating_plugin.is_none()
+                    && now.saturating_sub(entry.since) > backoff.max_in_unschedulable_pods
             })
         });
-        let forgotten: Vec<_> = forgotten.cloned().collect();
-        for uid in forgotten {
-            self.requeue(&uid, "UnschedulableTimeout", now);
+        let leftover: Vec<_> = leftover.cloned().collect();
+        for uid in leftover {
+            self.move_to_active_or_backoff_queue(&uid, "UnschedulableTimeout", now);
         }
     }
 
@@ -269,20 +277,20 @@ impl Queue {
 
     /// Whether a pod can be tried now.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.ready.is_empty() || !self.backing_off.is_empty()
+        !self.active_q.is_empty() || !self.backoff_q.is_empty()
     }
 
     /// Whether anything changes with time alone.
     pub(crate) fn is_ticking(&self) -> bool {
-        !self.failed.is_empty() || !self.waiting.is_empty()
+        !self.error_backoff_q.is_empty() || !self.unschedulable_pods.is_empty()
     }
 
     /// How many pods wait, and for what.
-    pub(crate) fn depths(&self) -> Depths {
-        Depths {
-            active: self.ready.len(),
-            backoff: self.backing_off.len() + self.failed.len(),
-            unschedulable: self.waiting.len() - self.gated,
+    pub(crate) fn pending_pods(&self) -> PendingPods {
+        PendingPods {
+            active: self.active_q.len(),
+            backoff: self.backoff_q.len() + self.error_backoff_q.len(),
+            unschedulable: self.unschedulable_pods.len() - self.gated,
             gated: self.gated,
         }
     }
@@ -292,31 +300,31 @@ impl Queue {
         self.incoming.drain()
     }
 
-    fn entered(&mut self, place: Place, why: &'static str) {
-        let queue = match place {
-            Place::Ready => "active",
-            Place::BackingOff | Place::Failed => "backoff",
-            Place::Waiting => "unschedulable",
-            Place::Flight => return,
+    fn entered(&mut self, location: QueueLocation, why: &'static str) {
+        let queue = match location {
+            QueueLocation::ActiveQ => "active",
+            QueueLocation::BackoffQ | QueueLocation::ErrorBackoffQ => "backoff",
+            QueueLocation::UnschedulablePods => "unschedulable",
+            QueueLocation::InFlight => return,
         };
         *self.incoming.entry((queue, why)).or_default() += 1;
     }
 
-    fn helps(&self, uid: &Text, event: &Event<'_>, cluster: &Cluster) -> bool {
+    fn is_pod_worth_requeuing(&self, uid: &Text, event: &ClusterEvent<'_>, cluster: &SchedulerCache) -> bool {
         let Some(entry) = self.entries.get(uid) else {
             return false;
         };
-        match entry.gate {
-            Some(gate) => calls::helps(gate, &entry.pod, event, cluster),
+        match entry.gating_plugin {
+            Some(gating_plugin) => framework::queueing_hint(gating_plugin, &entry.pod, event, cluster),
             None => entry
-                .plugins
+                .unschedulable_plugins
                 .iter()
-                .any(|plugin| calls::helps(plugin, &entry.pod, event, cluster)),
+                .any(|plugin| framework::queueing_hint(plugin, &entry.pod, event, cluster)),
         }
     }
 
     /// A pod is to be tried again: at once, or when it has backed off.
-    fn requeue(&mut self, uid: &Text, why: &'static str, now: Moment) {
+    fn move_to_active_or_backoff_queue(&mut self, uid: &Text, why: &'static str, now: Moment) {
         if let Some(missed) = self.preempting.get_mut(uid) {
             *missed = true;
             return;
@@ -325,17 +333,17 @@ impl Queue {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
         };
-        entry.gate = gated(&entry.pod);
-        if entry.gate.is_some() {
+        entry.gating_plugin = gated(&entry.pod);
+        if entry.gating_plugin.is_some() {
             self.wait(uid, why);
         } else {
-            let place = if entry.backs_off(&self.patience, now) {
-                Place::BackingOff
+            let location = if entry.backs_off(&self.backoff, now) {
+                QueueLocation::BackoffQ
             } else {
-                Place::Ready
+                QueueLocation::ActiveQ
             };
-            self.enter(uid, place);
-            self.entered(place, why);
+            self.enter(uid, location);
+            self.entered(location, why);
         }
     }
 
@@ -349,60 +357,64 @@ impl Queue {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
         };
-        entry.place = Place::Waiting;
-        for plugin in entry.plugins.iter() {
+        entry.location = QueueLocation::UnschedulablePods;
+        for plugin in entry.unschedulable_plugins.iter() {
             *self.rejected.entry(plugin).or_default() += 1;
         }
-        self.gated += usize::from(entry.gate.is_some());
-        self.waiting.insert(uid.clone());
-        self.entered(Place::Waiting, why);
+        self.gated += usize::from(entry.gating_plugin.is_some());
+        self.unschedulable_pods.insert(uid.clone());
+        self.entered(QueueLocation::UnschedulablePods, why);
     }
 
-    fn enter(&mut self, uid: &Text, place: Place) {
+    fn enter(&mut self, uid: &Text, location: QueueLocation) {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
         };
-        entry.place = place;
-        let key = if place == Place::Ready {
-            entry.ready_key()
+        entry.location = location;
+        let key = if location == QueueLocation::ActiveQ {
+            entry.active_q_key()
         } else {
-            entry.backoff_key(&self.patience)
+            entry.backoff_key(&self.backoff)
         };
-        self.order(place).insert(key, uid.clone());
+        self.order(location).insert(key, uid.clone());
     }
 
     fn leave(&mut self, uid: &Text) {
         let Some(entry) = self.entries.get(uid) else {
             return;
         };
-        let (place, plugins, is_gated) = (entry.place, entry.plugins, entry.gate.is_some());
-        let key = if place == Place::Ready {
-            entry.ready_key()
+        let (location, plugins, is_gated) = (
+            entry.location,
+            entry.unschedulable_plugins,
+            entry.gating_plugin.is_some(),
+        );
+        let key = if location == QueueLocation::ActiveQ {
+            entry.active_q_key()
         } else {
-            entry.backoff_key(&self.patience)
+            entry.backoff_key(&self.backoff)
         };
-        match place {
-            Place::Flight => {}
-            Place::Waiting => {
-                if self.waiting.remove(uid) {
+        match location {
+            QueueLocation::InFlight => {}
+            QueueLocation::UnschedulablePods => {
+                if self.unschedulable_pods.remove(uid) {
                     self.gated -= usize::from(is_gated);
                     for plugin in plugins.iter() {
                         *self.rejected.entry(plugin).or_insert(1) -= 1;
                     }
                 }
             }
-            place => self.order(place).remove(&key),
+            location => self.order(location).remove(&key),
         }
         if let Some(entry) = self.entries.get_mut(uid) {
-            entry.place = Place::Flight;
+            entry.location = QueueLocation::InFlight;
         }
     }
 
-    fn order(&mut self, place: Place) -> &mut Order {
-        match place {
-            Place::Ready => &mut self.ready,
-            Place::Failed => &mut self.failed,
-            _ => &mut self.backing_off,
+    fn order(&mut self, location: QueueLocation) -> &mut PodHeap {
+        match location {
+            QueueLocation::ActiveQ => &mut self.active_q,
+            QueueLocation::ErrorBackoffQ => &mut self.error_backoff_q,
+            _ => &mut self.backoff_q,
         }
     }
 }

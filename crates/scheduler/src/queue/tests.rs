@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::sample::Sample;
+use crate::test_cluster::TestCluster;
 
 const START: Moment = Duration::from_secs(1000);
 
@@ -10,15 +10,15 @@ fn seconds(number: u64) -> Moment {
 }
 
 struct World {
-    queue: Queue,
-    sample: Sample,
+    queue: SchedulingQueue,
+    sample: TestCluster,
 }
 
 impl World {
     fn new() -> Self {
         World {
-            queue: Queue::new(Patience::default()),
-            sample: Sample::default(),
+            queue: SchedulingQueue::new(BackoffOptions::default()),
+            sample: TestCluster::default(),
         }
     }
 
@@ -36,8 +36,8 @@ impl World {
     }
 }
 
-fn fit() -> Plugins {
-    Plugins::from_iter([Plugin::NodeResourcesFit])
+fn fit() -> PluginSet {
+    PluginSet::from_iter([Plugin::NodeResourcesFit])
 }
 
 #[test]
@@ -61,17 +61,20 @@ fn a_rejected_pod_waits_until_something_helps_it() {
         .sample
         .node("tiny", |node| node["status"]["allocatable"]["pods"] = "0".into());
     let cluster = &world.sample.cluster;
-    world
-        .queue
-        .happened(&Event::NodeCame(&tiny), cluster, seconds(100), |_| true);
+    world.queue.move_all_to_active_or_backoff_queue(
+        &ClusterEvent::NodeAdd(&tiny),
+        cluster,
+        seconds(100),
+        |_| true,
+    );
     assert_eq!(
         world.pop(seconds(100)),
         None,
         "a node that cannot have it does not help"
     );
     let node = world.sample.node("n", |_| {});
-    world.queue.happened(
-        &Event::NodeCame(&node),
+    world.queue.move_all_to_active_or_backoff_queue(
+        &ClusterEvent::NodeAdd(&node),
         &world.sample.cluster,
         seconds(100),
         |_| false,
@@ -81,8 +84,8 @@ fn a_rejected_pod_waits_until_something_helps_it() {
         None,
         "it was not among those that are asked"
     );
-    world.queue.happened(
-        &Event::NodeCame(&node),
+    world.queue.move_all_to_active_or_backoff_queue(
+        &ClusterEvent::NodeAdd(&node),
         &world.sample.cluster,
         seconds(100),
         |_| true,
@@ -97,10 +100,13 @@ fn a_pod_that_backs_off_gives_way_but_is_tried_when_nothing_else_is_ready() {
     world.pop(START);
     world.queue.reject(&pod.uid, fit(), START);
     let node = world.sample.node("n", |_| {});
-    world
-        .queue
-        .happened(&Event::NodeCame(&node), &world.sample.cluster, START, |_| true);
-    assert_eq!(world.queue.depths().backoff, 1);
+    world.queue.move_all_to_active_or_backoff_queue(
+        &ClusterEvent::NodeAdd(&node),
+        &world.sample.cluster,
+        START,
+        |_| true,
+    );
+    assert_eq!(world.queue.pending_pods().backoff, 1);
     world.add("other", 0, START);
     assert_eq!(world.pop(START).as_deref(), Some("other"));
     assert_eq!(world.pop(START).as_deref(), Some("p"));
@@ -111,16 +117,16 @@ fn backing_off_doubles_up_to_a_limit() {
     let mut world = World::new();
     let pod = world.add("p", 0, START);
     for (failures, waits) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (40, 10)] {
-        let mut queue = Queue::new(Patience::default());
+        let mut queue = SchedulingQueue::new(BackoffOptions::default());
         queue.add(pod.clone(), START);
         for _ in 0..failures {
             queue.pop(START);
             queue.fail(&pod.uid, START);
             queue.leave(&pod.uid);
-            queue.enter(&pod.uid, Place::Ready);
+            queue.enter(&pod.uid, QueueLocation::ActiveQ);
         }
         queue.leave(&pod.uid);
-        queue.enter(&pod.uid, Place::Failed);
+        queue.enter(&pod.uid, QueueLocation::ErrorBackoffQ);
         assert!(queue.pop(seconds(waits)).is_none(), "{failures}");
         assert!(queue.pop(seconds(waits + 1)).is_some(), "{failures}");
     }
@@ -131,7 +137,7 @@ fn a_pod_that_failed_for_no_reason_of_its_own_is_not_tried_early() {
     let mut world = World::new();
     let pod = world.add("p", 0, START);
     world.pop(START);
-    world.queue.reject(&pod.uid, Plugins::default(), START);
+    world.queue.reject(&pod.uid, PluginSet::default(), START);
     assert!(!world.queue.is_ready());
     assert_eq!(world.pop(seconds(1)), None);
     assert_eq!(world.pop(seconds(2)).as_deref(), Some("p"));
@@ -143,9 +149,9 @@ fn a_pod_is_not_forgotten() {
     let pod = world.add("p", 0, START);
     world.pop(START);
     world.queue.reject(&pod.uid, fit(), START);
-    world.queue.remember(seconds(300));
+    world.queue.flush_unschedulable_pods_leftover(seconds(300));
     assert_eq!(world.pop(seconds(300)), None);
-    world.queue.remember(seconds(301));
+    world.queue.flush_unschedulable_pods_leftover(seconds(301));
     assert_eq!(world.pop(seconds(301)).as_deref(), Some("p"));
 }
 
@@ -158,8 +164,8 @@ fn a_gated_pod_is_tried_when_its_gates_are_gone() {
     let gated = Arc::new(gated);
     world.queue.add(gated.clone(), START);
     assert_eq!(world.pop(START), None);
-    assert_eq!(world.queue.depths().gated, 1);
-    world.queue.remember(seconds(1000));
+    assert_eq!(world.queue.pending_pods().gated, 1);
+    world.queue.flush_unschedulable_pods_leftover(seconds(1000));
     assert_eq!(world.pop(seconds(1000)), None, "time opens no gate");
     let open = Arc::new(world.sample.pod("p", |_| {}));
     world.queue.update(&gated, &open, &world.sample.cluster, START);
@@ -173,7 +179,7 @@ fn a_change_of_the_pod_itself_may_help_it() {
     world.pop(START);
     world
         .queue
-        .reject(&pod.uid, Plugins::from_iter([Plugin::TaintToleration]), START);
+        .reject(&pod.uid, PluginSet::from_iter([Plugin::TaintToleration]), START);
     let same = Arc::new(
         world
             .sample
@@ -181,31 +187,42 @@ fn a_change_of_the_pod_itself_may_help_it() {
     );
     world.queue.update(&pod, &same, &world.sample.cluster, START);
     assert_eq!(world.pop(START), None);
-    let bears = world.sample.pod("p", |pod| {
+    let tolerates = world.sample.pod("p", |pod| {
         pod["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
     });
-    let bears = Arc::new(bears);
-    world.queue.update(&same, &bears, &world.sample.cluster, START);
+    let tolerates = Arc::new(tolerates);
+    world
+        .queue
+        .update(&same, &tolerates, &world.sample.cluster, START);
     assert_eq!(world.pop(START).as_deref(), Some("p"));
 }
 
 #[test]
 fn a_pod_waits_while_others_are_pushed_away_for_it() {
-    for (done, happened, tried) in [(true, true, true), (true, false, false), (false, false, true)] {
+    for (done, move_all_to_active_or_backoff_queue, preemption_attempted) in
+        [(true, true, true), (true, false, false), (false, false, true)]
+    {
         let mut world = World::new();
         let pod = world.add("p", 0, START);
         world.pop(START);
         world.queue.preempting(&pod.uid);
         world.queue.reject(&pod.uid, fit(), START);
-        if happened {
+        if move_all_to_active_or_backoff_queue {
             let gone = world.sample.pod("gone", |_| {});
-            world
-                .queue
-                .happened(&Event::PodWent(&gone), &world.sample.cluster, START, |_| true);
+            world.queue.move_all_to_active_or_backoff_queue(
+                &ClusterEvent::AssignedPodDelete(&gone),
+                &world.sample.cluster,
+                START,
+                |_| true,
+            );
         }
         assert_eq!(world.pop(START), None);
         world.queue.preempted(&pod.uid, done, seconds(5));
-        assert_eq!(world.pop(seconds(5)).is_some(), tried, "{done} {happened}");
+        assert_eq!(
+            world.pop(seconds(5)).is_some(),
+            preemption_attempted,
+            "{done} {move_all_to_active_or_backoff_queue}"
+        );
     }
 }
 
@@ -222,6 +239,6 @@ fn a_deleted_pod_is_not_tried() {
         world.queue.delete(&pod.uid);
     }
     assert_eq!(world.pop(seconds(900)), None);
-    assert_eq!(world.queue.depths(), Depths::default());
+    assert_eq!(world.queue.pending_pods(), PendingPods::default());
     assert!(world.queue.rejected.values().all(|count| *count == 0));
 }

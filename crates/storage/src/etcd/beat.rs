@@ -29,10 +29,10 @@ const GRACE: Duration = Duration::from_millis(10);
 /// Two stores in one etcd can take turns moving each other's revision: not more often than this.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The race between what is asked for and what has come.
+/// The race between what is requested and what has come.
 pub(super) struct Progress {
     /// The highest revision of etcd that somebody wants the watches to reach.
-    asked: watch::Sender<i64>,
+    requested: watch::Sender<i64>,
     /// Everything up to this revision of etcd has come, and has been handed out.
     reached: watch::Sender<i64>,
 }
@@ -45,22 +45,22 @@ pub(super) struct Heart(JoinHandle<()>);
 impl Progress {
     pub(super) fn new(reached: i64) -> Self {
         Self {
-            asked: watch::Sender::new(reached),
+            requested: watch::Sender::new(reached),
             reached: watch::Sender::new(reached),
         }
     }
 
     /// Asks for a revision of etcd to be reached soon.
     pub(super) fn ask(&self, etcd: i64) {
-        self.asked.send_if_modified(|asked| {
-            let further = etcd > *asked;
-            *asked = etcd.max(*asked);
+        self.requested.send_if_modified(|requested| {
+            let further = etcd > *requested;
+            *requested = etcd.max(*requested);
             further
         });
     }
 
-    pub(super) fn asked(&self) -> i64 {
-        *self.asked.borrow()
+    pub(super) fn requested(&self) -> i64 {
+        *self.requested.borrow()
     }
 
     pub(super) fn reached(&self) -> i64 {
@@ -94,10 +94,10 @@ impl Heart {
     )]
     pub(super) fn start(session: Arc<Session>, progress: Arc<Progress>) -> Self {
         Self(tokio::spawn(async move {
-            let mut asked = progress.asked.subscribe();
+            let mut requested = progress.requested.subscribe();
             // The sender lives in `progress`, and so as long as this task.
-            while asked.changed().await.is_ok() {
-                let wanted = *asked.borrow_and_update();
+            while requested.changed().await.is_ok() {
+                let wanted = *requested.borrow_and_update();
                 if !comes(&progress, wanted, GRACE).await {
                     nudge(&session, &progress, wanted).await;
                     sleep(PAUSE).await;

@@ -10,7 +10,7 @@ use super::{
     read,
     session::Session,
 };
-use crate::{Clock, CommitError, Expect, Expiry, Operation, Revision, SystemClock, Write};
+use crate::{Clock, CommitError, Expiry, Operation, Precondition, Revision, SystemClock, Write};
 
 /// Applies a write.
 pub(super) async fn commit(
@@ -57,9 +57,9 @@ async fn apply(
     let key = session.keys.entry(&write.key);
     let answer = session
         .transact(deadline, Repeat::Never, |state| {
-            let expected = match write.expect {
-                Expect::Absent => 0,
-                Expect::At(revision) => state.etcd(revision),
+            let expected = match write.precondition {
+                Precondition::Absent => 0,
+                Precondition::At(revision) => state.etcd(revision),
             };
             let operation: RequestOp = match &write.operation {
                 Operation::Put { value, .. } => PutRequest {
@@ -105,9 +105,9 @@ async fn apply(
 /// refuses all the same; those after it are refused before anything happens.
 async fn filled(session: &Session, write: &Write, failure: Failure) -> CommitError {
     let full = session.store_error(failure);
-    let expected = match write.expect {
-        Expect::Absent => None,
-        Expect::At(revision) => Some(revision),
+    let expected = match write.precondition {
+        Precondition::Absent => None,
+        Precondition::At(revision) => Some(revision),
     };
     match read::get(session, &write.key).await {
         Ok(found) if found.as_ref().map(|entry| entry.revision) == expected => full.into(),

@@ -1,7 +1,7 @@
 //! Requests to whichever member of the cluster answers.
 //!
 //! Promises: no request takes longer than its deadline; a member that fails is left for the next one,
-//! and asked again only when the others fail too; a request that must not happen twice is not sent
+//! and requested again only when the others fail too; a request that must not happen twice is not sent
 //! again once it may have happened.
 
 use std::time::Duration;
@@ -30,7 +30,7 @@ use super::{
     options::EtcdOptions,
 };
 
-/// etcd sends as much as it was asked for; pages are kept small by those who ask.
+/// etcd sends as much as it was requested; pages are kept small by those who ask.
 const MAX_ANSWER: usize = i32::MAX as usize;
 
 /// What a watch may send ahead of being read.
@@ -40,7 +40,7 @@ const WATCH_WINDOW: u32 = 1 << 20;
 pub(super) struct Connection {
     /// Never empty.
     members: Vec<Member>,
-    /// The index of the member that is asked first and serves the watches: the next one after the last
+    /// The index of the member that is requested first and serves the watches: the next one after the last
     /// that failed.
     preferred: watch::Sender<usize>,
     credentials: Option<Credentials>,

@@ -23,9 +23,9 @@ pub(super) enum Failure {
 /// What a refusal means, where it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The revision asked for is compacted.
+    /// The revision requested is compacted.
     Compacted,
-    /// The revision asked for has not happened.
+    /// The revision requested has not happened.
     Future,
     /// The request is over etcd's size limit.
     TooLarge,
@@ -83,20 +83,20 @@ impl Failure {
         }
     }
 
-    /// The failure as one of the store at `place`.
-    pub(super) fn into_store_error(self, place: &str) -> StoreError {
+    /// The failure as one of the store at `location`.
+    pub(super) fn into_store_error(self, location: &str) -> StoreError {
         let status = match self {
             Self::Ours(error) => return error,
             Self::Unsent(status) | Self::Refused(status) | Self::Unknown(status) => status,
         };
         match Refusal::of(&status) {
-            Refusal::Full => full(place),
+            Refusal::Full => full(location),
             Refusal::Corrupt => StoreError::Corrupt(status.message().to_owned()),
             _ => {
                 tracing::debug!(%status, "etcd request failed");
                 StoreError::Unavailable {
                     backend: BACKEND,
-                    message: format!("{place}: {}", describe(&status)),
+                    message: format!("{location}: {}", describe(&status)),
                     source: None,
                 }
             }
@@ -105,9 +105,9 @@ impl Failure {
 }
 
 /// etcd has reached its quota. It takes no writes until an operator has made room and disarmed it.
-pub(super) fn full(place: &str) -> StoreError {
+pub(super) fn full(location: &str) -> StoreError {
     StoreError::Full {
-        place: place.to_owned(),
+        location: location.to_owned(),
         message: "etcd has used up its space quota (compact it, defragment it, and disarm its alarm)"
             .to_owned(),
     }

@@ -162,7 +162,7 @@ impl EtcdOptions {
 }
 
 fn refuse(setting: &'static str, reason: impl Into<String>) -> OpenError {
-    OpenError::Setting {
+    OpenError::InvalidSetting {
         setting,
         reason: reason.into(),
     }
@@ -236,7 +236,7 @@ mod tests {
 
     fn refused(options: &EtcdOptions) -> String {
         match options.check() {
-            Err(error @ OpenError::Setting { .. }) => error.to_string(),
+            Err(error @ OpenError::InvalidSetting { .. }) => error.to_string(),
             Err(error) => panic!("another error than a setting: {error}"),
             Ok(_) => panic!("accepted: {options:?}"),
         }

@@ -152,8 +152,8 @@ impl Run {
         }
         self.progress.reach(self.position);
         // Only now is it certain that whoever asks from here on sees `reached` itself.
-        let asked = self.progress.asked();
-        let wished = asked > self.announced && asked <= self.position;
+        let requested = self.progress.requested();
+        let wished = requested > self.announced && requested <= self.position;
         if quiet || wished {
             self.outlet.feed.announce();
             self.announced = self.position;

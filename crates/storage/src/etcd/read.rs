@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Entry, Key, Page, Prefix, Range, ReadError, Revision, StoreError};
 
-/// What is asked for before the size of the entries is known.
+/// What is requested before the size of the entries is known.
 const FIRST_CHUNK: usize = 200;
 /// What one answer of etcd is to hold, more or less.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -144,7 +144,7 @@ fn next_size(found: &RangeResponse) -> usize {
 
 /// The error that tells what is still kept. etcd does not say it with its refusal, but when a watch is
 /// asked to begin at the beginning.
-async fn compacted(session: &Session, state: &State, asked: Revision) -> Result<ReadError, StoreError> {
+async fn compacted(session: &Session, state: &State, requested: Revision) -> Result<ReadError, StoreError> {
     let floor = state.floor();
     let looked = async {
         let mut tail = Tail::open(session, Span::single(session.keys.state()), 0).await?;
@@ -155,16 +155,16 @@ async fn compacted(session: &Session, state: &State, asked: Revision) -> Result<
         Ok(Err(TailError::Lost(failure))) => return Err(session.store_error(failure)),
         Ok(Ok(_)) | Err(_) => floor,
     };
-    Ok(ReadError::Compacted { asked, oldest })
+    Ok(ReadError::Compacted { requested, oldest })
 }
 
-async fn future(session: &Session, asked: Revision) -> Result<ReadError, StoreError> {
+async fn future(session: &Session, requested: Revision) -> Result<ReadError, StoreError> {
     let (state, etcd) = session
         .newest()
         .await
         .map_err(|failure| session.store_error(failure))?;
     Ok(ReadError::Future {
-        asked,
+        requested,
         current: state.revision(etcd),
     })
 }

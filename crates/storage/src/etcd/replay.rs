@@ -33,7 +33,7 @@ pub(super) struct Replay {
 struct Reel {
     tail: Tail,
     state: State,
-    /// Events above `from` that have been received but not taken.
+    /// WatchStream above `from` that have been received but not taken.
     events: VecDeque<Event>,
     from: Revision,
     /// How far the events reach.
@@ -197,9 +197,12 @@ fn explain(session: &Session, state: &State, after: Revision, error: TailError) 
 impl From<ReadError> for WatchError {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Compacted { asked, oldest } => Self::Compacted { after: asked, oldest },
-            ReadError::Future { asked, current } => Self::Future {
-                after: asked,
+            ReadError::Compacted { requested, oldest } => Self::Compacted {
+                after: requested,
+                oldest,
+            },
+            ReadError::Future { requested, current } => Self::Future {
+                after: requested,
                 current,
             },
             ReadError::Store(error) => Self::Store(error),

@@ -19,7 +19,7 @@ pub(super) struct Session {
     pub(super) connection: Connection,
     pub(super) keys: Keyspace,
     /// Where the store is, for messages.
-    pub(super) place: String,
+    pub(super) location: String,
     /// The newest state seen. Each transaction checks that it still holds.
     state: Mutex<State>,
     /// Set once, when the owner closes the store.
@@ -41,11 +41,11 @@ pub(super) struct Answer {
 // --- Session ---
 
 impl Session {
-    pub(super) fn new(connection: Connection, keys: Keyspace, place: String, state: State) -> Self {
+    pub(super) fn new(connection: Connection, keys: Keyspace, location: String, state: State) -> Self {
         Self {
             connection,
             keys,
-            place,
+            location,
             state: Mutex::new(state),
             closed: watch::Sender::new(false),
         }
@@ -164,7 +164,7 @@ impl Session {
     }
 
     pub(super) fn store_error(&self, failure: Failure) -> StoreError {
-        failure.into_store_error(&self.place)
+        failure.into_store_error(&self.location)
     }
 
     async fn open_state(&self, deadline: Instant) -> Result<State, Failure> {

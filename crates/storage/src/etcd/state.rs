@@ -123,7 +123,7 @@ pub(super) fn founding(keys: &Keyspace) -> TxnRequest {
 }
 
 /// What the answer to [`founding`] says.
-pub(super) fn check(answer: TxnResponse, place: &str) -> Result<State, OpenError> {
+pub(super) fn check(answer: TxnResponse, location: &str) -> Result<State, OpenError> {
     if answer.succeeded {
         return Ok(State {
             phase: Phase::Open,
@@ -137,10 +137,10 @@ pub(super) fn check(answer: TxnResponse, place: &str) -> Result<State, OpenError
     let state = found.next().flatten();
     let text = format.map(|kv| String::from_utf8_lossy(&kv.value).into_owned());
     let number = text.as_deref().map(|text| text.parse::<u32>().unwrap_or(0));
-    match format::plan(place, number, STEPS)? {
+    match format::plan(location, number, STEPS)? {
         Plan::Current => Ok(State::parse(state.as_ref())?),
         Plan::Fresh => {
-            let message = format!("{place} holds entries but does not say in which format");
+            let message = format!("{location} holds entries but does not say in which format");
             Err(StoreError::Corrupt(message).into())
         }
         Plan::Migrate { steps, .. } => match steps[0] {},

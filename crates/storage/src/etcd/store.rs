@@ -23,8 +23,8 @@ use super::{
     state,
 };
 use crate::{
-    CommitError, Entry, Events, Health, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix,
-    Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    CommitError, Entry, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix, Range, ReadError,
+    Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
     feed::{Feed, FeedWatch},
 };
 
@@ -55,10 +55,10 @@ impl EtcdStore {
     pub async fn open(options: EtcdOptions) -> Result<Arc<Self>, OpenError> {
         let (endpoints, keys) = options.check()?;
         let connection = Connection::new(endpoints, &options);
-        let place = format!("etcd ({}) under {}", options.endpoints.join(", "), keys.prefix());
+        let location = format!("etcd ({}) under {}", options.endpoints.join(", "), keys.prefix());
         find_member(&connection, &options)
             .await
-            .map_err(|failure| refused(failure, &place))?;
+            .map_err(|failure| refused(failure, &location))?;
         let founded: Result<TxnResponse, Failure> = connection
             .call(
                 method::TXN,
@@ -67,11 +67,11 @@ impl EtcdStore {
                 connection.deadline(),
             )
             .await;
-        let answer = founded.map_err(|failure| refused(failure, &place))?;
+        let answer = founded.map_err(|failure| refused(failure, &location))?;
         let position = answer.revision();
-        let state = state::check(answer, &place)?;
+        let state = state::check(answer, &location)?;
 
-        let session = Arc::new(Session::new(connection, keys, place, state));
+        let session = Arc::new(Session::new(connection, keys, location, state));
         let outlet = Arc::new(Outlet::new(state.revision(position)));
         let progress = Arc::new(Progress::new(position));
         Ok(Arc::new(Self {
@@ -121,15 +121,15 @@ async fn find_member(connection: &Connection, options: &EtcdOptions) -> Result<(
 }
 
 /// A refused log-in is a matter of the settings.
-fn refused(failure: Failure, place: &str) -> OpenError {
-    let setting = |setting, reason: &str| OpenError::Setting {
+fn refused(failure: Failure, location: &str) -> OpenError {
+    let setting = |setting, reason: &str| OpenError::InvalidSetting {
         setting,
         reason: reason.to_owned(),
     };
     match failure.refusal() {
         Some(Refusal::LoginWrong) => setting("login", "etcd does not know this user name with this password"),
         Some(Refusal::LoginNeeded) => setting("login", "this etcd wants a user name and a password"),
-        _ => failure.into_store_error(place).into(),
+        _ => failure.into_store_error(location).into(),
     }
 }
 
@@ -147,10 +147,10 @@ impl Store for EtcdStore {
         commit::commit(&self.session, &self.leases, write).await
     }
 
-    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
         read::prove(&self.session, after).await?;
         let replay = Replay::new(Arc::clone(&self.session), Arc::clone(&self.outlet));
-        Ok(Events::new(FeedWatch::new(
+        Ok(WatchStream::new(FeedWatch::new(
             Arc::new(replay),
             Arc::clone(&self.outlet.feed),
             prefix,
@@ -211,7 +211,7 @@ impl Store for EtcdStore {
         Ok(state.revision(etcd))
     }
 
-    async fn health(&self) -> Result<Health, StoreError> {
+    async fn health(&self) -> Result<StoreHealth, StoreError> {
         let explain = |failure| self.session.store_error(failure);
         let (state, etcd) = self.session.newest().await.map_err(explain)?;
         let status: StatusResponse = self
@@ -227,13 +227,13 @@ impl Store for EtcdStore {
             .map_err(explain)?;
         for alarm in &status.errors {
             if alarm.contains("NOSPACE") {
-                return Err(failure::full(&self.session.place));
+                return Err(failure::full(&self.session.location));
             }
             if alarm.contains("CORRUPT") {
                 return Err(StoreError::Corrupt(format!("etcd raised an alarm: {alarm}")));
             }
         }
-        Ok(Health {
+        Ok(StoreHealth {
             backend: BACKEND,
             revision: state.revision(etcd),
         })

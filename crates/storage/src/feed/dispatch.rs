@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use crate::{Batch, Event, Prefix, Revision};
+use crate::{Event, EventBatch, Prefix, Revision};
 
 /// Batches a watcher may have waiting before it is sent back to the history.
 const QUEUE: usize = 256;
@@ -17,10 +17,10 @@ pub(crate) struct Feed {
     state: Mutex<State>,
 }
 
-/// A watcher's place in the feed.
+/// A watcher's location in the feed.
 pub(crate) struct Subscription {
     /// The batches that follow `position`. Ends when the watcher fell behind, or the feed closed.
-    pub(crate) batches: mpsc::Receiver<Batch>,
+    pub(crate) batches: mpsc::Receiver<EventBatch>,
     /// Everything up to here was published before the subscription began.
     pub(crate) position: Revision,
 }
@@ -38,7 +38,7 @@ struct State {
 }
 
 struct Subscriber {
-    queue: mpsc::Sender<Batch>,
+    queue: mpsc::Sender<EventBatch>,
     /// How far the batches in the queue reach. Never above `State::published`.
     told: Revision,
 }
@@ -86,7 +86,7 @@ impl Feed {
         state.subscribers.retain(|_, list| {
             list.retain_mut(|subscriber| {
                 subscriber.told >= revision
-                    || subscriber.tell(Batch {
+                    || subscriber.tell(EventBatch {
                         events: Arc::clone(&nothing),
                         revision,
                     })
@@ -147,7 +147,7 @@ impl State {
             // The common case of a lone commit needs no sorting into prefixes.
             let events: Arc<[Event]> = Arc::new([event.clone()]);
             for prefix in event.key.prefixes() {
-                self.tell(prefix, || Batch {
+                self.tell(prefix, || EventBatch {
                     events: Arc::clone(&events),
                     revision,
                 });
@@ -164,14 +164,14 @@ impl State {
         }
         for (prefix, events) in by_prefix {
             let events: Arc<[Event]> = events.into();
-            self.tell(prefix, || Batch {
+            self.tell(prefix, || EventBatch {
                 events: Arc::clone(&events),
                 revision,
             });
         }
     }
 
-    fn tell(&mut self, prefix: &str, batch: impl Fn() -> Batch) {
+    fn tell(&mut self, prefix: &str, batch: impl Fn() -> EventBatch) {
         let Some(list) = self.subscribers.get_mut(prefix) else {
             return;
         };
@@ -186,7 +186,7 @@ impl State {
 
 impl Subscriber {
     /// Queues a batch; false when the watcher has gone or has fallen behind, and is to be dropped.
-    fn tell(&mut self, batch: Batch) -> bool {
+    fn tell(&mut self, batch: EventBatch) -> bool {
         self.told = batch.revision;
         self.queue.try_send(batch).is_ok()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::dispatch::{Feed, Subscription};
-use crate::{Batch, Event, EventSource, Prefix, Revision, StoreError, WatchError};
+use crate::{Event, EventBatch, Prefix, Revision, StoreError, WatchError, WatchSource};
 
 /// Events read from the history at a time.
 const CHUNK: usize = 1000;
@@ -51,13 +51,13 @@ impl<H: History> FeedWatch<H> {
         }
     }
 
-    async fn replay(&mut self, upto: Revision) -> Result<Batch, WatchError> {
+    async fn replay(&mut self, upto: Revision) -> Result<EventBatch, WatchError> {
         let (events, reached) = self
             .history
             .past(&self.prefix, self.delivered, upto, CHUNK)
             .await?;
         self.delivered = reached;
-        Ok(Batch {
+        Ok(EventBatch {
             events: events.into(),
             revision: reached,
         })
@@ -65,8 +65,8 @@ impl<H: History> FeedWatch<H> {
 }
 
 #[async_trait]
-impl<H: History> EventSource for FeedWatch<H> {
-    async fn next(&mut self) -> Result<Batch, WatchError> {
+impl<H: History> WatchSource for FeedWatch<H> {
+    async fn next(&mut self) -> Result<EventBatch, WatchError> {
         loop {
             let live = if let Some(live) = &mut self.live {
                 live
@@ -96,9 +96,9 @@ impl<H: History> EventSource for FeedWatch<H> {
     }
 }
 
-// --- Batch ---
+// --- EventBatch ---
 
-impl Batch {
+impl EventBatch {
     /// The batch without events up to `revision`.
     fn after(self, revision: Revision) -> Self {
         match self.events.first() {

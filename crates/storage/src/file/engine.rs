@@ -15,12 +15,12 @@ use std::{
 use redb::StorageBackend;
 
 use super::{
+    directory::{StoreDirectory, StoreFile},
     options::{Durability, FileOptions},
-    volume::{Volume, VolumeFile},
 };
 use crate::StoreError;
 
-/// The file's name on its volume.
+/// The file's name on its directory.
 pub(super) const FILE: &str = "store.redb";
 
 thread_local! {
@@ -37,7 +37,7 @@ const READ_ATTEMPTS: u32 = 3;
 /// The open database file. After an I/O error the engine refuses everything until it is opened anew:
 /// the writer does that, and readers wait for it.
 pub(super) struct Engine {
-    pub(super) volume: Arc<dyn Volume>,
+    pub(super) directory: Arc<dyn StoreDirectory>,
     cache_bytes: usize,
     durability: Durability,
     /// `None` once the store is closed.
@@ -54,7 +54,7 @@ pub(super) struct Open {
 /// Stands between the engine and its file.
 #[derive(Debug)]
 pub(super) struct Gate {
-    file: Box<dyn VolumeFile>,
+    file: Box<dyn StoreFile>,
     /// Whether the engine's syncs reach the disk.
     syncing: AtomicBool,
     /// A sync has failed: what was written before it may be anywhere.
@@ -79,11 +79,14 @@ pub(super) enum Fault {
 
 impl Engine {
     /// Opens or creates the file.
-    pub(super) fn open(volume: Arc<dyn Volume>, options: &FileOptions) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        directory: Arc<dyn StoreDirectory>,
+        options: &FileOptions,
+    ) -> Result<Self, StoreError> {
         let (cache_bytes, durability) = (options.cache_bytes, options.durability);
-        let open = open_file(&*volume, FILE, cache_bytes, durability)?;
+        let open = open_file(&*directory, FILE, cache_bytes, durability)?;
         Ok(Self {
-            volume,
+            directory,
             cache_bytes,
             durability,
             open: Mutex::new(Some(Arc::new(open))),
@@ -96,9 +99,9 @@ impl Engine {
         self.lock().clone().ok_or(StoreError::Closed)
     }
 
-    /// Opens another file of the volume, for now without syncing it.
+    /// Opens another file of the directory, for now without syncing it.
     pub(super) fn open_beside(&self, name: &str) -> Result<Open, StoreError> {
-        open_file(&*self.volume, name, self.cache_bytes, Durability::Relaxed)
+        open_file(&*self.directory, name, self.cache_bytes, Durability::Relaxed)
     }
 
     /// Makes another opening the present one.
@@ -107,7 +110,7 @@ impl Engine {
         self.reopened.notify_all();
     }
 
-    /// Closes the file and lets go of the volume.
+    /// Closes the file and lets go of the directory.
     pub(super) fn close(&self) {
         let open = self.lock().take();
         self.reopened.notify_all();
@@ -118,13 +121,18 @@ impl Engine {
             // by then be somebody else's: the next open finds an unclean end, which does no harm.
             shared.gate.revoked.store(true, Ordering::SeqCst);
         }
-        self.volume.release();
+        self.directory.release();
     }
 
     /// Opens the file again after it failed, at its last good commit.
     pub(super) fn reopen(&self) -> Result<Arc<Open>, StoreError> {
         self.current()?.gate.revoked.store(true, Ordering::SeqCst);
-        let open = Arc::new(open_file(&*self.volume, FILE, self.cache_bytes, self.durability)?);
+        let open = Arc::new(open_file(
+            &*self.directory,
+            FILE,
+            self.cache_bytes,
+            self.durability,
+        )?);
         self.replace(Arc::clone(&open));
         Ok(open)
     }
@@ -173,7 +181,7 @@ impl Engine {
 
     /// A fault in words for the caller.
     pub(super) fn explain(&self, fault: Fault) -> StoreError {
-        explain(&self.volume.place(), fault)
+        explain(&self.directory.location(), fault)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
@@ -184,30 +192,30 @@ impl Engine {
 }
 
 fn open_file(
-    volume: &dyn Volume,
+    directory: &dyn StoreDirectory,
     name: &str,
     cache_bytes: usize,
     durability: Durability,
 ) -> Result<Open, StoreError> {
-    let place = volume.place();
-    let io_fault = |error| explain(&place, Fault::Engine(redb::Error::Io(error)));
-    let file = volume.open(name).map_err(io_fault)?;
+    let location = directory.location();
+    let io_fault = |error| explain(&location, Fault::Engine(redb::Error::Io(error)));
+    let file = directory.open(name).map_err(io_fault)?;
     let gate = Arc::new(Gate {
         file,
         syncing: AtomicBool::new(durability == Durability::Synced),
         sync_failed: AtomicBool::new(false),
         revoked: AtomicBool::new(false),
     });
-    let database = guarded(|| open_checked(GatedFile(Arc::clone(&gate)), cache_bytes, &place));
+    let database = guarded(|| open_checked(GatedFile(Arc::clone(&gate)), cache_bytes, &location));
     match database {
         Ok(database) => Ok(Open { database, gate }),
-        Err(fault) => Err(explain(&place, fault)),
+        Err(fault) => Err(explain(&location, fault)),
     }
 }
 
 /// Opens the file at its last good commit, and looks at all of it once: a flipped bit in an index
 /// would otherwise pass for a key that is not there.
-fn open_checked(file: GatedFile, cache_bytes: usize, place: &str) -> Result<redb::Database, Fault> {
+fn open_checked(file: GatedFile, cache_bytes: usize, location: &str) -> Result<redb::Database, Fault> {
     let repaired = Arc::new(AtomicBool::new(false));
     let mut builder = redb::Database::builder();
     builder.set_cache_size(cache_bytes);
@@ -218,7 +226,9 @@ fn open_checked(file: GatedFile, cache_bytes: usize, place: &str) -> Result<redb
     let mut database = builder.create_with_backend(file).map_err(redb::Error::from)?;
     // A repair after an unclean end has looked at everything already.
     if !repaired.load(Ordering::SeqCst) && !database.check_integrity().map_err(redb::Error::from)? {
-        tracing::warn!("{place} was damaged; the last commits that did not reach the disk whole are undone");
+        tracing::warn!(
+            "{location} was damaged; the last commits that did not reach the disk whole are undone"
+        );
     }
     Ok(database)
 }
@@ -250,28 +260,28 @@ pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("a panic without a message")
 }
 
-fn explain(place: &str, fault: Fault) -> StoreError {
+fn explain(location: &str, fault: Fault) -> StoreError {
     let error = match fault {
         Fault::Store(error) => return error,
         Fault::Engine(error) => error,
     };
     match error {
         redb::Error::Io(error) if is_full(&error) => StoreError::Full {
-            place: place.to_owned(),
+            location: location.to_owned(),
             message: error.to_string(),
         },
-        redb::Error::Io(error) => StoreError::unavailable("file", place, error),
+        redb::Error::Io(error) => StoreError::unavailable("file", location, error),
         redb::Error::Corrupted(message) => {
             tracing::debug!(message, "the storage engine reports corruption");
             StoreError::Corrupt(format!(
-                "{place}: {FILE} does not have the content that it should"
+                "{location}: {FILE} does not have the content that it should"
             ))
         }
         error => {
             tracing::debug!(%error, "the storage engine failed");
             StoreError::Unavailable {
                 backend: "file",
-                message: format!("{place}: {FILE} cannot be used as a store"),
+                message: format!("{location}: {FILE} cannot be used as a store"),
                 source: None,
             }
         }
@@ -315,7 +325,7 @@ impl Gate {
             )
     }
 
-    fn pass(&self) -> io::Result<&dyn VolumeFile> {
+    fn pass(&self) -> io::Result<&dyn StoreFile> {
         if self.revoked.load(Ordering::SeqCst) {
             return Err(io::Error::other("the file has been opened anew"));
         }

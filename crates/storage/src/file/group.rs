@@ -10,7 +10,7 @@ use super::{
     record::{Kind, Record},
     tables::{LOG, missing},
 };
-use crate::{Change, CommitError, Entry, Event, Expect, Expiry, Key, Operation, Revision, Write};
+use crate::{Change, CommitError, Entry, Event, Expiry, Key, Operation, Precondition, Revision, Write};
 
 /// A transaction that commits are added to.
 pub(super) struct Group<'txn> {
@@ -63,9 +63,9 @@ impl<'txn> Group<'txn> {
             .copied()
             .or_else(|| self.index.newest(&write.key));
         let live = newest.filter(|newest| newest.live);
-        match (write.expect, live) {
-            (Expect::Absent, None) => {}
-            (Expect::At(revision), Some(live)) if live.revision == revision => {}
+        match (write.precondition, live) {
+            (Precondition::Absent, None) => {}
+            (Precondition::At(revision), Some(live)) if live.revision == revision => {}
             (_, None) => return Ok(Err(CommitError::Conflict(None))),
             (_, Some(live)) => return Ok(Err(CommitError::Conflict(Some(self.entry(live.revision)?)))),
         }

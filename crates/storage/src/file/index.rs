@@ -207,7 +207,7 @@ impl Index {
         }
     }
 
-    /// What a key holds. `snapshot` gives the file as it is when asked.
+    /// What a key holds. `snapshot` gives the file as it is when requested.
     pub(super) fn get(
         &self,
         key: &Key,
@@ -238,7 +238,10 @@ impl Index {
         let current = self.current();
         let at = page.at.unwrap_or(current);
         if at > current {
-            return Ok(Err(ReadError::Future { asked: at, current }));
+            return Ok(Err(ReadError::Future {
+                requested: at,
+                current,
+            }));
         }
         let mut range = Range {
             entries: Vec::new(),
@@ -252,7 +255,7 @@ impl Index {
             let snapshot = snapshot()?;
             if at < snapshot.compacted {
                 return Ok(Err(ReadError::Compacted {
-                    asked: at,
+                    requested: at,
                     oldest: snapshot.compacted,
                 }));
             }

@@ -3,7 +3,7 @@
 //! Without it, a store file that was lost or emptied would look like a store that is new, and one that
 //! was damaged and lost its last commits like one that never had them.
 
-use super::volume::Volume;
+use super::directory::StoreDirectory;
 use crate::{OpenError, Revision, StoreError};
 
 const FILE: &str = "mark";
@@ -19,13 +19,13 @@ pub(super) struct Mark {
 // --- Mark ---
 
 impl Mark {
-    /// The volume's mark; `None` if no store has been there.
-    pub(super) fn read(volume: &dyn Volume) -> Result<Option<Self>, OpenError> {
+    /// The directory's mark; `None` if no store has been there.
+    pub(super) fn read(directory: &dyn StoreDirectory) -> Result<Option<Self>, OpenError> {
         let io = |source| OpenError::Io {
-            path: format!("{}/{FILE}", volume.place()).into(),
+            path: format!("{}/{FILE}", directory.location()).into(),
             source,
         };
-        let file = volume.open(FILE).map_err(io)?;
+        let file = directory.open(FILE).map_err(io)?;
         let len = file.len().map_err(io)?;
         if len == 0 {
             return Ok(None);
@@ -40,13 +40,15 @@ impl Mark {
             Some(number) => Ok(Some(Self {
                 closed_at: Revision::new(number),
             })),
-            None => Err(StoreError::Corrupt(format!("{FILE} in {} is unreadable", volume.place())).into()),
+            None => {
+                Err(StoreError::Corrupt(format!("{FILE} in {} is unreadable", directory.location())).into())
+            }
         }
     }
 
     /// Writes the mark, always at the same length so that it is replaced whole.
-    pub(super) fn write(&self, volume: &dyn Volume) -> std::io::Result<()> {
-        let file = volume.open(FILE)?;
+    pub(super) fn write(&self, directory: &dyn StoreDirectory) -> std::io::Result<()> {
+        let file = directory.open(FILE)?;
         file.write(0, format!("{WORDS}{:020}\n", self.closed_at.get()).as_bytes())?;
         file.sync()
     }

@@ -23,13 +23,13 @@ pub(super) fn run(engine: &Engine, steps: &[Step]) -> Result<(), OpenError> {
     let open = engine.current()?;
     let explain = |fault| OpenError::from(engine.explain(fault));
     let found = guarded(|| Meta::format(&open.database.begin_read()?)).map_err(explain)?;
-    match format::plan(&engine.volume.place(), found, steps)? {
+    match format::plan(&engine.directory.location(), found, steps)? {
         Plan::Current => Ok(()),
         Plan::Fresh => guarded(|| create(&open, format::newest(steps))).map_err(explain),
         Plan::Migrate { from, steps } => {
             let backup = format!("{FILE}.format-{from}");
             let io = |error| explain(Fault::Engine(redb::Error::Io(error)));
-            engine.volume.copy(FILE, &backup).map_err(io)?;
+            engine.directory.copy(FILE, &backup).map_err(io)?;
             tracing::info!("migrating the store from format {from}; {backup} keeps it as it was");
             for (step, to) in steps.iter().zip(from + 1..) {
                 guarded(|| migrate(&open, *step, to)).map_err(explain)?;
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::{
         Revision, StoreError,
-        file::{FileOptions, volume::Folder},
+        file::{FileOptions, directory::FsDirectory},
     };
 
     /// A step that leaves a trace: it moves the compacted revision ten times as far, plus one.
@@ -88,25 +88,25 @@ mod tests {
         (meta.format, meta.compacted.get())
     }
 
-    /// An engine on a folder with a store of format 1.
+    /// An engine on a directory with a store of format 1.
     fn old_store() -> (tempfile::TempDir, Engine) {
-        let folder = tempfile::tempdir().unwrap();
-        let volume = Arc::new(Folder::claim(folder.path()).unwrap());
-        let engine = Engine::open(volume, &FileOptions::new(folder.path())).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let locked = Arc::new(FsDirectory::lock(directory.path()).unwrap());
+        let engine = Engine::open(locked, &FileOptions::new(directory.path())).unwrap();
         run(&engine, &[]).unwrap();
-        (folder, engine)
+        (directory, engine)
     }
 
     #[test]
     fn an_old_store_goes_through_every_step_once_and_a_backup_stays() {
-        let (folder, engine) = old_store();
+        let (directory, engine) = old_store();
         let open = engine.current().unwrap();
         assert_eq!(state(&open.database), (1, 1));
         run(&engine, &[leave_a_trace]).unwrap();
         assert_eq!(state(&open.database), (2, 11));
         run(&engine, &[leave_a_trace, leave_a_trace, leave_a_trace]).unwrap();
         assert_eq!(state(&open.database), (4, 1111));
-        let backup = redb::Database::open(folder.path().join("store.redb.format-1")).unwrap();
+        let backup = redb::Database::open(directory.path().join("store.redb.format-1")).unwrap();
         assert_eq!(state(&backup), (1, 1));
     }
 
@@ -184,8 +184,8 @@ mod tests {
     const SLOW_STEPS: [Step; 4] = [leave_a_trace_slowly; 4];
 
     fn engine_at(directory: &Path) -> Engine {
-        let volume = Arc::new(Folder::claim(directory).unwrap());
-        Engine::open(volume, &FileOptions::new(directory)).unwrap()
+        let locked = Arc::new(FsDirectory::lock(directory).unwrap());
+        Engine::open(locked, &FileOptions::new(directory)).unwrap()
     }
 
     /// Not a test of its own: what the test below runs in another process.

@@ -7,12 +7,12 @@ use crate::{Clock, SystemClock};
 /// Settings of a file store.
 #[derive(Clone, Debug)]
 pub struct FileOptions {
-    /// The folder, made if it is not there. One process at a time uses it.
-    pub folder: PathBuf,
+    /// The directory, made if it is not there. One process at a time uses it.
+    pub directory: PathBuf,
     /// When a commit is acknowledged. Default: [`Durability::Synced`].
     pub durability: Durability,
-    /// How an unclean end is prepared for. Default: [`Repair::Scan`].
-    pub repair: Repair,
+    /// How an unclean end is prepared for. Default: [`RepairMode::Scan`].
+    pub repair: RepairMode,
     /// Bytes of the file kept in memory. Default: 8 MiB. Reads of the API server come from its own
     /// cache; this one serves the writer, and more of it buys little.
     pub cache_bytes: usize,
@@ -32,7 +32,7 @@ pub enum Durability {
 
 /// How an unclean end is prepared for (decision 002 has the figures).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repair {
+pub enum RepairMode {
     /// The next open checks the whole file.
     Scan,
     /// Each commit records what is needed to open at once, for the price of a second sync.
@@ -42,12 +42,12 @@ pub enum Repair {
 // --- FileOptions ---
 
 impl FileOptions {
-    /// The defaults, in this folder.
-    pub fn new(folder: impl Into<PathBuf>) -> Self {
+    /// The defaults, in this directory.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
-            folder: folder.into(),
+            directory: directory.into(),
             durability: Durability::Synced,
-            repair: Repair::Scan,
+            repair: RepairMode::Scan,
             cache_bytes: 8 << 20,
             clock: Arc::new(SystemClock),
         }

@@ -11,7 +11,7 @@
 //! | 4 | CRC-32 of the record's revision (8 bytes) and everything above |
 //!
 //! Numbers are little-endian. The revision itself is the record's key in the table; it is part of the
-//! checksum so that a record found in another's place is noticed.
+//! checksum so that a record found stored under another key is noticed.
 
 use std::time::Duration;
 

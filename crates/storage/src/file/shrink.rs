@@ -1,5 +1,5 @@
 //! Gives space back to the disk: copies what is in the file to a new one, beside the running store,
-//! and puts that in its place between two groups of commits.
+//! and replaces the file with it between two groups of commits.
 //!
 //! A crash at any instant leaves either the old file or the new one under the store's name, and both
 //! hold every acknowledged write: the rename happens after the copy has caught up and was synced, and
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{Revision, StoreError};
 
-/// The copy's name until it takes the file's place.
+/// The copy's name until it replaces the file.
 pub(super) const COPY: &str = "store.redb.new";
 /// The file is copied when it is this many times as long as it needs to be.
 pub(super) const WORTH: u64 = 2;
@@ -69,7 +69,7 @@ pub(super) fn start(
 }
 
 fn copy(shared: &Shared) -> Result<Shrunk, Fault> {
-    shared.engine.volume.remove(COPY).map_err(redb::Error::Io)?;
+    shared.engine.directory.remove(COPY).map_err(redb::Error::Io)?;
     let copy = shared.engine.open_beside(COPY)?;
     let source = shared.engine.current()?;
     let txn = copy.database.begin_write()?;
@@ -114,7 +114,7 @@ fn catch_up(shared: &Shared, behind: Shrunk) -> Result<Shrunk, Fault> {
     }
 }
 
-/// Brings the copy up to date and puts it in the file's place. Only the writer may, between two
+/// Brings the copy up to date and puts it in location of the file. Only the writer may, between two
 /// groups: nothing is committed meanwhile.
 pub(super) fn switch(shared: &Shared, behind: Shrunk) -> Result<(), StoreError> {
     let engine = &shared.engine;
@@ -124,7 +124,7 @@ pub(super) fn switch(shared: &Shared, behind: Shrunk) -> Result<(), StoreError> 
     copy.gate.settle(engine.durability()).map_err(io)?;
     let before = engine.current()?.gate.len().map_err(io)?;
     let after = copy.gate.len().map_err(io)?;
-    engine.volume.rename(COPY, FILE).map_err(io)?;
+    engine.directory.rename(COPY, FILE).map_err(io)?;
     engine.replace(Arc::new(copy));
     tracing::info!(before, after, "the store's file has been shrunk");
     Ok(())

@@ -14,25 +14,25 @@ use redb::ReadableDatabase;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
+    directory::{FsDirectory, StoreDirectory},
     engine::{Engine, FILE, Fault, Open, guarded, panic_message},
     import::{FileImport, ImportStep},
     index::{Index, Survey},
     mark::Mark,
     migration,
-    options::{FileOptions, Repair},
+    options::{FileOptions, RepairMode},
     shrink::COPY,
     tables::{LOG, Meta, Snapshot, read_history_mark},
-    volume::{Folder, Volume},
     writer::{Job, Position, Writer},
 };
 use crate::{
-    Clock, CommitError, Entry, Event, Events, Health, HistoryMark, Import, ImportError, Key, OpenError, Page,
-    Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    Clock, CommitError, Entry, Event, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix, Range,
+    ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
     expiry::{Deadlines, Sweeper},
     feed::{Feed, FeedWatch, History},
 };
 
-/// A store in a folder.
+/// A store in a directory.
 pub struct FileStore {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
@@ -47,7 +47,7 @@ pub(super) struct Shared {
     pub(super) feed: Arc<Feed>,
     pub(super) deadlines: Arc<Deadlines>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) repair: Repair,
+    pub(super) repair: RepairMode,
     pub(super) phase: Phase,
 }
 
@@ -68,16 +68,19 @@ struct FileHistory {
 // --- FileStore ---
 
 impl FileStore {
-    /// Opens the store in the options' folder, and makes it if it is not there.
+    /// Opens the store in the options' directory, and makes it if it is not there.
     pub async fn open(options: FileOptions) -> Result<Arc<Self>, OpenError> {
-        let folder = options.folder.clone();
-        let volume = blocking(move || Folder::claim(&folder)).await??;
-        Self::open_on(Arc::new(volume), options).await
+        let path = options.directory.clone();
+        let directory = blocking(move || FsDirectory::lock(&path)).await??;
+        Self::open_on(Arc::new(directory), options).await
     }
 
-    /// Opens the store on a volume, whatever the options' folder.
-    pub async fn open_on(volume: Arc<dyn Volume>, options: FileOptions) -> Result<Arc<Self>, OpenError> {
-        let (shared, position) = blocking(move || Shared::open(volume, &options)).await??;
+    /// Opens the store in `directory`, whatever the options' directory.
+    pub async fn open_on(
+        directory: Arc<dyn StoreDirectory>,
+        options: FileOptions,
+    ) -> Result<Arc<Self>, OpenError> {
+        let (shared, position) = blocking(move || Shared::open(directory, &options)).await??;
         let shared = Arc::new(shared);
         let (jobs, receiver) = mpsc::channel();
         let writer = Writer::new(Arc::clone(&shared), (jobs.clone(), receiver), position);
@@ -135,9 +138,9 @@ impl Store for FileStore {
     async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
         let prefix = prefix.clone();
         loop {
-            let (prefix, asked) = (prefix.clone(), page.clone());
+            let (prefix, requested) = (prefix.clone(), page.clone());
             let read = move |shared: &Shared, file: &redb::Database| {
-                shared.index.range(&prefix, &asked, || Snapshot::take(file))
+                shared.index.range(&prefix, &requested, || Snapshot::take(file))
             };
             match self.read(read).await? {
                 // The newest state was compacted while it was read, because it no longer is the newest.
@@ -158,7 +161,7 @@ impl Store for FileStore {
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
-    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
         let compacted = self.read(|_, file| Ok(Snapshot::take(file)?.compacted)).await?;
         let current = self.shared.index.current();
         if after > current {
@@ -174,7 +177,7 @@ impl Store for FileStore {
             shared: Arc::downgrade(&self.shared),
             jobs: self.jobs.clone(),
         };
-        Ok(Events::new(FeedWatch::new(
+        Ok(WatchStream::new(FeedWatch::new(
             Arc::new(history),
             Arc::clone(&self.shared.feed),
             prefix,
@@ -213,7 +216,7 @@ impl Store for FileStore {
         Ok(revision)
     }
 
-    async fn health(&self) -> Result<Health, StoreError> {
+    async fn health(&self) -> Result<StoreHealth, StoreError> {
         // Through to the disk, not only from memory, and through the writer.
         self.read(|_, file| Snapshot::take(file)).await?;
         let (answer, answered) = oneshot::channel();
@@ -221,7 +224,7 @@ impl Store for FileStore {
             .send(Job::Probe(answer))
             .map_err(|_| StoreError::Closed)?;
         answered.await.map_err(|_| StoreError::Closed)??;
-        Ok(Health {
+        Ok(StoreHealth {
             backend: "file",
             revision: self.shared.index.current(),
         })
@@ -256,21 +259,29 @@ impl Store for FileStore {
 // --- Shared ---
 
 impl Shared {
-    fn open(volume: Arc<dyn Volume>, options: &FileOptions) -> Result<(Self, Position), OpenError> {
-        let place = volume.place();
+    fn open(
+        directory: Arc<dyn StoreDirectory>,
+        options: &FileOptions,
+    ) -> Result<(Self, Position), OpenError> {
+        let location = directory.location();
         let io = |source| OpenError::Io {
-            path: place.clone().into(),
+            path: location.clone().into(),
             source,
         };
         // Left by a process that ended while it made a copy.
-        volume.remove(COPY).map_err(io)?;
+        directory.remove(COPY).map_err(io)?;
         // A newer version may write the mark otherwise: the format, which is in the store's file, is checked first.
-        let mark = Mark::read(&*volume);
+        let mark = Mark::read(&*directory);
         let is_used = !matches!(mark, Ok(None));
-        if is_used && volume.open(FILE).and_then(|file| file.is_empty()).map_err(io)? {
-            return Err(StoreError::Corrupt(format!("{FILE} in {place} is missing or empty")).into());
+        if is_used
+            && directory
+                .open(FILE)
+                .and_then(|file| file.is_empty())
+                .map_err(io)?
+        {
+            return Err(StoreError::Corrupt(format!("{FILE} in {location} is missing or empty")).into());
         }
-        let engine = Engine::open(volume, options)?;
+        let engine = Engine::open(directory, options)?;
         let open = engine.current()?;
         let explain = |fault| engine.explain(fault);
         migration::run(&engine, migration::STEPS)?;
@@ -281,11 +292,11 @@ impl Shared {
             None => Mark {
                 closed_at: Revision::ZERO,
             }
-            .write(&*engine.volume)
+            .write(&*engine.directory)
             .map_err(io)?,
             Some(Mark { closed_at }) if current < closed_at => {
                 let message =
-                    format!("{FILE} in {place} is at revision {current}, but was closed at {closed_at}");
+                    format!("{FILE} in {location} is at revision {current}, but was closed at {closed_at}");
                 return Err(StoreError::Corrupt(message).into());
             }
             Some(_) => {}
@@ -327,7 +338,7 @@ impl Shared {
         let mark = Mark {
             closed_at: self.feed.position(),
         };
-        if let Err(error) = mark.write(&*self.engine.volume) {
+        if let Err(error) = mark.write(&*self.engine.directory) {
             // The mark only helps to notice damage; an older one does no harm.
             tracing::warn!(%error, "cannot note where the store was closed");
         }

@@ -16,7 +16,7 @@ use super::{
     engine::{Fault, Open, guarded},
     group::{Done, Group},
     import::{self, ImportStep},
-    options::Repair,
+    options::RepairMode,
     shrink::{self, Shrunk},
     store::Shared,
     tables::{Snapshot, read_history_mark, write_history_mark},
@@ -46,7 +46,7 @@ pub(super) enum Job {
     ReplaceMark(Option<HistoryMark>, HistoryMark, Answer<bool, StoreError>),
     /// A step of an import, told from others by its token.
     Import(Arc<()>, ImportStep, Answer<Revision, ImportError>),
-    /// A copy of the live data is ready to take the file's place, or could not be made.
+    /// A copy of the live data is ready to replace the file, or could not be made.
     Shrunk(Result<Shrunk, StoreError>),
     /// Somebody asks whether writes would be taken.
     Probe(Answer<(), StoreError>),
@@ -95,7 +95,7 @@ struct Compaction {
 }
 
 struct Shrinking {
-    /// Whom to tell when the copy has taken the file's place.
+    /// Whom to tell when the copy has replaced the file.
     waiting: Vec<Answer<(), StoreError>>,
     /// What makes the copy.
     thread: Option<JoinHandle<()>>,
@@ -213,7 +213,7 @@ impl Writer {
                 for waiting in waiting {
                     let _ = waiting.send(Err(error.clone()));
                 }
-                // Not tried again and again: whoever asked for it will ask again.
+                // Not tried again and again: whoever requested it will ask again.
                 self.give_up_compaction(&error);
             }
         }
@@ -233,12 +233,12 @@ impl Writer {
     }
 
     fn check_space(&self, needed: u64) -> Result<(), StoreError> {
-        let volume = &self.shared.engine.volume;
+        let directory = &self.shared.engine.directory;
         let full = |message| StoreError::Full {
-            place: volume.place(),
+            location: directory.location(),
             message,
         };
-        match volume.free_space() {
+        match directory.free_space() {
             Ok(free) if free >= needed => Ok(()),
             Ok(free) => Err(full(format!("{free} bytes are free, {needed} are needed"))),
             Err(error) => Err(full(format!("cannot tell how much is free: {error}"))),
@@ -267,7 +267,7 @@ impl Writer {
     /// The transaction: `applied` is set once all is in it and only the engine's commit remains.
     fn apply(&self, open: &Open, writes: &[Write], applied: &mut Option<Applied>) -> Result<(), Fault> {
         let mut txn = open.database.begin_write()?;
-        txn.set_quick_repair(self.shared.repair == Repair::Record);
+        txn.set_quick_repair(self.shared.repair == RepairMode::Record);
         let mut group = Group::begin(&txn, &self.shared.index, self.shared.clock.now())?;
         let mut answers = Vec::with_capacity(writes.len());
         for write in writes {
@@ -440,7 +440,7 @@ impl Writer {
         len > shrink::WORTH * needed && self.check_space(RESERVE + 2 * needed).is_ok()
     }
 
-    /// Puts the copy in the file's place, or sends it to catch up once more if much has been written
+    /// Puts the copy in location of the file, or sends it to catch up once more if much has been written
     /// since it was made.
     fn end_shrinking(&mut self, copy: Result<Shrunk, StoreError>) {
         let Some(Shrinking { waiting, .. }) = self.shrinking.take() else {
@@ -475,7 +475,7 @@ impl Writer {
                 return Ok(false);
             }
             let mut txn = open.database.begin_write()?;
-            txn.set_quick_repair(self.shared.repair == Repair::Record);
+            txn.set_quick_repair(self.shared.repair == RepairMode::Record);
             write_history_mark(&txn, mark)?;
             txn.commit()?;
             Ok(true)

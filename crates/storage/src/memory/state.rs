@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::{
-    Change, CommitError, Entry, Event, Expect, Expiry, HistoryMark, Key, Page, Prefix, Range, ReadError,
-    Revision, WatchError, history_budget::HistoryBudget,
+    Change, CommitError, Entry, Event, Expiry, HistoryMark, Key, Page, Precondition, Prefix, Range,
+    ReadError, Revision, WatchError, history_budget::HistoryBudget,
 };
 
 /// Everything the store knows.
@@ -81,13 +81,13 @@ impl State {
         let at = page.at.unwrap_or(self.current);
         if at > self.current {
             return Err(ReadError::Future {
-                asked: at,
+                requested: at,
                 current: self.current,
             });
         }
         if at < self.compacted {
             return Err(ReadError::Compacted {
-                asked: at,
+                requested: at,
                 oldest: self.compacted,
             });
         }
@@ -115,17 +115,17 @@ impl State {
         })
     }
 
-    /// Commits a value, or a deletion where it is `None`, if `expect` holds.
+    /// Commits a value, or a deletion where it is `None`, if the precondition holds.
     pub(super) fn commit(
         &mut self,
         key: &Key,
-        expect: Expect,
+        precondition: Precondition,
         held: Option<(Bytes, Option<Expiry>)>,
     ) -> Result<Event, CommitError> {
         let known = self.get(key);
-        match (expect, &known) {
-            (Expect::Absent, None) => {}
-            (Expect::At(revision), Some(entry)) if entry.revision == revision => {}
+        match (precondition, &known) {
+            (Precondition::Absent, None) => {}
+            (Precondition::At(revision), Some(entry)) if entry.revision == revision => {}
             _ => return Err(CommitError::Conflict(known)),
         }
         let revision = self.current.next();

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::state::State;
 use crate::{
-    Clock, CommitError, Entry, Event, Events, Expiry, Health, HistoryMark, Import, ImportError, Key,
-    Operation, Page, Prefix, Range, ReadError, Revision, Store, StoreError, SystemClock, WatchError, Write,
+    Clock, CommitError, Entry, Event, Expiry, HistoryMark, Import, ImportError, Key, Operation, Page, Prefix,
+    Range, ReadError, Revision, Store, StoreError, StoreHealth, SystemClock, WatchError, WatchStream, Write,
     expiry::{Deadlines, Sweeper},
     feed::{Feed, FeedWatch, History},
 };
@@ -92,7 +92,7 @@ impl Store for MemoryStore {
             tokio::task::yield_now().await;
             let chunk = self.shared.lock().open()?.range(prefix, &next);
             let chunk = match chunk {
-                // Compacted between two chunks. Whoever asked for the newest state gets one, even if
+                // Compacted between two chunks. Whoever requested the newest state gets one, even if
                 // that is compacted as fast as it is read: all of it under one lock.
                 Err(ReadError::Compacted { .. }) if page.at.is_none() => {
                     return self.shared.lock().open()?.range(prefix, &page);
@@ -109,7 +109,7 @@ impl Store for MemoryStore {
         write.check()?;
         let Write {
             key,
-            expect,
+            precondition,
             operation,
         } = write;
         let held = match operation {
@@ -120,7 +120,7 @@ impl Store for MemoryStore {
         };
         let expires = held.as_ref().and_then(|(_, expiry)| *expiry);
         let mut phase = self.shared.lock();
-        let event = phase.open()?.commit(&key, expect, held)?;
+        let event = phase.open()?.commit(&key, precondition, held)?;
         let revision = event.revision;
         match expires {
             Some(expiry) => self
@@ -134,7 +134,7 @@ impl Store for MemoryStore {
         Ok(revision)
     }
 
-    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
         let mut phase = self.shared.lock();
         let state = phase.open()?;
         if after > state.current() {
@@ -150,7 +150,7 @@ impl Store for MemoryStore {
             });
         }
         let history = Arc::clone(&self.shared);
-        Ok(Events::new(FeedWatch::new(
+        Ok(WatchStream::new(FeedWatch::new(
             history,
             Arc::clone(&self.shared.feed),
             prefix,
@@ -187,8 +187,8 @@ impl Store for MemoryStore {
         Ok(revision)
     }
 
-    async fn health(&self) -> Result<Health, StoreError> {
-        Ok(Health {
+    async fn health(&self) -> Result<StoreHealth, StoreError> {
+        Ok(StoreHealth {
             backend: "memory",
             revision: self.shared.lock().open()?.current(),
         })

@@ -40,7 +40,7 @@ pub(super) struct Connector {
     pub(super) options: MysqlOptions,
     target: MySqlConnectOptions,
     /// How the server is called in messages.
-    pub(super) place: String,
+    pub(super) location: String,
 }
 
 /// What a connection is for.
@@ -58,7 +58,7 @@ pub(super) enum Role {
 /// then rolls back, and nobody can receive the answer to a question of somebody else.
 pub(super) struct Connection {
     inner: MySqlConnection,
-    place: Arc<str>,
+    location: Arc<str>,
     /// The server refuses packets that are longer.
     pub(super) max_packet: usize,
     /// When it was last known to work.
@@ -81,11 +81,11 @@ enum Silence {
 
 impl Connector {
     pub(super) fn new(options: MysqlOptions) -> Self {
-        let place = options.place();
+        let location = options.location();
         Self {
             target: options.server().database(&options.database),
             options,
-            place,
+            location,
         }
     }
 
@@ -97,7 +97,7 @@ impl Connector {
     }
 
     async fn establish(&self, role: Role) -> Result<Connection, Failure> {
-        let failure = |error| Failure::of(error, &self.place);
+        let failure = |error| Failure::of(error, &self.location);
         let mut inner = self.target.connect().await.map_err(failure)?;
         inner
             .execute(AssertSqlSafe(self.session(role)))
@@ -115,7 +115,7 @@ impl Connector {
         }
         Ok(Connection {
             inner,
-            place: self.place.as_str().into(),
+            location: self.location.as_str().into(),
             max_packet,
             used: Instant::now(),
             silence: Silence::Allowed,
@@ -217,11 +217,11 @@ impl Connection {
 
     /// The meaning of a failure to read a row this connection returned.
     pub(super) fn misread(&self, error: sqlx::Error) -> Failure {
-        Failure::of(error, &self.place)
+        Failure::of(error, &self.location)
     }
 
     fn checked<T>(&mut self, result: Result<T, sqlx::Error>) -> Result<T, Failure> {
         self.used = Instant::now();
-        result.map_err(|error| Failure::of(error, &self.place))
+        result.map_err(|error| Failure::of(error, &self.location))
     }
 }

@@ -55,34 +55,34 @@ impl Failure {
         }
     }
 
-    /// The meaning of a driver's error. `place` names the server in messages.
+    /// The meaning of a driver's error. `location` names the server in messages.
     #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
-    pub(super) fn of(error: sqlx::Error, place: &str) -> Self {
+    pub(super) fn of(error: sqlx::Error, location: &str) -> Self {
         match &error {
             sqlx::Error::Database(said) => {
                 let Some(number) = number(&error) else {
-                    return Self::Lasting(from_driver(&error, place));
+                    return Self::Lasting(from_driver(&error, location));
                 };
                 let message = said.message();
                 let no_space =
                     number == ENGINE_ERROR && (message.contains("28") || message.contains("space"));
                 if FULL.contains(&number) || no_space {
                     return Self::Lasting(StoreError::Full {
-                        place: place.to_owned(),
+                        location: location.to_owned(),
                         message: message.to_owned(),
                     });
                 }
                 if number == DUPLICATE {
-                    return Self::Lasting(StoreError::Corrupt(format!("{place}: {message}")));
+                    return Self::Lasting(StoreError::Corrupt(format!("{location}: {message}")));
                 }
                 if PASSING.contains(&number) {
-                    return Self::Passing(from_driver(&error, place));
+                    return Self::Passing(from_driver(&error, location));
                 }
-                Self::Lasting(from_driver(&error, place))
+                Self::Lasting(from_driver(&error, location))
             }
             // After these the stream of packets is in an unknown state, or has ended.
             sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => {
-                Self::Passing(from_driver(&error, place))
+                Self::Passing(from_driver(&error, location))
             }
             sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::ColumnIndexOutOfBounds { .. }
@@ -90,10 +90,10 @@ impl Failure {
             | sqlx::Error::RowNotFound => {
                 tracing::debug!(%error, "unexpected rows");
                 Self::Lasting(StoreError::Corrupt(format!(
-                    "{place}: the tables do not have the rows or columns that they should"
+                    "{location}: the tables do not have the rows or columns that they should"
                 )))
             }
-            _ => Self::Lasting(from_driver(&error, place)),
+            _ => Self::Lasting(from_driver(&error, location)),
         }
     }
 }
@@ -127,7 +127,7 @@ fn number(error: &sqlx::Error) -> Option<u16> {
     Some(said.try_downcast_ref::<MySqlDatabaseError>()?.number())
 }
 
-fn from_driver(error: &sqlx::Error, place: &str) -> StoreError {
+fn from_driver(error: &sqlx::Error, location: &str) -> StoreError {
     let message = match (error, number(error)) {
         (_, Some(number @ (ACCESS_DENIED | ACCESS_DENIED_TO_DATABASE))) => {
             format!("access denied (error {number}); check the user, the password and the user's grants")
@@ -142,5 +142,5 @@ fn from_driver(error: &sqlx::Error, place: &str) -> StoreError {
         _ => plain_error::describe(error),
     };
     tracing::debug!(%error, "MySQL request failed");
-    unavailable(format!("{place}: {message}"))
+    unavailable(format!("{location}: {message}"))
 }

@@ -85,7 +85,7 @@ impl Default for MysqlOptions {
 impl MysqlOptions {
     /// Refuses settings that cannot work.
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        let refuse = |setting, reason: String| Err(OpenError::Setting { setting, reason });
+        let refuse = |setting, reason: String| Err(OpenError::InvalidSetting { setting, reason });
         if self.host.is_empty() {
             return refuse("host", "it is empty".to_owned());
         }
@@ -158,7 +158,7 @@ impl MysqlOptions {
     }
 
     /// What to call the store in messages.
-    pub(super) fn place(&self) -> String {
+    pub(super) fn location(&self) -> String {
         format!("{}:{}/{}", self.host, self.port, self.database)
     }
 }
@@ -273,7 +273,7 @@ mod tests {
             ),
         ] {
             match bad.check() {
-                Err(OpenError::Setting { setting, .. }) => assert_eq!(setting, named),
+                Err(OpenError::InvalidSetting { setting, .. }) => assert_eq!(setting, named),
                 other => panic!("{named}: {other:?}"),
             }
         }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::row::{Kind, Logged};
-use crate::{Entry, Expect, Expiry, Key, Operation, Revision, Write};
+use crate::{Entry, Expiry, Key, Operation, Precondition, Revision, Write};
 
 /// What the database holds under a key when the group begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +65,9 @@ impl Plan {
         let mut newest = base;
         for write in writes {
             let state = known.get(&write.key).copied().unwrap_or(Known::Absent);
-            let (previous, kind) = match (write.expect, state) {
-                (Expect::Absent, Known::Absent) => (None, Kind::Created),
-                (Expect::At(expected), Known::Live(revision)) if expected == revision => {
+            let (previous, kind) = match (write.precondition, state) {
+                (Precondition::Absent, Known::Absent) => (None, Kind::Created),
+                (Precondition::At(expected), Known::Live(revision)) if expected == revision => {
                     (Some(revision), Kind::Updated)
                 }
                 (_, Known::Live(revision)) => {

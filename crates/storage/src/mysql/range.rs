@@ -64,7 +64,7 @@ pub(super) async fn range(pool: &Pool, prefix: &Prefix, page: &Page) -> Result<R
         match scan.take(&rows) {
             Ok(Some(range)) => return Ok(range),
             Ok(None) => {}
-            // Compacted between two chunks. Whoever asked for the newest state gets one, even if that
+            // Compacted between two chunks. Whoever requested the newest state gets one, even if that
             // is compacted as fast as it is read.
             Err(ReadError::Compacted { .. }) if page.at.is_none() => {
                 return pool.persist(|| range_at_once(pool, prefix, page)).await?;
@@ -166,20 +166,20 @@ impl Scan {
 }
 
 /// Checks that a revision can be read.
-fn readable(asked: Revision, head: &Head) -> Result<Revision, ReadError> {
-    if asked > head.revision {
+fn readable(requested: Revision, head: &Head) -> Result<Revision, ReadError> {
+    if requested > head.revision {
         return Err(ReadError::Future {
-            asked,
+            requested,
             current: head.revision,
         });
     }
-    if asked < head.compacted {
+    if requested < head.compacted {
         return Err(ReadError::Compacted {
-            asked,
+            requested,
             oldest: head.compacted,
         });
     }
-    Ok(asked)
+    Ok(requested)
 }
 
 /// The names of a page in order.

@@ -74,7 +74,7 @@ pub(super) async fn head(pool: &Pool) -> Result<Head, StoreError> {
     head_of(&rows)?.open()
 }
 
-/// Where the store stands, asked once.
+/// Where the store stands, requested once.
 pub(super) async fn head_once(pool: &Pool) -> Result<Head, Failure> {
     let rows = pool.rows_once(head_statement()).await?;
     head_of(&rows).and_then(Head::open).map_err(Failure::Lasting)

@@ -73,19 +73,19 @@ pub(super) async fn prepare(options: &MysqlOptions) -> Result<(), OpenError> {
 }
 
 async fn create(options: &MysqlOptions) -> Result<(), OpenError> {
-    let place = options.place();
-    let store_error = |error| OpenError::Store(Failure::of(error, &place).into_error());
+    let location = options.location();
+    let store_error = |error| OpenError::Store(Failure::of(error, &location).into_error());
     let mut connection = timeout(options.connect_timeout, connect(options))
         .await
-        .map_err(|_| OpenError::Store(unavailable(format!("{place}: {NO_ANSWER}"))))?
+        .map_err(|_| OpenError::Store(unavailable(format!("{location}: {NO_ANSWER}"))))?
         .map_err(store_error)?;
     let mut found = stored_format(&mut connection).await.map_err(store_error)?;
-    if format::plan(&place, found, STEPS)? != Plan::Current {
+    if format::plan(&location, found, STEPS)? != Plan::Current {
         lock(&mut connection, options).await?;
         // Whoever had the lock before may have done it all.
         found = stored_format(&mut connection).await.map_err(store_error)?;
     }
-    match format::plan(&place, found, STEPS)? {
+    match format::plan(&location, found, STEPS)? {
         Plan::Fresh => create_tables(&mut connection).await.map_err(store_error)?,
         Plan::Current => {}
         Plan::Migrate { from, steps } => {
@@ -133,7 +133,7 @@ async fn lock(connection: &mut MySqlConnection, options: &MysqlOptions) -> Resul
             .bind(patience)
             .fetch_one(connection)
             .await
-            .map_err(|error| OpenError::Store(Failure::of(error, &options.place()).into_error()))?;
+            .map_err(|error| OpenError::Store(Failure::of(error, &options.location()).into_error()))?;
     if got == Some(1) {
         return Ok(());
     }

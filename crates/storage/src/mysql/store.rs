@@ -23,8 +23,8 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    CommitError, Entry, Event, Events, Health, HistoryMark, Import, ImportError, Key, OpenError, Page,
-    Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    CommitError, Entry, Event, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix, Range,
+    ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
     expiry::Sweeper,
     feed::{FeedWatch, History},
 };
@@ -104,7 +104,7 @@ impl Store for MysqlStore {
         self.writer.commit(write).await
     }
 
-    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
         self.shared.check_open()?;
         let head = reads::head(&self.shared.pool).await?;
         if after > head.revision {
@@ -124,7 +124,7 @@ impl Store for MysqlStore {
         }
         let history = Arc::clone(&self.shared);
         let feed = Arc::clone(&self.shared.tail.feed);
-        Ok(Events::new(FeedWatch::new(history, feed, prefix, after)))
+        Ok(WatchStream::new(FeedWatch::new(history, feed, prefix, after)))
     }
 
     async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
@@ -154,10 +154,10 @@ impl Store for MysqlStore {
         Ok(revision)
     }
 
-    async fn health(&self) -> Result<Health, StoreError> {
+    async fn health(&self) -> Result<StoreHealth, StoreError> {
         self.shared.check_open()?;
         let head = self.shared.pool.once(health::probe(&self.shared.pool)).await?;
-        Ok(Health {
+        Ok(StoreHealth {
             backend: BACKEND,
             revision: head.revision,
         })

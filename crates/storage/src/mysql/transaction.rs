@@ -34,7 +34,7 @@ pub(super) struct Staged {
 pub(super) enum Fate {
     Committed,
     RolledBack,
-    /// Its rows were compacted away, or those that took their place.
+    /// Its rows were compacted away, or those that took their location.
     Forgotten,
 }
 

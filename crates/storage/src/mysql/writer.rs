@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{CommitError, Operation, Revision, StoreError, Write};
 
-/// Writes that may wait before the next has to wait for a place.
+/// Writes that may wait before the next has to wait for a location.
 const QUEUE: usize = 1024;
 /// The bytes of one transaction, about: a group of large values must not keep small ones waiting long.
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
@@ -204,7 +204,7 @@ impl Request {
     }
 
     fn answer(self, answer: Answer) {
-        // Whoever asked may have gone; the write stands or falls all the same.
+        // Whoever requested may have gone; the write stands or falls all the same.
         self.answer.send(answer).ok();
     }
 }

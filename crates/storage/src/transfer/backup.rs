@@ -5,7 +5,7 @@ use std::{pin::pin, time::SystemTime};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::{
-    Moved,
+    TransferProgress,
     layout::{Encoder, FORMAT, Header},
     snapshot::{Part, Snapshot},
 };
@@ -22,9 +22,9 @@ pub struct BackupSummary {
     /// The state of the store that it holds.
     pub revision: Revision,
     /// When it was made, to the millisecond.
-    pub taken: SystemTime,
+    pub created_at: SystemTime,
     /// What is in it.
-    pub moved: Moved,
+    pub transferred: TransferProgress,
 }
 
 /// Why a backup could not be made. What was written of it is refused by `restore`.
@@ -63,54 +63,54 @@ pub enum BackupError {
 
 /// Writes all entries of a store, as they are at one revision, while it goes on taking writes.
 ///
-/// `taken` is noted in the backup as the time it was made. The stream is flushed, not closed: whoever
+/// `created_at` is noted in the backup as the time it was made. The stream is flushed, not closed: whoever
 /// writes to a file makes it durable and gives it its name only after this has succeeded.
 pub async fn backup(
     store: &dyn Store,
     out: impl AsyncWrite,
-    taken: SystemTime,
-    progress: impl FnMut(Moved),
+    created_at: SystemTime,
+    progress: impl FnMut(TransferProgress),
 ) -> Result<BackupSummary, BackupError> {
-    backup_where(|_| true, store, out, taken, progress).await
+    backup_filtered(|_| true, store, out, created_at, progress).await
 }
 
 /// Writes those entries of a store whose keys `is_included` is true for; else the same as [`backup`].
-pub async fn backup_where(
+pub async fn backup_filtered(
     is_included: impl Fn(&Key) -> bool,
     store: &dyn Store,
     out: impl AsyncWrite,
-    taken: SystemTime,
-    mut progress: impl FnMut(Moved),
+    created_at: SystemTime,
+    mut progress: impl FnMut(TransferProgress),
 ) -> Result<BackupSummary, BackupError> {
     let mut out = pin!(out);
     let mut snapshot = Snapshot::newest(store);
     let first = snapshot.next().await.map_err(BackupError::Read)?;
     let mut part = first.expect("a snapshot has at least one part");
-    let header = Header::new(part.revision, taken);
+    let header = Header::new(part.revision, created_at);
     let mut buffer = Vec::with_capacity(2 * CHUNK_BYTES);
     let mut encoder = Encoder::begin(header, &mut buffer);
-    let mut moved = Moved::default();
+    let mut transferred = TransferProgress::default();
     loop {
         for entry in part.entries.iter().filter(|entry| is_included(&entry.key)) {
             check_size(entry)?;
             encoder.entry(entry, &mut buffer);
-            moved.add(entry);
+            transferred.add(entry);
             if buffer.len() >= CHUNK_BYTES {
                 out.write_all(&buffer).await.map_err(BackupError::Write)?;
                 buffer.clear();
             }
         }
-        progress(moved);
+        progress(transferred);
         part = match snapshot.next().await {
             Ok(Some(part)) => part,
             Ok(None) => break,
-            Err(error) => return Err(unread(error, &part, moved)),
+            Err(error) => return Err(unread(error, &part, transferred)),
         };
     }
     encoder.end(&mut buffer);
     out.write_all(&buffer).await.map_err(BackupError::Write)?;
     out.flush().await.map_err(BackupError::Write)?;
-    Ok(BackupSummary::new(header, moved))
+    Ok(BackupSummary::new(header, transferred))
 }
 
 fn check_size(entry: &Entry) -> Result<(), BackupError> {
@@ -122,11 +122,11 @@ fn check_size(entry: &Entry) -> Result<(), BackupError> {
     Ok(())
 }
 
-fn unread(error: ReadError, last: &Part, moved: Moved) -> BackupError {
+fn unread(error: ReadError, last: &Part, transferred: TransferProgress) -> BackupError {
     match error {
         ReadError::Compacted { .. } => BackupError::Compacted {
             revision: last.revision,
-            entries: moved.entries,
+            entries: transferred.entries,
         },
         other => BackupError::Read(other),
     }
@@ -135,12 +135,12 @@ fn unread(error: ReadError, last: &Part, moved: Moved) -> BackupError {
 // --- BackupSummary ---
 
 impl BackupSummary {
-    pub(super) fn new(header: Header, moved: Moved) -> Self {
+    pub(super) fn new(header: Header, transferred: TransferProgress) -> Self {
         Self {
             format: FORMAT,
             revision: header.revision,
-            taken: header.taken(),
-            moved,
+            created_at: header.created_at(),
+            transferred,
         }
     }
 }

@@ -6,7 +6,7 @@ use tokio::io::AsyncRead;
 
 use super::{
     digest::Digest,
-    reader::{Reader, StreamError},
+    reader::{BackupStreamError, Reader},
     snapshot::read_back,
 };
 use crate::{Clock, ReadError, Revision, Store};
@@ -17,7 +17,7 @@ use crate::{Clock, ReadError, Revision, Store};
 pub enum CompareError {
     /// Something is wrong with the backup.
     #[error(transparent)]
-    Stream(#[from] StreamError),
+    Stream(#[from] BackupStreamError),
     /// The store cannot be read.
     #[error("the store cannot be read to compare it")]
     Store(#[from] ReadError),

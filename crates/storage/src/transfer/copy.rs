@@ -1,7 +1,7 @@
 //! A store into another.
 
 use super::{
-    Moved,
+    TransferProgress,
     digest::Digest,
     intake::Intake,
     snapshot::{Snapshot, read_back},
@@ -12,12 +12,12 @@ use crate::{Clock, ImportError, ReadError, Revision, Store};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopySummary {
     /// What the target received.
-    pub moved: Moved,
+    pub transferred: TransferProgress,
     /// The state of the source that was copied.
     pub source: Revision,
     /// Commits the source took since: they are not in the target. Zero when nobody wrote; on an etcd that
     /// serves others too, theirs are counted with them.
-    pub missed: u64,
+    pub missed_commits: u64,
     /// Where the target stands now: at or above the source.
     pub target: Revision,
     /// Entries whose time came during the copy: the target has none of them any more.
@@ -51,7 +51,7 @@ pub async fn copy(
     from: &dyn Store,
     to: &dyn Store,
     clock: &dyn Clock,
-    mut progress: impl FnMut(Moved),
+    mut progress: impl FnMut(TransferProgress),
 ) -> Result<CopySummary, CopyError> {
     let mut snapshot = Snapshot::newest(from);
     let first = snapshot.next().await.map_err(CopyError::Source)?;
@@ -62,8 +62,8 @@ pub async fn copy(
     loop {
         for entry in part.entries {
             put.add(&entry);
-            if let Some(moved) = intake.add(entry).await? {
-                progress(moved);
+            if let Some(transferred) = intake.add(entry).await? {
+                progress(transferred);
             }
         }
         part = match snapshot.next().await.map_err(CopyError::Source)? {
@@ -71,8 +71,8 @@ pub async fn copy(
             None => break,
         };
     }
-    let (target, moved) = intake.finish().await?;
-    progress(moved);
+    let (target, transferred) = intake.finish().await?;
+    progress(transferred);
     let found = read_back(to, target).await.map_err(CopyError::Unchecked)?;
     let expired = put.compare(&found, clock).map_err(CopyError::Different)?;
     let newest = from
@@ -80,9 +80,9 @@ pub async fn copy(
         .await
         .map_err(|error| CopyError::Source(error.into()))?;
     Ok(CopySummary {
-        moved,
+        transferred,
         source,
-        missed: newest.get().saturating_sub(source.get()),
+        missed_commits: newest.get().saturating_sub(source.get()),
         target,
         expired,
     })

@@ -1,6 +1,6 @@
 //! Fills a store with entries that come one by one.
 
-use super::Moved;
+use super::TransferProgress;
 use crate::{Entry, Import, ImportError, Revision, Store};
 
 /// Entries put at a time.
@@ -14,7 +14,7 @@ pub(super) struct Intake {
     waiting: Vec<Entry>,
     waiting_bytes: usize,
     /// What was put so far.
-    moved: Moved,
+    transferred: TransferProgress,
 }
 
 // --- Intake ---
@@ -26,27 +26,27 @@ impl Intake {
             import: to.begin_import(source).await?,
             waiting: Vec::new(),
             waiting_bytes: 0,
-            moved: Moved::default(),
+            transferred: TransferProgress::default(),
         })
     }
 
     /// Takes an entry. Answers how far the import has come whenever a batch was put.
-    pub(super) async fn add(&mut self, entry: Entry) -> Result<Option<Moved>, ImportError> {
+    pub(super) async fn add(&mut self, entry: Entry) -> Result<Option<TransferProgress>, ImportError> {
         self.waiting_bytes += entry.key.len() + entry.value.len();
-        self.moved.add(&entry);
+        self.transferred.add(&entry);
         self.waiting.push(entry);
         if self.waiting.len() < BATCH && self.waiting_bytes < BATCH_BYTES {
             return Ok(None);
         }
         self.put().await?;
-        Ok(Some(self.moved))
+        Ok(Some(self.transferred))
     }
 
     /// Opens the store for use: only when everything that should be in it has been added. Answers
     /// with where it stands.
-    pub(super) async fn finish(mut self) -> Result<(Revision, Moved), ImportError> {
+    pub(super) async fn finish(mut self) -> Result<(Revision, TransferProgress), ImportError> {
         self.put().await?;
-        Ok((self.import.finish().await?, self.moved))
+        Ok((self.import.finish().await?, self.transferred))
     }
 
     async fn put(&mut self) -> Result<(), ImportError> {

@@ -1,7 +1,7 @@
 //! The bytes of a backup stream: plain data in and out, no I/O. See `docs/backup-format.md`.
 //!
 //! One checksum runs through the whole stream, and each frame ends with what it has come to. A frame
-//! that is damaged, missing, out of place or from another backup is so found where it is, and the
+//! that is damaged, missing, out of location or from another backup is so found where it is, and the
 //! last checksum covers everything. The checksums themselves are left out of the sum: a CRC over data
 //! followed by its own CRC comes to the same whatever the data is, and would cover nothing.
 
@@ -42,7 +42,7 @@ pub(super) struct Header {
     /// The state of the store that it holds.
     pub(super) revision: Revision,
     /// When it was made, in milliseconds since 1970.
-    pub(super) taken_ms: u64,
+    pub(super) created_at_ms: u64,
 }
 
 /// A part of the stream behind the header.
@@ -83,17 +83,17 @@ pub(super) enum Flaw {
 // --- Header ---
 
 impl Header {
-    pub(super) fn new(revision: Revision, taken: SystemTime) -> Self {
-        let since = taken.duration_since(UNIX_EPOCH).unwrap_or_default();
+    pub(super) fn new(revision: Revision, created_at: SystemTime) -> Self {
+        let since = created_at.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             revision,
-            taken_ms: millis(since),
+            created_at_ms: millis(since),
         }
     }
 
-    pub(super) fn taken(&self) -> SystemTime {
+    pub(super) fn created_at(&self) -> SystemTime {
         UNIX_EPOCH
-            .checked_add(Duration::from_millis(self.taken_ms))
+            .checked_add(Duration::from_millis(self.created_at_ms))
             .unwrap_or(UNIX_EPOCH)
     }
 }
@@ -111,7 +111,7 @@ impl Encoder {
         out.put_slice(&MAGIC);
         out.put_u32_le(FORMAT);
         out.put_u64_le(header.revision.get());
-        out.put_u64_le(header.taken_ms);
+        out.put_u64_le(header.created_at_ms);
         encoder.seal(start, out);
         encoder
     }
@@ -165,7 +165,7 @@ impl Decoder {
         let mut rest = &bytes[MAGIC.len() + 4..];
         let header = Header {
             revision: Revision::new(rest.get_u64_le()),
-            taken_ms: rest.get_u64_le(),
+            created_at_ms: rest.get_u64_le(),
         };
         let mut decoder = Self {
             sum: Hasher::new(),
@@ -274,7 +274,7 @@ impl Decoder {
     }
 }
 
-/// Checks magic and format, which will stand at the same place in every format to come. Takes what
+/// Checks magic and format, which will stand at the same location in every format to come. Takes what
 /// there is of a stream that ends early.
 pub(super) fn check_start(bytes: &[u8]) -> Result<(), Flaw> {
     let magic = bytes.len().min(MAGIC.len());

@@ -24,25 +24,25 @@ mod snapshot;
 mod tests;
 
 pub use self::{
-    backup::{BackupError, BackupSummary, backup, backup_where},
+    backup::{BackupError, BackupSummary, backup, backup_filtered},
     comparison::{CompareError, compare},
     copy::{CopyError, CopySummary, copy},
-    reader::StreamError,
+    reader::BackupStreamError,
     restore::{RestoreError, RestoreSummary, inspect, restore},
 };
 
 /// How far a move has come, told after each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct TransferProgress {
     /// Entries moved so far.
     pub entries: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
 }
 
-// --- Moved ---
+// --- TransferProgress ---
 
-impl Moved {
+impl TransferProgress {
     fn add(&mut self, entry: &crate::Entry) {
         self.entries += 1;
         self.bytes += (entry.key.len() + entry.value.len()) as u64;

@@ -9,7 +9,7 @@ use crate::Entry;
 /// What is wrong with a stream.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StreamError {
+pub enum BackupStreamError {
     /// It is something else, or nothing.
     #[error("this is not a k3 backup")]
     NotABackup,
@@ -26,7 +26,7 @@ pub enum StreamError {
     },
     /// It ends before its trailer: whoever wrote it was stopped, or a copy of it was cut.
     #[error("the backup is cut off at byte {at}, after {entries} whole entries; use one that is complete")]
-    CutOff {
+    Truncated {
         /// Where it ends.
         at: u64,
         /// The entries before.
@@ -70,7 +70,7 @@ struct Source<R> {
 
 impl<R: AsyncRead + Unpin> Reader<R> {
     /// Reads and checks the header.
-    pub(super) async fn begin(input: R) -> Result<(Self, Header), StreamError> {
+    pub(super) async fn begin(input: R) -> Result<(Self, Header), BackupStreamError> {
         let mut input = Source {
             input: BufReader::with_capacity(64 * 1024, input),
             at: 0,
@@ -81,7 +81,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         if filled < HEADER_BYTES {
             check_start(&bytes[..filled]).map_err(wrong)?;
             return Err(match filled {
-                0 => StreamError::NotABackup,
+                0 => BackupStreamError::NotABackup,
                 _ => input.cut_off(0),
             });
         }
@@ -90,7 +90,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     /// The next entry. `None` once the trailer was read and everything is as it was written.
-    pub(super) async fn next(&mut self) -> Result<Option<Entry>, StreamError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Entry>, BackupStreamError> {
         let start = self.input.at;
         let entries = self.decoder.entries();
         let wrong = |flaw| wrong(flaw, start, entries);
@@ -110,7 +110,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     /// Two backups in one file are a mistake, and the second would be lost without a word.
-    async fn nothing_follows(&mut self, entries: u64) -> Result<(), StreamError> {
+    async fn nothing_follows(&mut self, entries: u64) -> Result<(), BackupStreamError> {
         let end = self.input.at;
         match self.input.fill(&mut [0]).await? {
             0 => Ok(()),
@@ -127,14 +127,14 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 
 impl<R: AsyncRead + Unpin> Source<R> {
     /// Fills the buffer, unless the input ends before; tells how much of it was filled.
-    async fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, StreamError> {
+    async fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, BackupStreamError> {
         let mut filled = 0;
         while filled < buffer.len() {
             match self.input.read(&mut buffer[filled..]).await {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(source) => {
-                    return Err(StreamError::Io {
+                    return Err(BackupStreamError::Io {
                         at: self.at + filled as u64,
                         source,
                     });
@@ -145,15 +145,15 @@ impl<R: AsyncRead + Unpin> Source<R> {
         Ok(filled)
     }
 
-    fn cut_off(&self, entries: u64) -> StreamError {
-        StreamError::CutOff { at: self.at, entries }
+    fn cut_off(&self, entries: u64) -> BackupStreamError {
+        BackupStreamError::Truncated { at: self.at, entries }
     }
 }
 
-fn wrong(flaw: Flaw, at: u64, entries: u64) -> StreamError {
+fn wrong(flaw: Flaw, at: u64, entries: u64) -> BackupStreamError {
     match flaw {
-        Flaw::NotABackup => StreamError::NotABackup,
-        Flaw::Newer(found) => StreamError::NewerFormat { found, known: FORMAT },
-        Flaw::Damage(reason) => StreamError::Damaged { at, entries, reason },
+        Flaw::NotABackup => BackupStreamError::NotABackup,
+        Flaw::Newer(found) => BackupStreamError::NewerFormat { found, known: FORMAT },
+        Flaw::Damage(reason) => BackupStreamError::Damaged { at, entries, reason },
     }
 }

@@ -5,9 +5,9 @@ use std::pin::pin;
 use tokio::io::AsyncRead;
 
 use super::{
-    BackupSummary, Moved,
+    BackupSummary, TransferProgress,
     intake::Intake,
-    reader::{Reader, StreamError},
+    reader::{BackupStreamError, Reader},
 };
 use crate::{ImportError, Revision, Store};
 
@@ -27,7 +27,7 @@ pub struct RestoreSummary {
 pub enum RestoreError {
     /// Something is wrong with the backup.
     #[error(transparent)]
-    Stream(#[from] StreamError),
+    Stream(#[from] BackupStreamError),
     /// The target did not take it.
     #[error("cannot restore into the target")]
     Import(#[from] ImportError),
@@ -38,31 +38,31 @@ pub enum RestoreError {
 pub async fn restore(
     input: impl AsyncRead,
     to: &dyn Store,
-    mut progress: impl FnMut(Moved),
+    mut progress: impl FnMut(TransferProgress),
 ) -> Result<RestoreSummary, RestoreError> {
     let input = pin!(input);
     let (mut reader, header) = Reader::begin(input).await?;
     let mut intake = Intake::begin(to, header.revision).await?;
     while let Some(entry) = reader.next().await? {
-        if let Some(moved) = intake.add(entry).await? {
-            progress(moved);
+        if let Some(transferred) = intake.add(entry).await? {
+            progress(transferred);
         }
     }
-    let (revision, moved) = intake.finish().await?;
-    progress(moved);
+    let (revision, transferred) = intake.finish().await?;
+    progress(transferred);
     Ok(RestoreSummary {
-        backup: BackupSummary::new(header, moved),
+        backup: BackupSummary::new(header, transferred),
         revision,
     })
 }
 
 /// Checks a whole backup and tells what it holds, without a store.
-pub async fn inspect(input: impl AsyncRead) -> Result<BackupSummary, StreamError> {
+pub async fn inspect(input: impl AsyncRead) -> Result<BackupSummary, BackupStreamError> {
     let input = pin!(input);
     let (mut reader, header) = Reader::begin(input).await?;
-    let mut moved = Moved::default();
+    let mut transferred = TransferProgress::default();
     while let Some(entry) = reader.next().await? {
-        moved.add(&entry);
+        transferred.add(&entry);
     }
-    Ok(BackupSummary::new(header, moved))
+    Ok(BackupSummary::new(header, transferred))
 }

@@ -66,7 +66,7 @@ impl<'a> Snapshot<'a> {
         let range = self.store.range(&Prefix::all(), page).await?;
         self.check(&range.entries)?;
         if at.is_some_and(|at| at != range.revision) {
-            return Err(broken("a page came at another revision than was asked for").into());
+            return Err(broken("a page came at another revision than was requested").into());
         }
         self.next = range.next(next_limit(limit, &range.entries));
         Ok(Some(Part {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use k3_storage::{
-    CommitError, Expect, OpenError, Page, ReadError, Revision, Store, StoreError, WatchError, Write,
+    CommitError, OpenError, Page, Precondition, ReadError, Revision, Store, StoreError, WatchError, Write,
     etcd::{EtcdOptions, EtcdStore},
 };
 use k3_test_services::{Etcd, EtcdCluster, EtcdOptions as Service, free_port};
@@ -220,9 +220,9 @@ async fn a_full_etcd_refuses_writes_and_serves_reads() {
     let mut last = Revision::ZERO;
     let refused = until("etcd to be full", async || {
         let write = Write {
-            expect: match last {
-                Revision::ZERO => Expect::Absent,
-                last => Expect::At(last),
+            precondition: match last {
+                Revision::ZERO => Precondition::Absent,
+                last => Precondition::At(last),
             },
             ..Write::create(key("/x"), value.clone())
         };

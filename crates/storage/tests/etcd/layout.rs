@@ -1,7 +1,7 @@
 //! What lies where in etcd, and who shares it.
 
 use k3_storage::{
-    CommitError, Expect, OpenError, Operation, Page, Prefix, ReadError, Store, StoreError, Write,
+    CommitError, OpenError, Operation, Page, Precondition, Prefix, ReadError, Store, StoreError, Write,
     etcd::EtcdStore,
 };
 use k3_test_services::Etcd;
@@ -148,7 +148,7 @@ async fn a_revision_that_never_was_is_a_conflict_and_not_an_absence() {
     for revision in [0, 1, u64::MAX] {
         let write = Write {
             key: key("/x"),
-            expect: Expect::At(k3_storage::Revision::new(revision)),
+            precondition: Precondition::At(k3_storage::Revision::new(revision)),
             operation: Operation::Put {
                 value: "1".into(),
                 ttl: None,

@@ -82,7 +82,7 @@ async fn a_wrong_password_is_a_matter_of_the_settings() {
     ] {
         let refused = EtcdStore::open(options).await.map(|_| ());
         assert!(
-            matches!(refused, Err(OpenError::Setting { setting: "login", .. })),
+            matches!(refused, Err(OpenError::InvalidSetting { setting: "login", .. })),
             "{refused:?}"
         );
         assert!(!format!("{refused:?}").contains("s3kret"));
@@ -117,9 +117,9 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
 
 #[tokio::test]
 async fn members_and_clients_prove_who_they_are() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         fs::write(&path, text).unwrap();
         path
     };

@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use k3_storage::{
-    Batch, Change, Events, Key, Prefix, Revision, Store, Write,
+    Change, EventBatch, Key, Prefix, Revision, Store, WatchStream, Write,
     etcd::{EtcdOptions, EtcdStore},
 };
 
@@ -67,7 +67,7 @@ pub(crate) async fn create(store: &EtcdStore, name: &str, value: &str) -> Revisi
 
 /// A watch, checked for order, gaps in its bookmarks and repetition.
 pub(crate) struct Watcher {
-    events: Events,
+    events: WatchStream,
     /// The bookmark of the newest batch.
     pub(crate) reached: Revision,
     /// What has come: revision, key, and value (`None` for a deletion).
@@ -85,7 +85,7 @@ impl Watcher {
         }
     }
 
-    pub(crate) async fn batch(&mut self) -> Batch {
+    pub(crate) async fn batch(&mut self) -> EventBatch {
         let batch = soon("a batch", self.events.next()).await.unwrap();
         let mut last = self.reached;
         for event in batch.events.iter() {

@@ -38,7 +38,7 @@ async fn assert_compacted(store: &k3_storage::etcd::EtcdStore, after: Revision, 
     };
     let refused = store.range(&prefix("/a/"), page).await.unwrap_err();
     assert!(
-        matches!(refused, ReadError::Compacted { asked: a, oldest: o } if (a, o) == (after, oldest)),
+        matches!(refused, ReadError::Compacted { requested: a, oldest: o } if (a, o) == (after, oldest)),
         "{refused:?}"
     );
 }

@@ -12,9 +12,11 @@ use crate::{contents, fill};
 
 const FILE: &str = "store.redb";
 
-/// A closed store with some history in a folder, and what it holds.
-async fn closed_store(folder: &Path) -> std::collections::BTreeMap<String, (k3_storage::Revision, Vec<u8>)> {
-    let store = FileStore::open(FileOptions::new(folder)).await.unwrap();
+/// A closed store with some history in a directory, and what it holds.
+async fn closed_store(
+    directory: &Path,
+) -> std::collections::BTreeMap<String, (k3_storage::Revision, Vec<u8>)> {
+    let store = FileStore::open(FileOptions::new(directory)).await.unwrap();
     fill(&*store, 200).await;
     let held = contents(&*store).await;
     store.close().await;
@@ -23,10 +25,10 @@ async fn closed_store(folder: &Path) -> std::collections::BTreeMap<String, (k3_s
 
 /// Opens a store that may be damaged, and checks that it tells nothing that is not true.
 async fn tells_the_truth(
-    folder: &Path,
+    directory: &Path,
     truth: &std::collections::BTreeMap<String, (k3_storage::Revision, Vec<u8>)>,
 ) -> Outcome {
-    let store = match FileStore::open(FileOptions::new(folder)).await {
+    let store = match FileStore::open(FileOptions::new(directory)).await {
         Ok(store) => store,
         Err(OpenError::Store(StoreError::Corrupt(_) | StoreError::Unavailable { .. })) => {
             return Outcome::Refused;
@@ -58,9 +60,9 @@ enum Outcome {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flipped_byte_is_never_served() {
-    let folder = tempfile::tempdir().unwrap();
-    let truth = closed_store(folder.path()).await;
-    let good = std::fs::read(folder.path().join(FILE)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let truth = closed_store(directory.path()).await;
+    let good = std::fs::read(directory.path().join(FILE)).unwrap();
     let mut rng = StdRng::seed_from_u64(7);
     let mut refused = 0;
     for round in 0..150 {
@@ -71,7 +73,7 @@ async fn a_flipped_byte_is_never_served() {
         bad[at] ^= 1 << rng.random_range(0..8);
         let copy = tempfile::tempdir().unwrap();
         std::fs::write(copy.path().join(FILE), &bad).unwrap();
-        std::fs::copy(folder.path().join("mark"), copy.path().join("mark")).unwrap();
+        std::fs::copy(directory.path().join("mark"), copy.path().join("mark")).unwrap();
         if tells_the_truth(copy.path(), &truth).await == Outcome::Refused {
             refused += 1;
         }
@@ -84,9 +86,9 @@ async fn a_flipped_byte_is_never_served() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_truncated_file_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let truth = closed_store(folder.path()).await;
-    let good = std::fs::read(folder.path().join(FILE)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let truth = closed_store(directory.path()).await;
+    let good = std::fs::read(directory.path().join(FILE)).unwrap();
     let mut rng = StdRng::seed_from_u64(11);
     for round in 0..40 {
         let len = if round == 0 {
@@ -96,7 +98,7 @@ async fn a_truncated_file_is_refused() {
         };
         let copy = tempfile::tempdir().unwrap();
         std::fs::write(copy.path().join(FILE), &good[..len]).unwrap();
-        std::fs::copy(folder.path().join("mark"), copy.path().join("mark")).unwrap();
+        std::fs::copy(directory.path().join("mark"), copy.path().join("mark")).unwrap();
         let outcome = tells_the_truth(copy.path(), &truth).await;
         assert!(
             outcome == Outcome::Refused,
@@ -108,10 +110,10 @@ async fn a_truncated_file_is_refused() {
 
 #[tokio::test]
 async fn a_lost_file_is_noticed() {
-    let folder = tempfile::tempdir().unwrap();
-    closed_store(folder.path()).await;
-    std::fs::remove_file(folder.path().join(FILE)).unwrap();
-    let error = FileStore::open(FileOptions::new(folder.path()))
+    let directory = tempfile::tempdir().unwrap();
+    closed_store(directory.path()).await;
+    std::fs::remove_file(directory.path().join(FILE)).unwrap();
+    let error = FileStore::open(FileOptions::new(directory.path()))
         .await
         .map(|_| ())
         .unwrap_err();
@@ -120,9 +122,9 @@ async fn a_lost_file_is_noticed() {
 
 #[tokio::test]
 async fn a_file_of_something_else_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join(FILE), "hello ".repeat(10_000)).unwrap();
-    let error = FileStore::open(FileOptions::new(folder.path()))
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join(FILE), "hello ".repeat(10_000)).unwrap();
+    let error = FileStore::open(FileOptions::new(directory.path()))
         .await
         .map(|_| ())
         .unwrap_err();
@@ -131,14 +133,14 @@ async fn a_file_of_something_else_is_refused() {
 
 #[tokio::test]
 async fn a_second_opener_is_told_who_holds_the_folder() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = FileStore::open(FileOptions::new(folder.path())).await.unwrap();
-    let error = FileStore::open(FileOptions::new(folder.path()))
+    let directory = tempfile::tempdir().unwrap();
+    let store = FileStore::open(FileOptions::new(directory.path())).await.unwrap();
+    let error = FileStore::open(FileOptions::new(directory.path()))
         .await
         .map(|_| ())
         .unwrap_err();
     let holder = format!("process {}", std::process::id());
     assert!(error.to_string().contains(&holder), "{error}");
     store.close().await;
-    FileStore::open(FileOptions::new(folder.path())).await.unwrap();
+    FileStore::open(FileOptions::new(directory.path())).await.unwrap();
 }

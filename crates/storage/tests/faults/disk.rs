@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use k3_storage::file::volume::{Volume, VolumeFile};
+use k3_storage::file::directory::{StoreDirectory, StoreFile};
 use rand::{Rng, RngExt};
 
 /// The disk itself, which outlives the programs that mount it.
@@ -223,8 +223,8 @@ impl fmt::Debug for Mounted {
     }
 }
 
-impl Volume for Mounted {
-    fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+impl StoreDirectory for Mounted {
+    fn open(&self, name: &str) -> io::Result<Box<dyn StoreFile>> {
         self.0.powered()?;
         let content = Arc::clone(lock(&self.0.files).entry(name.to_owned()).or_default());
         Ok(Box::new(Handle {
@@ -265,7 +265,7 @@ impl Volume for Mounted {
         Ok(self.0.said_free.lock().unwrap().unwrap_or(1 << 40))
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         "the simulated disk".to_owned()
     }
 
@@ -296,7 +296,7 @@ impl Handle {
     }
 }
 
-impl VolumeFile for Handle {
+impl StoreFile for Handle {
     fn len(&self) -> io::Result<u64> {
         self.disk.powered()?;
         Ok(lock(&self.content).seen.len() as u64)

@@ -116,17 +116,17 @@ struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
     fn mount() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mounted = std::process::Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"])
-            .arg(folder.path())
+            .arg(directory.path())
             .status()
             .unwrap();
         assert!(
             mounted.success(),
             "this test mounts a small tmpfs, which needs root"
         );
-        Self(folder)
+        Self(directory)
     }
 }
 
@@ -139,8 +139,8 @@ impl Drop for SmallDisk {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_full_disk_loses_nothing_and_recovers() {
     let disk = SmallDisk::mount();
-    let folder = disk.0.path().join("store");
-    let store = FileStore::open(FileOptions::new(&folder)).await.unwrap();
+    let directory = disk.0.path().join("store");
+    let store = FileStore::open(FileOptions::new(&directory)).await.unwrap();
     let ballast = disk.0.path().join("ballast");
     let mut expected = contents(&*store).await;
     for round in 0..3u64 {
@@ -187,6 +187,6 @@ async fn a_real_full_disk_loses_nothing_and_recovers() {
         store.compact(newest).await.unwrap();
     }
     store.close().await;
-    let store = FileStore::open(FileOptions::new(&folder)).await.unwrap();
+    let store = FileStore::open(FileOptions::new(&directory)).await.unwrap();
     assert_eq!(contents(&*store).await, expected);
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use k3_storage::{Expect, Operation, Revision, Store, Write, file::Durability};
+use k3_storage::{Operation, Precondition, Revision, Store, Write, file::Durability};
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
@@ -35,9 +35,9 @@ async fn write_until_dark(store: Arc<dyn Store>, told: Arc<Mutex<Told>>, seed: u
             for round in 0.. {
                 let name = writer * 1000 + rng.random_range(0..20);
                 let at = told.lock().unwrap().known.get(&name).cloned();
-                let (expect, exists) = match at {
-                    Some((Some(_), revision)) => (Expect::At(revision), true),
-                    _ => (Expect::Absent, false),
+                let (precondition, exists) = match at {
+                    Some((Some(_), revision)) => (Precondition::At(revision), true),
+                    _ => (Precondition::Absent, false),
                 };
                 let put = (!exists || rng.random_range(0..4) > 0).then(|| value(name, seed ^ round));
                 let operation = match &put {
@@ -51,7 +51,7 @@ async fn write_until_dark(store: Arc<dyn Store>, told: Arc<Mutex<Told>>, seed: u
                 let Ok(revision) = store
                     .commit(Write {
                         key: key(name),
-                        expect,
+                        precondition,
                         operation,
                     })
                     .await
@@ -158,7 +158,8 @@ async fn disk_worth_shrinking() -> (Arc<Disk>, BTreeMap<String, (Revision, Vec<u
             let store = Arc::clone(&store);
             writers.spawn(async move {
                 let known = store.get(&key(name)).await.unwrap();
-                let expect = known.map_or(Expect::Absent, |entry| Expect::At(entry.revision));
+                let precondition =
+                    known.map_or(Precondition::Absent, |entry| Precondition::At(entry.revision));
                 let value = [value(name, round), vec![0; 2000]].concat();
                 let operation = Operation::Put {
                     value: value.into(),
@@ -167,7 +168,7 @@ async fn disk_worth_shrinking() -> (Arc<Disk>, BTreeMap<String, (Revision, Vec<u
                 store
                     .commit(Write {
                         key: key(name),
-                        expect,
+                        precondition,
                         operation,
                     })
                     .await

@@ -40,7 +40,7 @@ async fn compaction_deletes_what_no_readable_state_shows_and_nothing_else() {
     let before = Revision::new(boundary.get() - 1);
     let refused = store.range(&Prefix::all(), page(before)).await;
     assert!(
-        matches!(refused, Err(ReadError::Compacted { asked, oldest }) if asked == before && oldest == boundary),
+        matches!(refused, Err(ReadError::Compacted { requested, oldest }) if requested == before && oldest == boundary),
         "{refused:?}"
     );
     let refused = store.watch(&Prefix::all(), before).await;
@@ -51,7 +51,7 @@ async fn compaction_deletes_what_no_readable_state_shows_and_nothing_else() {
     let future = newest.next();
     let refused = store.range(&Prefix::all(), page(future)).await;
     assert!(
-        matches!(refused, Err(ReadError::Future { asked, current }) if asked == future && current == newest),
+        matches!(refused, Err(ReadError::Future { requested, current }) if requested == future && current == newest),
         "{refused:?}"
     );
     // The deletion at the boundary is not lost on those who watch from there.

@@ -19,8 +19,8 @@ fn encrypted() -> (Server, TempDir) {
         .unwrap()
         .signed_by(&key, &authority)
         .unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name| folder.path().join(name);
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name| directory.path().join(name);
     std::fs::write(path("ca.pem"), authority.pem()).unwrap();
     std::fs::write(path("server.pem"), certificate.pem()).unwrap();
     std::fs::write(path("server.key"), key.serialize_pem()).unwrap();
@@ -30,7 +30,7 @@ fn encrypted() -> (Server, TempDir) {
         &format!("--ssl-key={}", path("server.key").display()),
         "--require-secure-transport=1",
     ]);
-    (server, folder)
+    (server, directory)
 }
 
 fn with_tls(server: &Server, tls: TlsMode) -> MysqlOptions {
@@ -42,8 +42,8 @@ fn with_tls(server: &Server, tls: TlsMode) -> MysqlOptions {
 
 #[tokio::test]
 async fn a_server_is_trusted_when_the_authority_vouches_for_it() {
-    let (server, folder) = encrypted();
-    let ca_file = Some(folder.path().join("ca.pem"));
+    let (server, directory) = encrypted();
+    let ca_file = Some(directory.path().join("ca.pem"));
     for tls in [
         TlsMode::Preferred,
         TlsMode::Required,

@@ -29,7 +29,7 @@ async fn a_frozen_server_means_errors_in_time_and_then_recovery() {
     let before = create(&store, "/a", "x").await;
     let mut events = watch(&store, Revision::FIRST).await;
     tokio::task::block_in_place(|| server.process.pause().unwrap());
-    let asked = Instant::now();
+    let requested = Instant::now();
     let a = key("/a");
     let (read, write, health, current) = tokio::join!(
         store.get(&a),
@@ -37,7 +37,7 @@ async fn a_frozen_server_means_errors_in_time_and_then_recovery() {
         store.health(),
         store.current_revision(),
     );
-    assert!(asked.elapsed() < limit * 3, "{:?}", asked.elapsed());
+    assert!(requested.elapsed() < limit * 3, "{:?}", requested.elapsed());
     assert!(
         matches!(read, Err(ReadError::Store(StoreError::Unavailable { .. }))),
         "{read:?}"
@@ -116,9 +116,9 @@ async fn a_writer_that_stands_still_does_not_stop_the_others_for_long() {
     let held = tokio::spawn(async move { stuck.commit(Write::create(key("/b"), "y")).await });
     eventually("the commit is held", async || proxy.line() == Line::Good).await;
     // The server still has the other's transaction, and its lock.
-    let asked = Instant::now();
+    let requested = Instant::now();
     let written = create(&store, "/c", "z").await;
-    let waited = asked.elapsed();
+    let waited = requested.elapsed();
     assert!(waited <= LONGEST_WAIT, "waited {waited:?}");
     assert!(written > before);
     // The server has given up the connection: the writer finds that out, and writes again.
@@ -145,9 +145,9 @@ async fn a_session_that_stops_in_a_chore_does_not_stop_the_others_for_long() {
     proxy.set(Line::HoldCommit);
     let held = tokio::spawn(async move { stuck.compact(upto).await });
     eventually("the commit is held", async || proxy.line() == Line::Good).await;
-    let asked = Instant::now();
+    let requested = Instant::now();
     create(&store, "/a", "again").await;
-    let waited = asked.elapsed();
+    let waited = requested.elapsed();
     assert!(waited <= LONGEST_WAIT, "waited {waited:?}");
     timeout(PATIENCE, store.compact(upto)).await.unwrap().unwrap();
     timeout(PATIENCE, held).await.unwrap().unwrap().unwrap();

@@ -30,7 +30,7 @@ async fn queries_per_second(admin: &mut MySqlConnection) -> f64 {
     let began = Instant::now();
     tokio::time::sleep(window).await;
     let after = questions(admin).await;
-    let own = 1; // what asked
+    let own = 1; // what requested
     // What takes time are the pauses between them, one fewer; and a busy machine wakes nobody on the dot.
     let pauses = (after - before - own).saturating_sub(1);
     #[expect(clippy::cast_precision_loss, reason = "a handful of queries")]
@@ -222,7 +222,7 @@ async fn a_database_that_lost_commits_never_reuses_their_numbers() {
         "DELETE FROM k3_log WHERE revision = {newest}; \
          DELETE FROM k3_names WHERE revision = {newest}; \
          UPDATE k3_store SET revision = revision - 1",
-        // It is gone, and somebody has written another in its place.
+        // It is gone, and somebody has written another in its location.
         "UPDATE k3_log SET nonce = nonce + 1 WHERE revision = {newest}",
     ] {
         let before = stores[0].current_revision().await.unwrap();

@@ -46,17 +46,17 @@ struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
     fn mount() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mounted = std::process::Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=260m", "tmpfs"])
-            .arg(folder.path())
+            .arg(directory.path())
             .status()
             .unwrap();
         assert!(
             mounted.success(),
             "this test mounts a small tmpfs, which needs root"
         );
-        Self(folder)
+        Self(directory)
     }
 
     /// Bytes that nobody has.

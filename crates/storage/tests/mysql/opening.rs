@@ -73,7 +73,7 @@ async fn a_bad_setting_is_refused_before_anything_is_tried() {
     assert!(
         matches!(
             refused,
-            Err(OpenError::Setting {
+            Err(OpenError::InvalidSetting {
                 setting: "database",
                 ..
             })

@@ -68,7 +68,7 @@ async fn an_outcome_nobody_can_ask_for_is_called_uncertain() {
         let store = through(&server, &proxy).await;
         let name = format!("/{line:?}");
         proxy.set(line);
-        let asked = Instant::now();
+        let requested = Instant::now();
         let answer = store.commit(Write::create(key(&name), "x")).await;
         assert!(
             matches!(
@@ -77,7 +77,7 @@ async fn an_outcome_nobody_can_ask_for_is_called_uncertain() {
             ),
             "{answer:?}"
         );
-        assert!(asked.elapsed() < TIMEOUT * 3, "{:?}", asked.elapsed());
+        assert!(requested.elapsed() < TIMEOUT * 3, "{:?}", requested.elapsed());
         proxy.set(Line::Good);
         let entry = store.get(&key(&name)).await.unwrap();
         assert_eq!(entry.is_some(), happened);
@@ -96,13 +96,13 @@ async fn a_write_that_was_refused_during_an_outage_did_not_happen() {
     let store = through(&server, &proxy).await;
     let before = create(&store, "/a", "1").await;
     proxy.set(Line::Broken);
-    let asked = Instant::now();
+    let requested = Instant::now();
     let answer = store.commit(Write::create(key("/b"), "2")).await;
     assert!(
         matches!(answer, Err(CommitError::Store(StoreError::Unavailable { .. }))),
         "{answer:?}"
     );
-    assert!(asked.elapsed() < TIMEOUT * 3, "{:?}", asked.elapsed());
+    assert!(requested.elapsed() < TIMEOUT * 3, "{:?}", requested.elapsed());
     proxy.set(Line::Good);
     assert_eq!(store.get(&key("/b")).await.unwrap(), None);
     assert_eq!(create(&store, "/b", "3").await, before.next());
@@ -114,7 +114,7 @@ async fn many_writes_during_an_outage_do_not_wait_for_each_other() {
     let proxy = Proxy::start(server.options.port).await;
     let store = through(&server, &proxy).await;
     proxy.set(Line::Broken);
-    let asked = Instant::now();
+    let requested = Instant::now();
     let mut writes = tokio::task::JoinSet::new();
     for n in 0..2000 {
         let store = std::sync::Arc::clone(&store);
@@ -126,5 +126,5 @@ async fn many_writes_during_an_outage_do_not_wait_for_each_other() {
             .iter()
             .all(|answer| matches!(answer, Err(CommitError::Store(_))))
     );
-    assert!(asked.elapsed() < TIMEOUT * 4, "{:?}", asked.elapsed());
+    assert!(requested.elapsed() < TIMEOUT * 4, "{:?}", requested.elapsed());
 }

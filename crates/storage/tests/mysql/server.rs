@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use k3_storage::{
-    Change, Event, Events, Key, Prefix, Revision, Store, Write,
+    Change, Event, Key, Prefix, Revision, Store, WatchStream, Write,
     mysql::{MysqlOptions, MysqlStore},
 };
 use k3_test_services::{MariaDb, MariaDbOptions};
@@ -30,10 +30,10 @@ impl Server {
         })
     }
 
-    /// A server that keeps its data under this folder.
-    pub(crate) fn start_on(folder: &Path) -> Self {
+    /// A server that keeps its data under this directory.
+    pub(crate) fn start_on(directory: &Path) -> Self {
         Self::start_as(&MariaDbOptions {
-            parent: Some(folder.to_owned()),
+            parent: Some(directory.to_owned()),
             ..MariaDbOptions::default()
         })
     }
@@ -94,12 +94,12 @@ pub(crate) async fn delete(store: &MysqlStore, name: &str, revision: Revision) -
 }
 
 /// Watches everything after `after`.
-pub(crate) async fn watch(store: &MysqlStore, after: Revision) -> Events {
+pub(crate) async fn watch(store: &MysqlStore, after: Revision) -> WatchStream {
     store.watch(&Prefix::all(), after).await.unwrap()
 }
 
 /// Reads a watch until an event has revision `upto`.
-pub(crate) async fn events_upto(events: &mut Events, upto: Revision) -> Vec<Event> {
+pub(crate) async fn events_upto(events: &mut WatchStream, upto: Revision) -> Vec<Event> {
     let mut seen: Vec<Event> = Vec::new();
     while seen.last().is_none_or(|last| last.revision < upto) {
         let batch = timeout(PATIENCE, events.next()).await.unwrap().unwrap();

@@ -1,13 +1,13 @@
 //! A watcher that gathers what it is told.
 
-use k3_storage::{Batch, Change, Event, Events, Revision, WatchError};
+use k3_storage::{Change, Event, EventBatch, Revision, WatchError, WatchStream};
 
 use crate::acts::soon;
 
 /// A watch, and what came of it and has not been taken yet.
 pub(crate) struct Follower {
-    events: Events,
-    /// Events that came with those that were asked for.
+    events: WatchStream,
+    /// Events that came with those that were requested.
     ahead: Vec<Event>,
     /// The bookmark of the newest batch, or where the watch began.
     reached: Revision,
@@ -17,7 +17,7 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// Of a watch that began after a revision.
-    pub(crate) fn new(events: Events, after: Revision) -> Self {
+    pub(crate) fn new(events: WatchStream, after: Revision) -> Self {
         Self {
             events,
             ahead: Vec::new(),
@@ -26,12 +26,12 @@ impl Follower {
     }
 
     /// The next batch.
-    pub(crate) async fn batch(&mut self) -> Batch {
+    pub(crate) async fn batch(&mut self) -> EventBatch {
         self.try_batch().await.unwrap()
     }
 
     /// The next batch, or why there is none.
-    pub(crate) async fn try_batch(&mut self) -> Result<Batch, WatchError> {
+    pub(crate) async fn try_batch(&mut self) -> Result<EventBatch, WatchError> {
         let batch = soon("a batch of a watch", self.events.next()).await?;
         self.reached = batch.revision;
         Ok(batch)

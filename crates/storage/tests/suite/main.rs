@@ -1,7 +1,7 @@
-//! One suite for every backend: what the [`Store`](k3_storage::Store) trait promises, as claims, as
+//! One suite for every backend: what the [`Store`](k3_storage::Store) trait promises, as conformance tests, as
 //! properties of random histories, and under `kill -9`.
 //!
-//! `place` lists the backends: a new one is a file and a line there, and all of this holds it to the
+//! `backend` lists the backends: a new one is a file and a line there, and all of this holds it to the
 //! promises of the others.
 
 #![expect(
@@ -10,10 +10,10 @@
 )]
 
 #[macro_use]
-mod place;
+mod backend;
 
 mod acts;
-mod claims;
+mod conformance;
 mod crash;
 mod follower;
 mod history;

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::{
     conflict::Conflicts,
-    entry::{BadEntry, Entry, Operation},
+    entry::{Entry, ManagedFieldsError, Operation},
+    field_manager::{ConversionError, FieldManager},
     last_applied,
     record::{self, Record},
     settle::same_but_record,
-    subject::{NotConverted, Subject},
     update::{Asking, Failure, NotTracked, strip_identity},
 };
 use crate::{
@@ -52,13 +52,13 @@ pub enum ApplyError {
     },
     /// The record of the object cannot be read. Answered with 500.
     #[error("failed to decode managed fields: {0}")]
-    Record(#[from] BadEntry),
+    Record(#[from] ManagedFieldsError),
     /// The object itself is not of its type. Answered with 500.
     #[error("{0}")]
     Live(TypeErrors),
     /// The object cannot be had in the version that fields are recorded in. Answered with 500.
     #[error("{0}")]
-    Convert(#[from] NotConverted),
+    Convert(#[from] ConversionError),
 }
 
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -72,9 +72,9 @@ struct Applied<'a> {
     record: Record<'a>,
 }
 
-// --- Subject ---
+// --- FieldManager ---
 
-impl Subject<'_> {
+impl FieldManager<'_> {
     /// Applies a configuration onto an object, or onto nothing if it does not exist yet.
     ///
     /// The result is to be decoded, defaulted and checked like the body of an update: it may hold nulls where

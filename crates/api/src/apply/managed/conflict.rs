@@ -5,8 +5,8 @@ use std::fmt;
 use super::entry::{Identity, Operation};
 use crate::{
     apply::{FieldSet, Path},
-    bound::{self, MOST_COLLECTED, MOST_PATH},
     go,
+    limits::{self, MAX_COLLECTED_BYTES, MAX_PATH_BYTES},
 };
 
 /// All conflicts of one apply, sorted by owner.
@@ -22,7 +22,7 @@ pub(super) struct OwnerConflicts {
 
 /// One conflict, as the `Status` of the answer carries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub struct ConflictCause {
     /// With whom.
     pub message: String,
     /// About what.
@@ -44,19 +44,19 @@ impl OwnerConflicts {
             out.push_str(" using ");
             out.push_str(self.owner.api_version.as_deref().unwrap_or_default());
         }
-        bound::cut_owned(out, MOST_PATH)
+        limits::cut_owned(out, MAX_PATH_BYTES)
     }
 }
 
 // --- Conflicts ---
 
 impl Conflicts {
-    /// The causes for `details.causes`; their reason is `FieldManagerConflict`. Those beyond [`MOST_COLLECTED`] bytes
+    /// The causes for `details.causes`; their reason is `FieldManagerConflict`. Those beyond [`MAX_COLLECTED_BYTES`] bytes
     /// are left out.
-    pub fn causes(&self) -> Vec<Cause> {
+    pub fn causes(&self) -> Vec<ConflictCause> {
         let mut causes = Vec::new();
         self.visit(|owner, field| {
-            causes.push(Cause {
+            causes.push(ConflictCause {
                 message: format!("conflict with {owner}"),
                 field: field.to_owned(),
             });
@@ -89,11 +89,11 @@ impl Conflicts {
         for conflicts in &self.0 {
             let owner = conflicts.owner();
             let all = conflicts.fields.visit_paths(&mut |path| {
-                let field = bound::display(&Path(path.to_vec()), MOST_PATH);
+                let field = limits::display(&Path(path.to_vec()), MAX_PATH_BYTES);
                 bytes += owner.len() + field.len();
                 see(&owner, &field);
                 shown += 1;
-                bytes < MOST_COLLECTED
+                bytes < MAX_COLLECTED_BYTES
             });
             if !all {
                 break;

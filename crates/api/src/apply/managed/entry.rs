@@ -45,7 +45,7 @@ pub(super) struct Entry<'a> {
 /// Why an entry cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BadEntry {
+pub enum ManagedFieldsError {
     /// The record is not a list of objects, or a field has a wrong type.
     #[error("managedFields entry {0} is malformed")]
     Malformed(usize),
@@ -119,31 +119,31 @@ impl Identity<'_> {
 // --- Entry ---
 
 impl<'a> Entry<'a> {
-    pub(super) fn decode(entry: &'a Value, index: usize) -> Result<Self, BadEntry> {
-        let fields = entry.as_object().ok_or(BadEntry::Malformed(index))?;
+    pub(super) fn decode(entry: &'a Value, index: usize) -> Result<Self, ManagedFieldsError> {
+        let fields = entry.as_object().ok_or(ManagedFieldsError::Malformed(index))?;
         let text = |name: &str| match fields.get(name) {
             None | Some(Value::Null) => Ok(""),
-            Some(value) => value.as_str().ok_or(BadEntry::Malformed(index)),
+            Some(value) => value.as_str().ok_or(ManagedFieldsError::Malformed(index)),
         };
         let operation = match text("operation")? {
             "Apply" => Operation::Apply,
             "Update" => Operation::Update,
-            _ => return Err(BadEntry::Operation),
+            _ => return Err(ManagedFieldsError::Operation),
         };
         let api_version = Some(text("apiVersion")?).filter(|version| !version.is_empty());
-        let api_version = Cow::Borrowed(api_version.ok_or(BadEntry::NoApiVersion)?);
+        let api_version = Cow::Borrowed(api_version.ok_or(ManagedFieldsError::NoApiVersion)?);
         match text("fieldsType")? {
             "FieldsV1" => {}
-            "" => return Err(BadEntry::NoFieldsType(index)),
+            "" => return Err(ManagedFieldsError::NoFieldsType(index)),
             other => {
                 let mut kind = String::new();
                 go::push_quote(&mut kind, other);
-                return Err(BadEntry::FieldsType { kind, index });
+                return Err(ManagedFieldsError::FieldsType { kind, index });
             }
         }
         let time = match text("time")? {
             "" => None,
-            time => Some(Time::parse(time).map_err(|_| BadEntry::Malformed(index))?),
+            time => Some(Time::parse(time).map_err(|_| ManagedFieldsError::Malformed(index))?),
         };
         let (set, source) = match fields.get("fieldsV1") {
             None | Some(Value::Null) => (FieldSet::new(), None),

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::subject::Subject;
+use super::field_manager::FieldManager;
 use crate::{
     apply::{
         FieldSet,
@@ -18,11 +18,11 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const MOST_BYTES: usize = 256 * 1024;
 
 /// What a client applied last and nobody changed since. Nothing, if that cannot be told.
-pub(super) fn own_fields(subject: &Subject<'_>, live: &Value) -> FieldSet<'static> {
+pub(super) fn own_fields(subject: &FieldManager<'_>, live: &Value) -> FieldSet<'static> {
     find(subject, live).unwrap_or_default()
 }
 
-fn find(subject: &Subject<'_>, live: &Value) -> Option<FieldSet<'static>> {
+fn find(subject: &FieldManager<'_>, live: &Value) -> Option<FieldSet<'static>> {
     let last: Value = serde_json::from_str(annotation(live)?).ok()?;
     let kind = last.get("kind").and_then(Value::as_str).unwrap_or_default();
     if kind.is_empty() || last.get("apiVersion").and_then(Value::as_str) != Some(subject.api_version) {

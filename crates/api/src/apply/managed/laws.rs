@@ -131,15 +131,15 @@ impl Server {
         }
     }
 
-    fn subject(&self) -> Subject<'_> {
-        Subject {
+    fn subject(&self) -> FieldManager<'_> {
+        FieldManager {
             api_version: "apps/v1",
             kind: "Deployment",
             subresource: "",
             typed: &self.typed,
             blank: &self.blank,
-            reset: &Reset::Nothing,
-            versions: &OneVersion,
+            reset: &ResetFields::Nothing,
+            versions: &SingleVersion,
         }
     }
 

@@ -9,26 +9,26 @@ mod apply;
 mod cap;
 mod conflict;
 mod entry;
+mod field_manager;
 mod last_applied;
 #[cfg(test)]
 mod laws;
 mod prune;
 mod record;
-mod reset;
+mod reset_fields;
 mod scale;
 mod settle;
-mod subject;
 #[cfg(test)]
 mod tests;
 mod update;
 
 pub use self::{
     apply::{ApplyError, Force},
-    conflict::{Cause, Conflicts},
-    entry::{BadEntry, Operation},
+    conflict::{ConflictCause, Conflicts},
+    entry::{ManagedFieldsError, Operation},
+    field_manager::{ConversionError, FieldManager, SingleVersion, VersionConverter},
     record::check,
-    reset::{Reset, Step},
-    scale::{BadScale, ReplicasPaths, scale_to_parent, scale_to_subresource},
+    reset_fields::{PathElementMatcher, ResetFields},
+    scale::{ReplicasPaths, ScaleHandlerError, scale_to_parent, scale_to_subresource},
     settle::settle,
-    subject::{NotConverted, OneVersion, Subject, Versions},
 };

@@ -7,20 +7,20 @@ use serde_json::Value;
 use super::{
     apply::ApplyError,
     entry::Entry,
+    field_manager::{ConversionError, FieldManager},
     record::Record,
-    subject::{NotConverted, Subject},
 };
 use crate::{
     apply::{
         FieldSet,
         typed::{named_field_set, remove_items, with_named_fields},
     },
-    shape::Typed,
+    type_schema::TypeSchema,
 };
 
-// --- Subject ---
+// --- FieldManager ---
 
-impl Subject<'_> {
+impl FieldManager<'_> {
     /// The merged object without the fields that were in `last`, the applier's former set, and that nobody
     /// in the record owns now, the applier included.
     pub(super) fn prune(
@@ -67,7 +67,7 @@ impl Subject<'_> {
         mut pruned: Value,
         version: &str,
         record: &Record<'_>,
-    ) -> Result<Value, NotConverted> {
+    ) -> Result<Value, ConversionError> {
         let mut versions: Vec<&str> = record
             .entries
             .iter()
@@ -96,7 +96,7 @@ fn with_owned(
     base_fields: &FieldSet<'_>,
     pruned: &Value,
     owned: &FieldSet<'_>,
-    typed: &dyn Typed,
+    typed: &dyn TypeSchema,
 ) -> Value {
     let mut gone = base_fields.clone();
     gone.remove(&named_field_set(pruned, typed));

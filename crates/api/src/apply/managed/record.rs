@@ -4,7 +4,7 @@ use std::collections::{HashMap, hash_map};
 
 use serde_json::Value;
 
-use super::entry::{BadEntry, Entry, Identity, is_reset};
+use super::entry::{Entry, Identity, ManagedFieldsError, is_reset};
 
 /// Who set which fields of an object; no identity is there twice.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +13,7 @@ pub(super) struct Record<'a> {
 }
 
 /// Whether a record could be read. Webhooks may change it; what they broke is put back.
-pub fn check(object: &Value) -> Result<(), BadEntry> {
+pub fn check(object: &Value) -> Result<(), ManagedFieldsError> {
     Record::of(object).map(|_| ())
 }
 
@@ -21,7 +21,7 @@ pub fn check(object: &Value) -> Result<(), BadEntry> {
 
 impl<'a> Record<'a> {
     /// Reads the record of an object.
-    pub(super) fn of(object: &'a Value) -> Result<Self, BadEntry> {
+    pub(super) fn of(object: &'a Value) -> Result<Self, ManagedFieldsError> {
         list(object).map_or(Ok(Self::default()), Self::decode)
     }
 
@@ -59,7 +59,7 @@ impl<'a> Record<'a> {
         Some(Value::Array(self.entries.iter().map(Entry::encode).collect()))
     }
 
-    fn decode(list: &'a Value) -> Result<Self, BadEntry> {
+    fn decode(list: &'a Value) -> Result<Self, ManagedFieldsError> {
         let mut record = Self::default();
         match list {
             Value::Null => {}
@@ -76,7 +76,7 @@ impl<'a> Record<'a> {
                     }
                 }
             }
-            _ => return Err(BadEntry::Malformed(0)),
+            _ => return Err(ManagedFieldsError::Malformed(0)),
         }
         Ok(record)
     }

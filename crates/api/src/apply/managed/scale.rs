@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::{
-    entry::{BadEntry, Entry},
+    entry::{Entry, ManagedFieldsError},
     record::{self, Record},
 };
 use crate::apply::{FieldSet, PathElement};
@@ -18,10 +18,10 @@ pub type ReplicasPaths<'p> = &'p [(&'p str, &'p [&'p str])];
 /// Why a record could not be carried over.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BadScale {
+pub enum ScaleHandlerError {
     /// One of the records cannot be read.
     #[error("{0}")]
-    Record(#[from] BadEntry),
+    Record(#[from] ManagedFieldsError),
     /// The version of the request has no scale.
     #[error("no path of replicas in {0}")]
     NoPath(String),
@@ -35,7 +35,7 @@ pub fn scale_to_subresource(
     parent: &Value,
     scale: &mut Value,
     paths: ReplicasPaths<'_>,
-) -> Result<(), BadScale> {
+) -> Result<(), ScaleHandlerError> {
     let mut shown = Record::default();
     for entry in Record::of(parent)?.entries {
         let Some(path) = path_of(paths, &entry.api_version) else {
@@ -63,10 +63,10 @@ pub fn scale_to_parent(
     parent: &mut Value,
     api_version: &str,
     paths: ReplicasPaths<'_>,
-) -> Result<(), BadScale> {
+) -> Result<(), ScaleHandlerError> {
     let own_path = path_of(paths, api_version)
         .filter(|path| !path.is_empty())
-        .ok_or_else(|| BadScale::NoPath(api_version.to_owned()))?;
+        .ok_or_else(|| ScaleHandlerError::NoPath(api_version.to_owned()))?;
     let mut scaled = Record::of(scale)?;
     let mut kept = Record::default();
     for mut entry in Record::of(parent)?.entries {
@@ -118,7 +118,7 @@ fn elements<'p>(path: &[&'p str]) -> Vec<PathElement<'p>> {
     path.iter().map(|name| PathElement::field(*name)).collect()
 }
 
-/// Versions apart, for the two sides name them differently.
+/// VersionConverter apart, for the two sides name them differently.
 fn same_manager(left: &Entry<'_>, right: &Entry<'_>) -> bool {
     let (left, right) = (&left.identity, &right.identity);
     left.manager == right.manager

@@ -8,23 +8,23 @@ use super::{
     cap::cap,
     conflict::{Conflicts, OwnerConflicts},
     entry::{Entry, Identity, Operation},
+    field_manager::{ConversionError, FieldManager},
     record::{self, Record},
-    subject::{NotConverted, Subject},
 };
 use crate::{
     apply::{
         FieldSet,
         typed::{Comparison, TypeErrors, compare_objects, reconcile},
     },
-    shape::Typed,
     time::Time,
+    type_schema::TypeSchema,
 };
 
 /// Why the record could not follow a write.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotTracked {
     #[error("{0}")]
-    Convert(#[from] NotConverted),
+    Convert(#[from] ConversionError),
     #[error("failed to compare objects: {0}")]
     Compare(#[from] TypeErrors),
 }
@@ -45,9 +45,9 @@ const IDENTITY: &[&[&str]] = &[
     &["metadata", "resourceVersion"],
 ];
 
-// --- Subject ---
+// --- FieldManager ---
 
-impl Subject<'_> {
+impl FieldManager<'_> {
     /// Records a write: `new` is the object as it will be stored, `live` as it was, `None` if it is created.
     ///
     /// Never fails: if the record cannot be kept, the old one stays. An object without a record, one from
@@ -247,7 +247,7 @@ struct OtherVersion<'v> {
     api_version: String,
     old: Cow<'v, Value>,
     new: Cow<'v, Value>,
-    typed: &'v dyn Typed,
+    typed: &'v dyn TypeSchema,
 }
 
 /// Who applies, and whether it takes what others own.

@@ -9,7 +9,7 @@ use crate::{
         order::same,
         set::{FieldSet, FieldSetBuilder, Node},
     },
-    shape::Typed,
+    type_schema::TypeSchema,
 };
 
 /// Down to this depth equal parts are passed over without a look at their type.
@@ -30,7 +30,7 @@ pub struct Comparison<'a> {
 pub fn compare<'a>(
     old: &'a Value,
     new: &'a Value,
-    typed: &'a dyn Typed,
+    typed: &'a dyn TypeSchema,
 ) -> Result<Comparison<'a>, TypeErrors> {
     let delta = value(Some(old), Some(new), TypeRef::Known(typed), &[], 0)?;
     Ok(delta.into_comparison())
@@ -40,7 +40,7 @@ pub fn compare<'a>(
 pub(crate) fn compare_objects<'a>(
     old: &'a Value,
     new: &'a Value,
-    typed: &'a dyn Typed,
+    typed: &'a dyn TypeSchema,
 ) -> Result<Comparison<'a>, TypeErrors> {
     let delta = value(Some(old), Some(new), TypeRef::Known(typed), MANAGED_FIELDS, 0)?;
     Ok(delta.into_comparison())

@@ -8,19 +8,19 @@ use crate::{
         PathElement,
         set::{FieldSet, Node},
     },
-    shape::Typed,
+    type_schema::TypeSchema,
 };
 
 /// The fields of a value: leaves, items of lists and maps, and what is replaced as one.
 ///
 /// Structs are not part of it, only what is in them. Items that are there more than once count as one field
 /// with nothing below it. Items that cannot be told apart are left out; [`super::validate`] finds them.
-pub fn field_set<'a>(value: &'a Value, typed: &'a dyn Typed) -> FieldSet<'a> {
+pub fn field_set<'a>(value: &'a Value, typed: &'a dyn TypeSchema) -> FieldSet<'a> {
     fields(value, TypeRef::Known(typed), Structs::Unnamed).below
 }
 
 /// The same, with the structs that lead to the fields: see [`super::with_named_fields`].
-pub(crate) fn named_field_set<'a>(value: &'a Value, typed: &'a dyn Typed) -> FieldSet<'a> {
+pub(crate) fn named_field_set<'a>(value: &'a Value, typed: &'a dyn TypeSchema) -> FieldSet<'a> {
     fields(value, TypeRef::Known(typed), Structs::Named).below
 }
 

@@ -8,7 +8,7 @@ use super::{Atom, ListAtom, TypeRef};
 use crate::{
     apply::{PathElement, element::sort_fields},
     go,
-    shape::{ListKind, Shape, Struct},
+    type_schema::{ListKind, Shape, Struct},
 };
 
 /// Why an item cannot be told apart.

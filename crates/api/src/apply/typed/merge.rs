@@ -3,19 +3,23 @@
 use serde_json::{Map, Value};
 
 use super::{Atom, ListAtom, MANAGED_FIELDS, MapAtom, Skip, TypeErrors, TypeRef, skip_below};
-use crate::{apply::PathElement, shape::Typed};
+use crate::{apply::PathElement, type_schema::TypeSchema};
 
 /// The live value with all that is applied put onto it. Nothing is removed.
 ///
 /// Items of lists keep the order they have, unless the applied value asks for another order of its own items.
-pub fn merge(live: &Value, applied: &Value, typed: &dyn Typed) -> Result<Value, TypeErrors> {
+pub fn merge(live: &Value, applied: &Value, typed: &dyn TypeSchema) -> Result<Value, TypeErrors> {
     let mut merged = live.clone();
     put(&mut merged, applied, TypeRef::Known(typed), 0)?;
     Ok(merged)
 }
 
 /// The same, for whole objects: the record in `metadata.managedFields` is left out of the result.
-pub(crate) fn merge_objects(live: &Value, applied: &Value, typed: &dyn Typed) -> Result<Value, TypeErrors> {
+pub(crate) fn merge_objects(
+    live: &Value,
+    applied: &Value,
+    typed: &dyn TypeSchema,
+) -> Result<Value, TypeErrors> {
     let mut merged = copy_without(live, MANAGED_FIELDS);
     put(&mut merged, applied, TypeRef::Known(typed), 0)?;
     Ok(merged)

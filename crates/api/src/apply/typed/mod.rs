@@ -18,7 +18,7 @@ mod validate;
 
 use serde_json::Value;
 
-use crate::shape::{ListKind, ScalarKind, Shape, Struct, Typed};
+use crate::type_schema::{ListKind, ScalarKind, Shape, Struct, TypeSchema};
 
 pub(crate) use self::{
     compare::compare_objects,
@@ -39,7 +39,7 @@ pub use self::{
 #[derive(Clone, Copy)]
 pub(crate) enum TypeRef<'a> {
     /// Declared.
-    Known(&'a dyn Typed),
+    Known(&'a dyn TypeSchema),
     /// Not known; the value tells.
     Deduced,
     /// Inside a list of which nothing is known: replaced as one.

@@ -6,12 +6,12 @@ use crate::{
         PathElement,
         set::{FieldSet, Node},
     },
-    shape::Typed,
+    type_schema::TypeSchema,
 };
 
 /// Takes back what was recorded of the parts of something that is one by now: who owned a part owns it all.
 /// Tells whether anything changed.
-pub(crate) fn reconcile(set: &mut FieldSet<'_>, typed: &dyn Typed) -> bool {
+pub(crate) fn reconcile(set: &mut FieldSet<'_>, typed: &dyn TypeSchema) -> bool {
     let Some(atom) = TypeRef::Known(typed).declared() else {
         return false;
     };
@@ -45,7 +45,7 @@ fn reconcile_level(set: &mut FieldSet<'_>, atom: Atom<'_>) -> bool {
 
 /// The set with all structs that lead to its fields. Removing a struct's last field by hand would leave an
 /// empty struct behind; with the struct in the set it goes too.
-pub(crate) fn with_named_fields<'a>(set: &FieldSet<'a>, typed: &dyn Typed) -> FieldSet<'a> {
+pub(crate) fn with_named_fields<'a>(set: &FieldSet<'a>, typed: &dyn TypeSchema) -> FieldSet<'a> {
     name_level(set, Some(TypeRef::Known(typed)))
 }
 

@@ -5,16 +5,16 @@ use serde_json::{Map, Value};
 use super::{Atom, ListAtom, MapAtom, TypeRef};
 use crate::{
     apply::{FieldSet, PathElement},
-    shape::Typed,
+    type_schema::TypeSchema,
 };
 
 /// The value without these fields. A list or an object that loses all it has becomes null.
-pub fn remove_items(value: &Value, fields: &FieldSet<'_>, typed: &dyn Typed) -> Value {
+pub fn remove_items(value: &Value, fields: &FieldSet<'_>, typed: &dyn TypeSchema) -> Value {
     take(value, fields, TypeRef::Known(typed), Keep::Rest)
 }
 
 /// The value with only these fields.
-pub fn extract_items(value: &Value, fields: &FieldSet<'_>, typed: &dyn Typed) -> Value {
+pub fn extract_items(value: &Value, fields: &FieldSet<'_>, typed: &dyn TypeSchema) -> Value {
     take(value, fields, TypeRef::Known(typed), Keep::Fields)
 }
 

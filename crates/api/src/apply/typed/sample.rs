@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::shape::{ListKind, Patch, ScalarKind, Shape, Struct, Typed};
+use crate::type_schema::{ListKind, Patch, ScalarKind, Shape, Struct, TypeSchema};
 
 /// A type made by hand.
 pub(crate) enum Sample {
@@ -24,7 +24,7 @@ pub(crate) enum Sample {
     Keyed(Box<Sample>, Vec<String>),
 }
 
-impl Typed for Sample {
+impl TypeSchema for Sample {
     fn shape(&self) -> Shape<'_> {
         match self {
             Self::Scalar(_) => Shape::Scalar,
@@ -62,11 +62,11 @@ impl Struct for Sample {
         ""
     }
 
-    fn field(&self, name: &str) -> Option<&dyn Typed> {
+    fn field(&self, name: &str) -> Option<&dyn TypeSchema> {
         let Self::Struct { fields, .. } = self else {
             return None;
         };
-        fields.get(name).map(|field| field as &dyn Typed)
+        fields.get(name).map(|field| field as &dyn TypeSchema)
     }
 
     fn default_of(&self, name: &str) -> Option<&Value> {

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::{Atom, ListAtom, MapAtom, TypeError, TypeErrors, TypeRef};
 use crate::{
     apply::PathElement,
-    bound::{self, MOST_COLLECTED, MOST_PATH, MOST_VALUE},
     go,
-    shape::{ScalarKind, Typed},
+    limits::{self, MAX_COLLECTED_BYTES, MAX_PATH_BYTES, MAX_VALUE_BYTES},
+    type_schema::{ScalarKind, TypeSchema},
 };
 
 /// Whether the items of lists that are told apart may be there more than once.
@@ -25,7 +25,7 @@ pub enum Duplicates {
 }
 
 /// Checks a value against its type; all that is wrong is told at once.
-pub fn validate(value: &Value, typed: &dyn Typed, duplicates: Duplicates) -> Result<(), TypeErrors> {
+pub fn validate(value: &Value, typed: &dyn TypeSchema, duplicates: Duplicates) -> Result<(), TypeErrors> {
     let mut walk = Walk {
         duplicates,
         path: Vec::new(),
@@ -116,7 +116,7 @@ impl<'a> Walk<'a> {
             if judged && !seen.insert(element.clone()) {
                 self.error(format!(
                     "duplicate entries for key {}",
-                    bound::display(&element, MOST_PATH)
+                    limits::display(&element, MAX_PATH_BYTES)
                 ));
             }
             self.below(element, item, list.items);
@@ -145,11 +145,11 @@ impl<'a> Walk<'a> {
 
     fn error(&mut self, message: String) {
         // The answer shows fewer.
-        if self.bytes > MOST_COLLECTED {
+        if self.bytes > MAX_COLLECTED_BYTES {
             return;
         }
-        let path = bound::display(&ElementsDisplay(&self.path), MOST_PATH);
-        let message = bound::cut_owned(message, MOST_VALUE);
+        let path = limits::display(&ElementsDisplay(&self.path), MAX_PATH_BYTES);
+        let message = limits::cut_owned(message, MAX_VALUE_BYTES);
         self.bytes += path.len() + message.len();
         self.errors.0.push(TypeError { path, message });
     }

@@ -1,6 +1,6 @@
 //! Compiling the rules of a schema.
 
-use k3_cel::{Decl, Environment, Program, Shape, Type};
+use k3_cel::{DeclType, Environment, Program, Shape, Type};
 
 use super::{
     super::node::{Flag, Node},
@@ -16,7 +16,7 @@ const OLD: &str = "oldSelf";
 /// What the rules of one schema see.
 pub(crate) struct Scope {
     /// The type of `self`.
-    decl: Decl,
+    decl: DeclType,
     /// With an old value that is there.
     plain: Environment,
     /// With an old value that may be missing.
@@ -40,7 +40,7 @@ pub(crate) struct Tree {
     /// The rules, as written and compiled.
     pub(super) rules: Vec<(Rule, Compiled)>,
     /// The type of `self`; `None` if expressions see nothing of it.
-    pub(super) decl: Option<Decl>,
+    pub(super) decl: Option<DeclType>,
     pub(super) items: Option<Box<Tree>>,
     /// Sorted by name.
     pub(super) properties: Vec<(Box<str>, Tree)>,
@@ -52,10 +52,10 @@ pub(crate) struct Tree {
 // --- Scope ---
 
 impl Scope {
-    pub(crate) fn new(decl: Decl) -> Scope {
+    pub(crate) fn new(decl: DeclType) -> Scope {
         let decl = decl.named("selfType");
         let base = Environment::new().variable(SELF, decl.clone());
-        let optional = Decl::from(Shape::Optional(decl.clone().into()));
+        let optional = DeclType::from(Shape::Optional(decl.clone().into()));
         Scope {
             plain: base.clone().variable(OLD, decl.clone()),
             optional: base.variable(OLD, optional),
@@ -119,7 +119,7 @@ impl Tree {
     }
 
     /// `rules`: the schema that has the rules; `node`: the schema of the value, which is another one within `allOf`.
-    fn build(rules: &Node, node: &Node, decl: Option<&Decl>) -> Option<Tree> {
+    fn build(rules: &Node, node: &Node, decl: Option<&DeclType>) -> Option<Tree> {
         if !rules.says(Flag::Ruled) {
             return None;
         }
@@ -189,7 +189,7 @@ fn is_ruled(node: &Node) -> bool {
 }
 
 /// What the items of a list, or the values of a map, are declared as.
-fn items_of(decl: Option<&Decl>) -> Option<&Decl> {
+fn items_of(decl: Option<&DeclType>) -> Option<&DeclType> {
     match &decl?.shape {
         Shape::List(items, _) => Some(items),
         Shape::Map(_, values) => Some(values),
@@ -197,7 +197,7 @@ fn items_of(decl: Option<&Decl>) -> Option<&Decl> {
     }
 }
 
-fn field_of<'d>(decl: &'d Decl, escaped: &str) -> Option<&'d Decl> {
+fn field_of<'d>(decl: &'d DeclType, escaped: &str) -> Option<&'d DeclType> {
     match &decl.shape {
         Shape::Object(object) => object.get(escaped),
         _ => None,

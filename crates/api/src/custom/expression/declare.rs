@@ -1,6 +1,6 @@
 //! What expressions see of a value of a schema, and how large it can be.
 
-use k3_cel::{Decl, ListKind, ObjectDecl, Shape};
+use k3_cel::{DeclType, ListKind, ObjectDeclType, Shape};
 use serde_json::Value;
 
 use super::super::{
@@ -16,7 +16,7 @@ const MAX_NAME: u64 = 253;
 /// A declared type, and the fewest bytes of a value of it in JSON.
 #[derive(Clone, Debug)]
 pub(crate) struct Declared {
-    pub(crate) decl: Decl,
+    pub(crate) decl: DeclType,
     pub(crate) least: u64,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Declared {
 impl Declared {
     fn new(shape: Shape, max: u64, least: u64) -> Declared {
         Declared {
-            decl: Decl::new(shape, max),
+            decl: DeclType::new(shape, max),
             least,
         }
     }
@@ -70,7 +70,7 @@ pub(crate) fn declare(node: &Node, root: bool) -> Option<Declared> {
                 let values = declare(values, values.says(Flag::Embedded))?;
                 let most = size(bounds.and_then(|bounds| bounds.max_properties));
                 let most = most.unwrap_or((MAX_REQUEST - 2) / (values.least + 6));
-                let keys = Decl::from(Shape::String);
+                let keys = DeclType::from(Shape::String);
                 return Some(Declared::new(
                     Shape::Map(keys.into(), values.decl.into()),
                     most,
@@ -105,7 +105,7 @@ fn object(node: &Node, root: bool) -> Declared {
     let required = node
         .extras()
         .map_or(&[] as &[Box<str>], |extras| &extras.required);
-    let mut fields = ObjectDecl::new("object");
+    let mut fields = ObjectDeclType::new("object");
     let mut least = 2;
     let mut add = |name: &str, found: Option<Declared>, defaulted: bool| {
         let Some(found) = found else {
@@ -114,7 +114,7 @@ fn object(node: &Node, root: bool) -> Declared {
         if !defaulted && required.iter().any(|one| **one == *name) {
             least += name.len() as u64 + found.least + 4;
         }
-        let taken = std::mem::replace(&mut fields, ObjectDecl::new("object"));
+        let taken = std::mem::replace(&mut fields, ObjectDeclType::new("object"));
         fields = taken.field(name, found.decl);
     };
     let text = |max: u64| Some(Declared::new(Shape::String, max, 2));
@@ -135,20 +135,23 @@ fn object(node: &Node, root: bool) -> Declared {
             let given = bounds.and_then(|bounds| bounds.max_length);
             given.map_or(most, |given| most.min(u64::try_from(given).unwrap_or_default()))
         };
-        let names = ObjectDecl::new("object")
-            .field("name", Decl::new(Shape::String, longest("name", MAX_NAME) * 4))
+        let names = ObjectDeclType::new("object")
+            .field(
+                "name",
+                DeclType::new(Shape::String, longest("name", MAX_NAME) * 4),
+            )
             .field(
                 "generateName",
-                Decl::new(Shape::String, longest("generateName", MAX_NAME - 1) * 4),
+                DeclType::new(Shape::String, longest("generateName", MAX_NAME - 1) * 4),
             );
         let metadata = Declared {
-            decl: Decl::object(names),
+            decl: DeclType::object(names),
             least: 2,
         };
         add("metadata", Some(metadata), false);
     }
     Declared {
-        decl: Decl::object(fields),
+        decl: DeclType::object(fields),
         least,
     }
 }

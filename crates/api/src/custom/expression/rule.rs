@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{kinds::resolve_field_path, rules::Tree};
+use crate::{kinds::resolve_field_path, strategy::Tree};
 
 /// A rule.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use k3_cel::{BUDGET, Bindings, ErrorKind, PER_CALL_LIMIT, Program, Value as Cel};
+use k3_cel::{Bindings, ErrorKind, PER_CALL_LIMIT, Program, RUNTIME_COST_BUDGET, Value as Cel};
 use serde_json::Value;
 
 use super::{
@@ -14,8 +14,8 @@ use crate::{
         correlation::{Correlated, OldItems},
         node::Node,
     },
-    field::{Error, Path, Shown},
-    rules::Errors,
+    field::{BadValue, Error, Path},
+    strategy::ErrorList,
 };
 
 /// The longest message an expression may make.
@@ -32,12 +32,12 @@ pub(crate) fn validate(
     (value, old): (&Value, Option<&Value>),
     correlated: Option<Correlated<'_>>,
     at: &Path<'_>,
-    errors: &mut Errors,
-) -> Errors {
+    errors: &mut ErrorList,
+) -> ErrorList {
     let mut run = Run {
-        budget: BUDGET,
+        budget: RUNTIME_COST_BUDGET,
         errors,
-        tolerated: Errors::new(),
+        tolerated: ErrorList::new(),
         same: HashMap::new(),
     };
     let ratchet = Ratchet {
@@ -58,9 +58,9 @@ struct Ratchet<'v> {
 
 struct Run<'e> {
     budget: u64,
-    errors: &'e mut Errors,
+    errors: &'e mut ErrorList,
     /// What is wrong with parts that did not change.
-    tolerated: Errors,
+    tolerated: ErrorList,
     /// Whether a value changed, by its address: many rules may fail below one value.
     same: HashMap<*const Value, bool>,
 }
@@ -182,14 +182,14 @@ impl Run<'_> {
                 at.child(&rule.field_path)
             };
             let ratcheted = !compiled.uses_old && self.is_same(ratchet);
-            let mut told = Errors::new();
+            let mut told = ErrorList::new();
             let detail = self.message(compiled, rule, &plain, (&place, kind), &mut told);
             if let Ok(detail) = &detail {
                 let shown = match value {
                     Value::Object(_) | Value::Array(_) if matches!(kind, "object" | "array") => {
-                        Shown::Omitted
+                        BadValue::Omitted
                     }
-                    value => Shown::from(value),
+                    value => BadValue::from(value),
                 };
                 told.push(rule.reason.error(&place, shown, detail));
             }
@@ -260,7 +260,7 @@ impl Run<'_> {
         rule: &Rule,
         bindings: &Bindings<'_>,
         (place, kind): (&Path<'_>, &str),
-        told: &mut Errors,
+        told: &mut ErrorList,
     ) -> Result<String, Exhausted> {
         let Some(Ok(program)) = &compiled.message else {
             return Ok(rule.told());
@@ -330,7 +330,7 @@ impl<'v> Ratchet<'v> {
 // --- Reason ---
 
 impl Reason {
-    fn error(self, at: &Path<'_>, value: Shown, detail: &str) -> Error {
+    fn error(self, at: &Path<'_>, value: BadValue, detail: &str) -> Error {
         match self {
             Reason::Invalid => Error::invalid(at, value, detail),
             Reason::Forbidden => Error::forbidden(at, detail),

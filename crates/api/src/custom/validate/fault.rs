@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::place::Place;
 use crate::{
-    bound::{self, MOST_PATH, MOST_VALUE},
-    field::{Error, ErrorKind, Path, Shown},
+    field::{BadValue, Error, ErrorKind, Path},
     go,
-    rules::Errors,
+    limits::{self, MAX_PATH_BYTES, MAX_VALUE_BYTES},
+    strategy::ErrorList,
 };
 
 /// More faults than that are not collected: an object could have a million.
@@ -19,7 +19,7 @@ pub(super) struct Fault {
     /// Where; `None` if only the text tells.
     place: Option<String>,
     kind: Told,
-    value: Shown,
+    value: BadValue,
     /// The words of the schema.
     text: String,
 }
@@ -76,7 +76,7 @@ impl Judgement {
     }
 
     /// The errors of the fields, each once. `at`: where the value stands that was judged.
-    pub(super) fn into_errors(self, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn into_errors(self, at: &Path<'_>, errors: &mut ErrorList) {
         let mut told = std::collections::HashSet::new();
         for fault in self.faults {
             if told.insert(fault.text.clone()) {
@@ -96,29 +96,29 @@ impl Fault {
 
     /// A value of another type.
     pub(super) fn wrong_type(place: &Place<'_>, wanted: &str, found: &str) -> Self {
-        let place = bound::display(place, MOST_PATH);
+        let place = limits::display(place, MAX_PATH_BYTES);
         Fault {
             text: format!("{place} in body must be of type {wanted}: {}", go::quote(found)),
             place: Some(place),
             kind: Told::Type,
-            value: Shown::from(found),
+            value: BadValue::from(found),
         }
     }
 
     /// A field that must be there.
     pub(super) fn required(place: &Place<'_>) -> Self {
-        let place = bound::display(place, MOST_PATH);
+        let place = limits::display(place, MAX_PATH_BYTES);
         Fault {
             text: format!("{place} in body is required"),
             place: Some(place),
             kind: Told::Required,
-            value: Shown::Omitted,
+            value: BadValue::Omitted,
         }
     }
 
     /// A value that is none of those that may be.
     pub(super) fn not_an_option(place: &Place<'_>, value: &Value, options: &[Value]) -> Self {
-        let place = bound::display(place, MOST_PATH);
+        let place = limits::display(place, MAX_PATH_BYTES);
         let mut names = Vec::new();
         let mut bytes = 0;
         for option in options {
@@ -128,7 +128,7 @@ impl Fault {
             };
             bytes += name.len();
             names.push(name);
-            if bytes > MOST_VALUE {
+            if bytes > MAX_VALUE_BYTES {
                 break;
             }
         }
@@ -139,35 +139,35 @@ impl Fault {
             ),
             place: Some(place),
             kind: Told::Options(names),
-            value: Shown::from(value),
+            value: BadValue::from(value),
         }
     }
 
     /// A text of too many characters.
     pub(super) fn too_long(place: &Place<'_>, most: i64) -> Self {
-        let place = bound::display(place, MOST_PATH);
+        let place = limits::display(place, MAX_PATH_BYTES);
         Fault {
             text: format!("{place} in body should be at most {most} chars long"),
             place: Some(place),
             kind: Told::TooLong(usize::try_from(most).unwrap_or_default()),
-            value: Shown::Omitted,
+            value: BadValue::Omitted,
         }
     }
 
     /// A list or an object of too many parts.
     pub(super) fn too_many(place: &Place<'_>, what: &str, actual: usize, most: i64) -> Self {
-        let place = bound::display(place, MOST_PATH);
+        let place = limits::display(place, MAX_PATH_BYTES);
         Fault {
             text: format!("{place} in body should have at most {most} {what}"),
             place: Some(place),
             kind: Told::TooMany(usize::try_from(most).unwrap_or_default()),
-            value: Shown::from(actual),
+            value: BadValue::from(actual),
         }
     }
 
     /// Anything else: what is wrong, after the place and ` in body `.
-    pub(super) fn invalid(place: &Place<'_>, value: impl Into<Shown>, words: &str) -> Self {
-        let place = bound::display(place, MOST_PATH);
+    pub(super) fn invalid(place: &Place<'_>, value: impl Into<BadValue>, words: &str) -> Self {
+        let place = limits::display(place, MAX_PATH_BYTES);
         Fault {
             text: format!("{place} in body {words}"),
             place: Some(place),
@@ -177,9 +177,9 @@ impl Fault {
     }
 
     /// The same in words that name the place themselves.
-    pub(super) fn said(place: &Place<'_>, value: impl Into<Shown>, text: String) -> Self {
+    pub(super) fn said(place: &Place<'_>, value: impl Into<BadValue>, text: String) -> Self {
         Fault {
-            place: Some(bound::display(place, MOST_PATH)),
+            place: Some(limits::display(place, MAX_PATH_BYTES)),
             kind: Told::Invalid,
             value: value.into(),
             text,
@@ -191,7 +191,7 @@ impl Fault {
         Fault {
             place: None,
             kind: Told::Invalid,
-            value: Shown::from(""),
+            value: BadValue::from(""),
             text,
         }
     }
@@ -206,7 +206,7 @@ impl Fault {
             Told::Required => {
                 error.kind = ErrorKind::Required;
                 error.detail.clear();
-                error.value = Shown::from("");
+                error.value = BadValue::from("");
             }
             Told::Options(options) => {
                 let value = error.value;
@@ -233,9 +233,9 @@ impl Fault {
         let place = self.place.as_deref().unwrap_or_default();
         let place = place.strip_prefix('.').unwrap_or(place);
         if place.is_empty() {
-            bound::display(at, MOST_PATH)
+            limits::display(at, MAX_PATH_BYTES)
         } else {
-            bound::display(&at.child(place), MOST_PATH)
+            limits::display(&at.child(place), MAX_PATH_BYTES)
         }
     }
 }

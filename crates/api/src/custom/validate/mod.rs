@@ -19,14 +19,14 @@ use super::{
     node::{Additional, Flag, Junctors, Kind, Node},
 };
 use crate::{
-    bound::{self, MOST_PATH},
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
-    rules::Errors,
+    limits::{self, MAX_PATH_BYTES},
+    strategy::ErrorList,
 };
 
 /// What is wrong with a value that stands at a place.
-pub(crate) fn validate(value: &Value, node: &Node, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate(value: &Value, node: &Node, at: &Path<'_>, errors: &mut ErrorList) {
     let work = Work::new();
     let judgement = judge(value, node, &Place::Top, None, &work);
     finish(judgement, &work, at, errors);
@@ -39,7 +39,7 @@ pub(super) fn validate_update(
     old: Option<&Value>,
     (node, compared): (&Node, &Node),
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let work = Work::new();
     let judgement = judge(value, node, &Place::Top, None, &work);
@@ -62,9 +62,9 @@ pub(super) fn validate_update(
 }
 
 /// Reports what was found, or that the object is too large.
-fn finish(judgement: Judgement, work: &Work<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn finish(judgement: Judgement, work: &Work<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     if work.is_exhausted() {
-        errors.push(Error::invalid(at, Shown::Omitted, TOO_MUCH));
+        errors.push(Error::invalid(at, BadValue::Omitted, TOO_MUCH));
     } else {
         judgement.into_errors(at, errors);
     }
@@ -354,7 +354,7 @@ fn judge_object<'n>(
             let others = fields.keys().filter(|name| node.property(name).is_none());
             for name in others {
                 add(judgement, work, || {
-                    let shown = bound::display(&Place::Key(place, name), MOST_PATH);
+                    let shown = limits::display(&Place::Key(place, name), MAX_PATH_BYTES);
                     Fault::said(place, name, format!("{shown} in body is a forbidden property"))
                 });
             }
@@ -393,7 +393,7 @@ fn judge_junctors<'n>(
     work: &Work<'n>,
 ) -> Judgement {
     let mut whole = Judgement::default();
-    let named = || go::quote(&bound::display(place, MOST_PATH));
+    let named = || go::quote(&limits::display(place, MAX_PATH_BYTES));
     let one = |node: &'n Node| judge(value, node, place, correlated, work);
     if !junctors.any_of.is_empty() {
         let mut best: Option<Judgement> = None;

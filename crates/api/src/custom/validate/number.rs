@@ -8,7 +8,7 @@ use super::{
     format::Format,
     place::Place,
 };
-use crate::{field::Shown, go};
+use crate::{field::BadValue, go};
 
 /// The largest whole number that a float holds with all below it.
 const SAFE: f64 = 9_007_199_254_740_991.0;
@@ -116,7 +116,11 @@ fn multiple(held: Held, bounds: &Bounds, range: &Range, place: &Place<'_>, judge
             judgement.add(Fault::said(place, divisor, text));
             return;
         }
-        Some((number, divisor)) => (number % divisor == 0, divisor.to_string(), Shown::Integer(number)),
+        Some((number, divisor)) => (
+            number % divisor == 0,
+            divisor.to_string(),
+            BadValue::Integer(number),
+        ),
         None if factor <= 0.0 => {
             let shown = go::float(factor);
             let text = format!("factor MultipleOf declared for {place} must be positive: {shown}");
@@ -133,7 +137,7 @@ fn multiple(held: Held, bounds: &Bounds, range: &Range, place: &Place<'_>, judge
             (
                 is_whole(times),
                 go::float(factor),
-                Shown::Json(Value::from(number)),
+                BadValue::Json(Value::from(number)),
             )
         }
     };

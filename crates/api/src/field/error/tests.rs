@@ -35,7 +35,7 @@ fn every_kind_has_its_text() {
             "spec: Invalid value: null: no",
         ),
         (
-            Error::invalid(&at, Shown::Omitted, "no"),
+            Error::invalid(&at, BadValue::Omitted, "no"),
             "spec: Invalid value: no",
         ),
         (
@@ -103,11 +103,11 @@ fn a_list_of_errors_says_each_text_once() {
 }
 
 trait IntoShown {
-    fn into_shown(self) -> Shown;
+    fn into_shown(self) -> BadValue;
 }
 
 impl IntoShown for bool {
-    fn into_shown(self) -> Shown {
-        Shown::Json(self.into())
+    fn into_shown(self) -> BadValue {
+        BadValue::Json(self.into())
     }
 }

@@ -1,13 +1,13 @@
-//! Bindings of policies.
+//! ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding.
 
 use serde_json::{Value, json};
 
-use super::{Sort, matching, reserved, rule};
+use super::{AdmissionType, matching, rule, static_suffix};
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
@@ -28,36 +28,38 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// A binding of a policy of this sort.
-pub(super) struct Binding(pub(super) Sort);
+pub(super) struct AdmissionPolicyBinding(pub(super) AdmissionType);
 
-impl Rules for Binding {
-    fn default(&self, object: &mut Value) {
+// upstream: pkg/registry/admissionregistration/validatingadmissionpolicybinding/strategy.go validatingAdmissionPolicyBindingStrategy
+impl RestStrategy for AdmissionPolicyBinding {
+    fn set_defaults(&self, object: &mut Value) {
         if let Some(spec) = object.get_mut("spec") {
-            matching::default(spec, "matchResources");
+            matching::set_defaults_match_resources(spec, "matchResources");
         }
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        self.judge(object.at("spec"), errors);
-        reserved::refuse(object, errors);
-        self.require(object.at("spec"), errors);
+    // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicyBinding, ValidateMutatingAdmissionPolicyBinding
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+        self.validate_binding_spec(object.at("spec"), errors);
+        static_suffix::validate_static_suffix(object, errors);
+        self.require_fields(object.at("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        self.judge(new.at("spec"), errors);
-        self.require(new.at("spec"), errors);
+    // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicyBindingUpdate, ValidateMutatingAdmissionPolicyBindingUpdate
+    fn validate_update(&self, new: &Value, _old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+        self.validate_binding_spec(new.at("spec"), errors);
+        self.require_fields(new.at("spec"), errors);
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        reserved::warn(new, old)
+        static_suffix::warnings_for_static_suffix(new, old)
     }
 
     fn has_generation(&self) -> bool {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -65,44 +67,53 @@ impl Rules for Binding {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printValidatingAdmissionPolicyBinding, printMutatingAdmissionPolicyBinding
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let cells = [
             json!(spec.text("policyName")),
-            json!(parameters(spec.at("paramRef"))),
+            json!(format_param_ref(spec.at("paramRef"))),
         ];
         named_row(object, now, cells)
     }
 }
 
-impl Binding {
-    fn judge(&self, spec: &Value, errors: &mut Errors) {
+impl AdmissionPolicyBinding {
+    // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingAdmissionPolicyBindingSpec, validateMutatingAdmissionPolicyBindingSpec
+    fn validate_binding_spec(&self, spec: &Value, errors: &mut ErrorList) {
         let at = Path::new("spec");
         let policy = spec.text("policyName");
         let field_path = at.child("policyName");
         if !policy.is_empty() {
-            field_checks::push_invalid(policy, name::dns1123_subdomain(policy), &field_path, errors);
-        } else if self.0 == Sort::Mutating {
+            field_checks::push_invalid(
+                policy,
+                name::validate_dns1123_subdomain(policy),
+                &field_path,
+                errors,
+            );
+        } else if self.0 == AdmissionType::Mutating {
             errors.push(Error::required(&field_path, ""));
         }
-        matching::param_ref(spec.at("paramRef"), &at.child("paramRef"), errors);
+        matching::validate_param_ref(spec.at("paramRef"), &at.child("paramRef"), errors);
         let resources = spec.at("matchResources");
         let field_path = at.child("matchResources");
         if !resources.is_null() {
-            matching::resources(resources, &field_path, errors);
+            matching::validate_match_resources(resources, &field_path, errors);
         }
         match self.0 {
-            Sort::Mutating => {
+            AdmissionType::Mutating => {
                 let rules = resources.items("resourceRules");
-                rule::validate_mutating(rules, &field_path.child("resourceRules"), errors);
+                rule::validate_mutating_operations(rules, &field_path.child("resourceRules"), errors);
             }
-            Sort::Validating => actions(spec, &at.child("validationActions"), errors),
+            AdmissionType::Validating => {
+                validate_validation_actions(spec, &at.child("validationActions"), errors)
+            }
         }
     }
 
-    /// What must be given, told after all else.
-    fn require(&self, spec: &Value, errors: &mut Errors) {
-        if self.0 == Sort::Mutating {
+    /// Declarative validation, whose errors are last.
+    fn require_fields(&self, spec: &Value, errors: &mut ErrorList) {
+        if self.0 == AdmissionType::Mutating {
             return;
         }
         let at = Path::new("spec");
@@ -114,7 +125,8 @@ impl Binding {
     }
 }
 
-fn actions(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateValidationActions
+fn validate_validation_actions(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let actions = || spec.texts("validationActions");
     let repeated = field_checks::duplicate_flags(actions());
     for (index, action) in actions().enumerate() {
@@ -134,30 +146,31 @@ fn actions(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The parameters in a table: which namespace is meant can only be told if it is named.
-fn parameters(reference: &Value) -> String {
+/// The paramRef in a table; the namespace shows only if it is set.
+// upstream: pkg/printers/internalversion/printers.go printValidatingAdmissionPolicyBinding
+fn format_param_ref(reference: &Value) -> String {
     match (reference.text("namespace"), reference.text("name")) {
-        (_, "") if reference.has("selector") => printed(reference.at("selector")),
+        (_, "") if reference.has("selector") => go_selector(reference.at("selector")),
         (_, "") => "<unset>".to_owned(),
         ("", name) => format!("*/{name}"),
         (namespace, name) => format!("{namespace}/{name}"),
     }
 }
 
-/// A selector as the Go library prints it.
-fn printed(selector: &Value) -> String {
+/// A selector as Go prints the struct.
+fn go_selector(selector: &Value) -> String {
     let labels = selector.entries("matchLabels").iter();
     let labels: Vec<_> = labels
         .map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default()))
         .collect();
     let expressions = selector.items("matchExpressions").iter();
     let expressions: Vec<_> = expressions
-        .map(|one| {
-            let values: Vec<_> = one.texts("values").collect();
+        .map(|expression| {
+            let values: Vec<_> = expression.texts("values").collect();
             format!(
                 "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{}],}},",
-                one.text("key"),
-                one.text("operator"),
+                expression.text("key"),
+                expression.text("operator"),
                 values.join(" ")
             )
         })
@@ -173,20 +186,20 @@ fn printed(selector: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn messages(sort: Sort, spec: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
-        let binding = Binding(sort);
-        binding.judge(spec, &mut errors);
-        binding.require(spec, &mut errors);
+    fn messages(admission_type: AdmissionType, spec: &Value) -> Vec<String> {
+        let mut errors = ErrorList::new();
+        let binding = AdmissionPolicyBinding(admission_type);
+        binding.validate_binding_spec(spec, &mut errors);
+        binding.require_fields(spec, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_binding_says_which_policy_and_what_to_do() {
+    fn requires_policy_name_and_actions() {
         let spec = json!({"policyName": "p", "validationActions": ["Deny", "Audit"]});
-        assert_eq!(messages(Sort::Validating, &spec), [] as [&str; 0]);
+        assert_eq!(messages(AdmissionType::Validating, &spec), [] as [&str; 0]);
         assert_eq!(
-            messages(Sort::Validating, &json!({"paramRef": {}})),
+            messages(AdmissionType::Validating, &json!({"paramRef": {}})),
             [
                 "spec.paramRef: Required value: one of name or selector must be specified",
                 "spec.paramRef.parameterNotFoundAction: Required value",
@@ -195,20 +208,20 @@ mod tests {
             ]
         );
         let both = json!({"policyName": "p", "validationActions": ["Deny", "Warn", "Deny"]});
-        assert_eq!(messages(Sort::Validating, &both).len(), 2);
+        assert_eq!(messages(AdmissionType::Validating, &both).len(), 2);
         assert_eq!(
-            messages(Sort::Mutating, &json!({})),
+            messages(AdmissionType::Mutating, &json!({})),
             ["spec.policyName: Required value"]
         );
     }
 
     #[test]
-    fn a_table_shows_where_the_parameters_are() {
-        assert_eq!(parameters(&Value::Null), "<unset>");
-        assert_eq!(parameters(&json!({"name": "a"})), "*/a");
-        assert_eq!(parameters(&json!({"name": "a", "namespace": "n"})), "n/a");
+    fn row_shows_the_param_ref() {
+        assert_eq!(format_param_ref(&Value::Null), "<unset>");
+        assert_eq!(format_param_ref(&json!({"name": "a"})), "*/a");
+        assert_eq!(format_param_ref(&json!({"name": "a", "namespace": "n"})), "n/a");
         assert_eq!(
-            parameters(&json!({"selector": {"matchLabels": {"k": "v"}}})),
+            format_param_ref(&json!({"selector": {"matchLabels": {"k": "v"}}})),
             "&LabelSelector{MatchLabels:map[string]string{k: v,},MatchExpressions:[]LabelSelectorRequirement{},}"
         );
     }

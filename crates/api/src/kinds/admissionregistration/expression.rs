@@ -1,65 +1,66 @@
-//! The expressions of webhooks and policies.
+//! CEL expressions of webhooks and admission policies.
 //!
-//! Every expression is compiled when it is written, against what it may speak of, and must give what is wanted of it.
+//! Every expression is compiled when it is written, against the variables in scope, and must have one of the expected types.
 
-use k3_cel::{CompileError, Decl, Environment, ObjectDecl, Program, Type, is_reserved};
+use k3_cel::{CompileError, DeclType, Environment, ObjectDeclType, Program, Type, is_reserved};
 
 use crate::{
-    admission::{self, Reach},
+    admission::{self, OptionalVariableDeclarations},
     field::{Error, Path},
-    rules::Errors,
+    strategy::ErrorList,
 };
 
-/// What an expression is compiled against, and what it must give.
+/// What an expression is compiled against, and the types that it may have.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct ExpressionChecker {
     environment: Environment,
-    /// The types it may give; any if there are none.
-    gives: &'static [&'static str],
+    /// The expected types; any if empty.
+    expected_types: &'static [&'static str],
 }
 
-impl Wanted {
-    /// An expression within reach that gives one of these types.
-    pub(super) fn new(reach: Reach, gives: &'static [&'static str]) -> Self {
-        Wanted {
+impl ExpressionChecker {
+    /// Checks expressions over the variables of `reach` with one of these types.
+    pub(super) fn new(reach: OptionalVariableDeclarations, expected_types: &'static [&'static str]) -> Self {
+        ExpressionChecker {
             environment: admission::environment(reach),
-            gives,
+            expected_types,
         }
     }
 
-    /// With the variables that a policy declares itself, as far as they are known.
-    pub(super) fn with_variables(mut self, variables: &ObjectDecl) -> Self {
+    /// Adds the variables that a policy declares, as far as their types are known.
+    pub(super) fn with_variables(mut self, variables: &ObjectDeclType) -> Self {
         self.environment = self
             .environment
-            .variable("variables", Decl::object(variables.clone()));
+            .variable("variables", DeclType::object(variables.clone()));
         self
     }
 
-    /// With the messages that change objects.
+    /// Adds the types of ApplyConfiguration and JSONPatch mutations.
     pub(super) fn with_patch_types(mut self) -> Self {
         self.environment = self.environment.with_patch_types();
         self
     }
 
-    /// What is wrong with an expression, and the type of what it gives. `missing` is told if there is none.
+    /// Validates an expression and returns its type. `missing` is the message if it is empty.
+    // upstream: pkg/apis/admissionregistration/validation/validation.go validateCELCondition
     pub(super) fn validate(
         &self,
         text: &str,
         missing: &str,
         at: &Path<'_>,
-        errors: &mut Errors,
+        errors: &mut ErrorList,
     ) -> Option<Type> {
         self.validate_trimmed(text, text, missing, at, errors)
     }
 
-    /// The same of an expression that is shown as it was written, with the space around it.
+    /// The same, where errors show the expression as it was written, with surrounding space.
     pub(super) fn validate_trimmed(
         &self,
         text: &str,
-        shown: &str,
+        source: &str,
         missing: &str,
         at: &Path<'_>,
-        errors: &mut Errors,
+        errors: &mut ErrorList,
     ) -> Option<Type> {
         if text.trim().is_empty() {
             errors.push(Error::required(at, missing));
@@ -67,49 +68,49 @@ impl Wanted {
         }
         match self.compile(text) {
             Ok(ty) => return Some(ty),
-            Err(Fault::Invalid(detail)) => errors.push(Error::invalid(at, shown, detail)),
-            Err(Fault::Internal(detail)) => errors.push(Error::internal(at, detail)),
+            Err(ExpressionError::Invalid(detail)) => errors.push(Error::invalid(at, source, detail)),
+            Err(ExpressionError::Internal(detail)) => errors.push(Error::internal(at, detail)),
         }
         None
     }
 
-    fn compile(&self, text: &str) -> Result<Type, Fault> {
+    fn compile(&self, text: &str) -> Result<Type, ExpressionError> {
         let failed = |error: CompileError| {
             if error.is_instantiation() {
-                Fault::Internal(format!("program instantiation failed: {error}"))
+                ExpressionError::Internal(format!("program instantiation failed: {error}"))
             } else {
-                Fault::Invalid(format!("compilation failed: {error}"))
+                ExpressionError::Invalid(format!("compilation failed: {error}"))
             }
         };
         let program = Program::compile(&self.environment, text).map_err(failed)?;
-        let found = program.result_type().to_string();
-        if self.gives.is_empty() || self.gives.contains(&found.as_str()) {
+        let actual = program.result_type().to_string();
+        if self.expected_types.is_empty() || self.expected_types.contains(&actual.as_str()) {
             return Ok(program.result_type().clone());
         }
-        Err(Fault::Invalid(match self.gives {
-            [one] => format!("must evaluate to {one} but got {found}"),
-            several => format!("must evaluate to one of [{}] but got {found}", several.join(" ")),
+        Err(ExpressionError::Invalid(match self.expected_types {
+            [one] => format!("must evaluate to {one} but got {actual}"),
+            several => format!("must evaluate to one of [{}] but got {actual}", several.join(" ")),
         }))
     }
 }
 
-/// Why an expression is not accepted.
-enum Fault {
+enum ExpressionError {
     Invalid(String),
     Internal(String),
 }
 
-/// Whether a text can be the name of something in an expression.
-pub(super) fn is_identifier(text: &str) -> bool {
-    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    text.bytes().all(word)
+/// Whether a text can be the name of a variable.
+// upstream: pkg/apis/admissionregistration/validation/validation.go isCELIdentifier
+pub(super) fn is_cel_identifier(text: &str) -> bool {
+    let is_identifier_byte = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    text.bytes().all(is_identifier_byte)
         && !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())
         && !is_reserved(text)
 }
 
-/// Whether a text has more than one line.
-pub(super) fn has_lines(text: &str) -> bool {
+// upstream: pkg/apis/admissionregistration/validation/validation.go hasNewlines
+pub(super) fn has_newlines(text: &str) -> bool {
     text.contains(['\n', '\r'])
 }
 
@@ -118,8 +119,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identifier_is_a_word_of_the_users_own() {
-        assert!(is_identifier("_a1") && is_identifier("For"));
-        assert!(!is_identifier("1a") && !is_identifier("a-b") && !is_identifier("for") && !is_identifier(""));
+    fn rejects_reserved_identifiers() {
+        assert!(is_cel_identifier("_a1") && is_cel_identifier("For"));
+        assert!(
+            !is_cel_identifier("1a")
+                && !is_cel_identifier("a-b")
+                && !is_cel_identifier("for")
+                && !is_cel_identifier("")
+        );
     }
 }

@@ -1,19 +1,21 @@
-//! Whether a text is a path of the language of templates: `spec.validations[0].expression`.
+//! Parser of JSONPath templates (`spec.validations[0].expression`) that fails with the messages of client-go.
+// upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go Parser
 
 use crate::go;
 
-/// What is wrong with a path.
-pub(super) fn judge(path: &str) -> Result<(), String> {
-    action(path)
+// upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go Parse
+pub(super) fn parse_json_path(path: &str) -> Result<(), String> {
+    parse_action(path)
 }
 
-/// Judges what stands between braces, as often as there are some.
-fn action(text: &str) -> Result<(), String> {
+/// Parses what is between braces, repeatedly.
+// upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go parseAction
+fn parse_action(text: &str) -> Result<(), String> {
     let whole = format!("{{{text}}}");
     let mut parser = Parser { rest: &whole };
     while let Some(start) = parser.rest.find('{') {
         parser.rest = &parser.rest[start + 1..];
-        parser.inside()?;
+        parser.parse_inside_action()?;
     }
     Ok(())
 }
@@ -35,15 +37,16 @@ impl<'t> Parser<'t> {
         rest.is_some()
     }
 
-    /// Reads to the closing brace, and past it.
-    fn inside(&mut self) -> Result<(), String> {
+    /// Parses up to and including the closing brace.
+    // upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go parseInsideAction
+    fn parse_inside_action(&mut self) -> Result<(), String> {
         let mut descends = false;
         loop {
             if self.skip("}") {
                 return Ok(());
             }
             if self.skip("[?(") {
-                self.filter()?;
+                self.parse_filter()?;
                 descends = false;
             } else if self.rest.starts_with("..") {
                 if descends {
@@ -52,55 +55,58 @@ impl<'t> Parser<'t> {
                 self.skip("..");
                 descends = !self.rest.starts_with(is_word);
                 if !descends {
-                    self.field();
+                    self.parse_field();
                 }
             } else {
-                descends = self.part()? && descends;
+                descends = self.parse_segment()? && descends;
             }
         }
     }
 
-    /// Reads one part. Says whether it was only passed over.
-    fn part(&mut self) -> Result<bool, String> {
+    /// Parses one segment. Returns whether it was only skipped.
+    fn parse_segment(&mut self) -> Result<bool, String> {
         let before = self.rest;
         match self.next() {
             None | Some('\r' | '\n') => return Err("unclosed action".to_owned()),
             Some(' ' | '@' | '$') => return Ok(true),
-            Some('[') => self.array()?,
-            Some(quote @ ('"' | '\'')) => self.quoted(quote)?,
-            Some('.') => self.field(),
+            Some('[') => self.parse_array()?,
+            Some(quote @ ('"' | '\'')) => self.parse_quote(quote)?,
+            Some('.') => self.parse_field(),
             Some(c) if matches!(c, '+' | '-') || c.is_numeric() => {
                 self.rest = before;
-                self.number()?;
+                self.parse_numeric()?;
             }
             Some(c) if is_word(c) => {
-                self.rest = self.rest.trim_start_matches(|c| !ends(c));
+                self.rest = self.rest.trim_start_matches(|c| !is_terminator(c));
             }
             Some(c) => {
-                let shown = if go::is_print(c) {
+                let character = if go::is_print(c) {
                     format!(" '{c}'")
                 } else {
                     String::new()
                 };
                 let code = u32::from(c);
-                return Err(format!("unrecognized character in action: U+{code:04X}{shown}"));
+                return Err(format!(
+                    "unrecognized character in action: U+{code:04X}{character}"
+                ));
             }
         }
         Ok(false)
     }
 
-    fn field(&mut self) {
+    // upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go parseField
+    fn parse_field(&mut self) {
         while let Some(c) = self.rest.chars().next() {
             if c == '\\' {
                 self.next();
-            } else if ends(c) {
+            } else if is_terminator(c) {
                 return;
             }
             self.next();
         }
     }
 
-    fn number(&mut self) -> Result<(), String> {
+    fn parse_numeric(&mut self) -> Result<(), String> {
         let text = self.rest;
         let signed = text.strip_prefix(['+', '-']).unwrap_or(text);
         self.rest = signed.trim_start_matches(|c: char| c == '.' || c.is_numeric());
@@ -111,22 +117,23 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// What stands before `end`, which is read, too.
+    /// The text before `end`; consumes `end`.
     fn until(&mut self, end: char) -> Option<&'t str> {
         let (text, rest) = self.rest.split_once(end)?;
         self.rest = rest;
         Some(text).filter(|text| !text.contains('\n'))
     }
 
-    fn array(&mut self) -> Result<(), String> {
+    // upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go parseArray
+    fn parse_array(&mut self) -> Result<(), String> {
         let text = self.until(']').ok_or("unterminated array")?;
         if text.contains(',') {
             let mut parts = text.split(',');
-            return parts.try_for_each(|part| action(&format!("[{}]", part.trim_matches(' '))));
+            return parts.try_for_each(|part| parse_action(&format!("[{}]", part.trim_matches(' '))));
         }
         let key = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
         if let Some(key) = key.filter(|key| !key.contains('\'')) {
-            return action(&format!(".{key}"));
+            return parse_action(&format!(".{key}"));
         }
         let bounds: Vec<_> = if text == "*" {
             Vec::new()
@@ -147,7 +154,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn filter(&mut self) -> Result<(), String> {
+    // upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go parseFilter
+    fn parse_filter(&mut self) -> Result<(), String> {
         let whole = self.rest;
         let mut quote = None;
         let mut closed = false;
@@ -169,13 +177,14 @@ impl<'t> Parser<'t> {
         let left = text.find(compares).map_or("", |end| &text[..end]);
         let right = text[left.len()..].trim_start_matches(compares);
         if left.is_empty() || right.is_empty() {
-            return action(text);
+            return parse_action(text);
         }
-        action(left)?;
-        action(right)
+        parse_action(left)?;
+        parse_action(right)
     }
 
-    fn quoted(&mut self, quote: char) -> Result<(), String> {
+    // upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go parseQuote
+    fn parse_quote(&mut self, quote: char) -> Result<(), String> {
         let mut last = quote;
         loop {
             match self.next() {
@@ -192,7 +201,8 @@ fn is_word(c: char) -> bool {
 }
 
 /// Whether a character ends a name.
-fn ends(c: char) -> bool {
+// upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go isTerminator
+fn is_terminator(c: char) -> bool {
     matches!(
         c,
         ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}'
@@ -205,13 +215,13 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_read(text in "[a.,:0?()@'\"{}\\[\\]\\\\ =+\u{e9}-]{0,16}") {
-            let _ = judge(&text);
+        fn parses_any_text_without_panic(text in "[a.,:0?()@'\"{}\\[\\]\\\\ =+\u{e9}-]{0,16}") {
+            let _ = parse_json_path(&text);
         }
     }
 
     #[test]
-    fn paths_are_taken() {
+    fn accepts_valid_paths() {
         for path in [
             "spec.validations[0].expression",
             ".spec.containers[*].name",
@@ -220,12 +230,12 @@ mod tests {
             "..a",
             ".a[0:2]",
         ] {
-            assert_eq!(judge(path), Ok(()), "{path}");
+            assert_eq!(parse_json_path(path), Ok(()), "{path}");
         }
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn reports_messages_of_client_go() {
         for (path, messages) in [
             (".a[", "unterminated array"),
             (".a[b]", "invalid array index b"),
@@ -234,7 +244,7 @@ mod tests {
             ("'a", "unterminated quoted string"),
             ("....a", "invalid multiple recursive descent"),
         ] {
-            assert_eq!(judge(path), Err(messages.to_owned()), "{path}");
+            assert_eq!(parse_json_path(path), Err(messages.to_owned()), "{path}");
         }
     }
 }

@@ -1,35 +1,35 @@
-//! What a webhook, a policy or a binding is asked for: selectors, rules, conditions, parameters.
+//! What a webhook, policy or binding matches: selectors, rules, match conditions, parameters.
 
 use serde_json::{Value, json};
 
-use super::{expression::Wanted, rule};
+use super::{expression::ExpressionChecker, rule};
 use crate::{
-    admission::Reach,
+    admission::OptionalVariableDeclarations,
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Errors, Tree, TreeMut},
     selector::label::{self, InvalidValues, UnknownOperators},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 pub(super) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
 const MAX_CONDITIONS: usize = 64;
 
-/// Fills in which objects are meant.
-pub(super) fn default(spec: &mut Value, field: &str) {
+// upstream: pkg/apis/admissionregistration/v1/defaults.go SetDefaults_MatchResources
+pub(super) fn set_defaults_match_resources(spec: &mut Value, field: &str) {
     let Some(resources) = spec.at_mut(field).filter(|value| !value.is_null()) else {
         return;
     };
-    resources.fill("matchPolicy", "Equivalent");
-    resources.fill("namespaceSelector", json!({}));
-    resources.fill("objectSelector", json!({}));
+    resources.set_default("matchPolicy", "Equivalent");
+    resources.set_default("namespaceSelector", json!({}));
+    resources.set_default("objectSelector", json!({}));
     for list in ["resourceRules", "excludeResourceRules"] {
-        rule::default(resources, list);
+        rule::set_defaults_rules(resources, list);
     }
 }
 
-/// What is wrong with which objects are meant.
-pub(super) fn resources(resources: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateMatchResources
+pub(super) fn validate_match_resources(resources: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let policy = resources.text("matchPolicy");
     if !resources.has("matchPolicy") {
         errors.push(Error::required(&at.child("matchPolicy"), ""));
@@ -42,7 +42,7 @@ pub(super) fn resources(resources: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     for name in ["namespaceSelector", "objectSelector"] {
         if resources.has(name) {
-            selector(
+            validate_selector(
                 resources.at(name),
                 InvalidValues::Refused,
                 &at.child(name),
@@ -55,20 +55,29 @@ pub(super) fn resources(resources: &Value, at: &Path<'_>, errors: &mut Errors) {
     for list in ["resourceRules", "excludeResourceRules"] {
         let field_path = at.child(list);
         for (index, rule) in resources.items(list).iter().enumerate() {
-            rule::validate_named(rule, &field_path.index(index), errors);
+            rule::validate_named_rule_with_operations(rule, &field_path.index(index), errors);
         }
     }
 }
 
-/// What is wrong with a selector of labels.
-pub(super) fn selector(selector: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_selector(
+    selector: &Value,
+    values: InvalidValues,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     errors.extend(label::validate(at, selector, values, UnknownOperators::Refused));
 }
 
-/// What is wrong with the conditions of a webhook or policy.
-pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, errors: &mut Errors) {
-    let wanted = Wanted::new(
-        Reach {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateMatchConditions, validateMatchCondition
+pub(super) fn validate_match_conditions(
+    conditions: &[Value],
+    params: bool,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let checker = ExpressionChecker::new(
+        OptionalVariableDeclarations {
             params,
             authorizer: true,
         },
@@ -80,7 +89,7 @@ pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, erro
     let repeated = field_checks::duplicate_flags(conditions.iter().map(|condition| condition.text("name")));
     for (index, condition) in conditions.iter().enumerate() {
         let field_path = at.index(index);
-        wanted.validate(
+        checker.validate(
             condition.text("expression").trim(),
             "",
             &field_path.child("expression"),
@@ -92,20 +101,20 @@ pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, erro
             errors.push(Error::required(&field_path, ""));
             continue;
         }
-        field_checks::push_invalid(text, name::label_key(text), &field_path, errors);
+        field_checks::push_invalid(text, name::validate_label_key(text), &field_path, errors);
         if repeated[index] {
             errors.push(Error::duplicate(&field_path, text));
         }
     }
 }
 
-/// What is wrong with the kind of the parameters of a policy.
-pub(super) fn param_kind(kind: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateParamKind
+pub(super) fn validate_param_kind(kind: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("apiVersion");
     let version = kind.text("apiVersion");
     match version.matches('/').count() {
         0 if version.is_empty() => errors.push(Error::required(&field_path, "")),
-        0 | 1 => group_version(version, &field_path, errors),
+        0 | 1 => validate_group_version(version, &field_path, errors),
         _ => {
             let detail = format!("unexpected GroupVersion string: {version}");
             errors.push(Error::invalid(&field_path, version, detail));
@@ -116,7 +125,7 @@ pub(super) fn param_kind(kind: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::required(&at.child("kind"), ""));
         return;
     }
-    let msgs = name::dns1035_label(&text.to_lowercase());
+    let msgs = name::validate_dns1035_label(&text.to_lowercase());
     if !msgs.is_empty() {
         let detail = format!(
             "may have mixed case, but should otherwise match: {}",
@@ -126,13 +135,14 @@ pub(super) fn param_kind(kind: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn group_version(text: &str, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateParamKind, parseGroupVersion
+fn validate_group_version(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let (group, version) = match text {
         "/" => ("", ""),
         _ => text.split_once('/').unwrap_or(("", text)),
     };
     if !group.is_empty() {
-        let msgs = name::dns1123_subdomain(group);
+        let msgs = name::validate_dns1123_subdomain(group);
         if !msgs.is_empty() {
             errors.push(Error::invalid(at, group, msgs.join(",")));
         }
@@ -141,14 +151,14 @@ fn group_version(text: &str, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(at, text, "version must be specified"));
         return;
     }
-    let msgs = name::dns1035_label(version);
+    let msgs = name::validate_dns1035_label(version);
     if !msgs.is_empty() {
         errors.push(Error::invalid(at, version, msgs.join(",")));
     }
 }
 
-/// What is wrong with the parameters that a binding points at.
-pub(super) fn param_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateParamRef
+pub(super) fn validate_param_ref(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if reference.is_null() {
         return;
     }
@@ -157,14 +167,14 @@ pub(super) fn param_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     let by_selector = reference.has("selector");
     if !text.is_empty() {
         let field_path = at.child("name");
-        field_checks::push_invalid(text, name::path_segment_name(text), &field_path, errors);
+        field_checks::push_invalid(text, name::validate_path_segment_name(text), &field_path, errors);
         if by_selector {
             errors.push(Error::forbidden(&field_path, both));
         }
     }
     if by_selector {
         let field_path = at.child("selector");
-        selector(
+        validate_selector(
             reference.at("selector"),
             InvalidValues::Refused,
             &field_path,

@@ -1,37 +1,36 @@
 //! The kinds of the `admissionregistration.k8s.io` group.
 //!
-//! Webhooks of both sorts, policies of both sorts and bindings of both sorts share most of their rules; what they have
-//! in common stands in a file named after it.
+//! The mutating and validating variants of webhooks, policies and bindings share most of their rules; shared parts have a file of
+//! their own.
 
 mod binding;
 mod expression;
 mod json_path;
 mod matching;
 mod policy;
-mod reserved;
 mod rule;
+mod static_suffix;
 mod webhook;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
-/// What admission does with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
-    /// Changes it.
+enum AdmissionType {
+    /// Mutating admission.
     Mutating,
-    /// Judges it.
+    /// Validating admission.
     Validating,
 }
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
-        "MutatingAdmissionPolicy" => &policy::Policy(Sort::Mutating),
-        "MutatingAdmissionPolicyBinding" => &binding::Binding(Sort::Mutating),
-        "MutatingWebhookConfiguration" => &webhook::Configuration(Sort::Mutating),
-        "ValidatingAdmissionPolicy" => &policy::Policy(Sort::Validating),
-        "ValidatingAdmissionPolicyBinding" => &binding::Binding(Sort::Validating),
-        "ValidatingWebhookConfiguration" => &webhook::Configuration(Sort::Validating),
+        "MutatingAdmissionPolicy" => &policy::AdmissionPolicy(AdmissionType::Mutating),
+        "MutatingAdmissionPolicyBinding" => &binding::AdmissionPolicyBinding(AdmissionType::Mutating),
+        "MutatingWebhookConfiguration" => &webhook::WebhookConfiguration(AdmissionType::Mutating),
+        "ValidatingAdmissionPolicy" => &policy::AdmissionPolicy(AdmissionType::Validating),
+        "ValidatingAdmissionPolicyBinding" => &binding::AdmissionPolicyBinding(AdmissionType::Validating),
+        "ValidatingWebhookConfiguration" => &webhook::WebhookConfiguration(AdmissionType::Validating),
         _ => return None,
     })
 }

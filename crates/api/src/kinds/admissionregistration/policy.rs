@@ -1,25 +1,27 @@
-//! Policies: expressions that judge or change objects.
+//! ValidatingAdmissionPolicy (KEP-3488) and MutatingAdmissionPolicy (KEP-3962): admission by CEL expressions.
 
-use k3_cel::{Decl, ObjectDecl, Type};
+use k3_cel::{DeclType, ObjectDeclType, Type};
 use serde_json::{Value, json};
 
 use super::{
-    Sort,
-    expression::{self, Wanted},
-    json_path, matching, reserved, rule, webhook,
+    AdmissionType,
+    expression::{self, ExpressionChecker},
+    json_path, matching, rule, static_suffix, webhook,
 };
 use crate::{
-    admission::Reach,
-    field::{Error, Path, Shown},
+    admission::OptionalVariableDeclarations,
+    field::{BadValue, Error, Path},
     kinds::{condition, field_checks, go_values, status_meta},
     name,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
-const MAX_ANNOTATIONS: usize = 20;
-/// Less than an annotation may have, because an expression that joins texts is shorter than what it gives.
-const MAX_ANNOTATION: usize = 5 * 1024;
+const MAX_AUDIT_ANNOTATIONS: usize = 20;
+/// Less than an audit annotation value may have, because an expression that joins strings is shorter than its result.
+const MAX_VALUE_EXPRESSION_BYTES: usize = 5 * 1024;
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 
 const PARAM_KIND: Column = Column::text(
@@ -49,32 +51,42 @@ const MUTATING_COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// A policy of this sort.
-pub(super) struct Policy(pub(super) Sort);
+pub(super) struct AdmissionPolicy(pub(super) AdmissionType);
 
-impl Rules for Policy {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        spec.fill("failurePolicy", "Fail");
-        matching::default(spec, "matchConstraints");
+// upstream: pkg/registry/admissionregistration/validatingadmissionpolicy/strategy.go validatingAdmissionPolicyStrategy
+impl RestStrategy for AdmissionPolicy {
+    // upstream: pkg/apis/admissionregistration/v1/defaults.go SetDefaults_ValidatingAdmissionPolicySpec, SetDefaults_MatchResources
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        spec.set_default("failurePolicy", "Fail");
+        matching::set_defaults_match_resources(spec, "matchConstraints");
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        self.judge(object, true, errors);
-        reserved::refuse(object, errors);
+    // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicy, ValidateMutatingAdmissionPolicy
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+        self.validate_policy_spec(object, true, errors);
+        static_suffix::validate_static_suffix(object, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicyUpdate, ValidateMutatingAdmissionPolicyUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let same = |name: &str| new.at("spec").at(name) == old.at("spec").at(name);
-        self.judge(new, !(same("paramKind") && same("matchConditions")), errors);
+        self.validate_policy_spec(new, !(same("paramKind") && same("matchConditions")), errors);
     }
 
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicyStatusUpdate, validateTypeChecking
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let at = Path::new("status");
         let status = new.at("status");
         let checking = at.child("typeChecking");
@@ -93,7 +105,7 @@ impl Rules for Policy {
             let path = warning.text("fieldRef").trim();
             if path.is_empty() {
                 errors.push(Error::required(&field_path, ""));
-            } else if let Err(msg) = json_path::judge(path) {
+            } else if let Err(msg) = json_path::parse_json_path(path) {
                 let detail = format!("invalid JSONPath: {msg}");
                 errors.push(Error::invalid(&field_path, path, detail));
             }
@@ -102,94 +114,96 @@ impl Rules for Policy {
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        reserved::warn(new, old)
+        static_suffix::warnings_for_static_suffix(new, old)
     }
 
     fn has_generation(&self) -> bool {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
     fn columns(&self) -> &'static [Column] {
         match self.0 {
-            Sort::Mutating => MUTATING_COLUMNS,
-            Sort::Validating => VALIDATING_COLUMNS,
+            AdmissionType::Mutating => MUTATING_COLUMNS,
+            AdmissionType::Validating => VALIDATING_COLUMNS,
         }
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printValidatingAdmissionPolicy, printMutatingAdmissionPolicy
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let list = match self.0 {
-            Sort::Mutating => "mutations",
-            Sort::Validating => "validations",
+            AdmissionType::Mutating => "mutations",
+            AdmissionType::Validating => "validations",
         };
         let kind = spec.at("paramKind");
-        let shown = if kind.is_null() {
+        let param_kind = if kind.is_null() {
             "<unset>".to_owned()
         } else {
             format!("{}/{}", kind.text("apiVersion"), kind.text("kind"))
         };
-        named_row(object, now, [json!(spec.items(list).len()), json!(shown)])
+        named_row(object, now, [json!(spec.items(list).len()), json!(param_kind)])
     }
 }
 
-impl Policy {
-    fn judge(&self, object: &Value, conditions: bool, errors: &mut Errors) {
+impl AdmissionPolicy {
+    // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingAdmissionPolicySpec, validateMutatingAdmissionPolicySpec
+    fn validate_policy_spec(&self, object: &Value, conditions: bool, errors: &mut ErrorList) {
         let spec = object.at("spec");
         let at = Path::new("spec");
-        one_of(spec, "failurePolicy", &webhook::FAILURE_POLICIES, &at, errors);
+        validate_required_enum(spec, "failurePolicy", &webhook::FAILURE_POLICIES, &at, errors);
         if spec.has("paramKind") {
-            matching::param_kind(spec.at("paramKind"), &at.child("paramKind"), errors);
+            matching::validate_param_kind(spec.at("paramKind"), &at.child("paramKind"), errors);
         }
         let constraints = at.child("matchConstraints");
         if spec.has("matchConstraints") {
             let resources = spec.at("matchConstraints");
-            matching::resources(resources, &constraints, errors);
+            matching::validate_match_resources(resources, &constraints, errors);
             let rules = resources.items("resourceRules");
             let field_path = constraints.child("resourceRules");
             if rules.is_empty() {
                 errors.push(Error::required(&field_path, ""));
             }
-            if self.0 == Sort::Mutating {
-                rule::validate_mutating(rules, &field_path, errors);
+            if self.0 == AdmissionType::Mutating {
+                rule::validate_mutating_operations(rules, &field_path, errors);
             }
         } else {
             errors.push(Error::required(&constraints, ""));
         }
         if conditions {
             let field_path = at.child("matchConditions");
-            matching::conditions(
+            matching::validate_match_conditions(
                 spec.items("matchConditions"),
                 spec.has("paramKind"),
                 &field_path,
                 errors,
             );
         }
-        let reach = Reach {
+        let reach = OptionalVariableDeclarations {
             params: spec.has("paramKind"),
             authorizer: true,
         };
-        let known = variables(spec.items("variables"), reach, &at.child("variables"), errors);
+        let declared = validate_variables(spec.items("variables"), reach, &at.child("variables"), errors);
         match self.0 {
-            Sort::Validating => {
-                // Without variables of its own a policy does not know what they are.
-                let known = if spec.items("variables").is_empty() {
+            AdmissionType::Validating => {
+                // A policy without variables is compiled without declaring the `variables` object.
+                let variables = if spec.items("variables").is_empty() {
                     None
                 } else {
-                    Some(&known)
+                    Some(&declared)
                 };
-                validations(object, &Asked { reach, known }, &at, errors);
+                validate_validations(object, &ExpressionContext { reach, variables }, &at, errors);
             }
-            Sort::Mutating => {
-                let asked = Asked {
+            AdmissionType::Mutating => {
+                let context = ExpressionContext {
                     reach,
-                    known: Some(&known),
+                    variables: Some(&declared),
                 };
-                mutations(spec.items("mutations"), &asked, &at.child("mutations"), errors);
-                one_of(
+                validate_mutations(spec.items("mutations"), &context, &at.child("mutations"), errors);
+                validate_required_enum(
                     spec,
                     "reinvocationPolicy",
                     &webhook::REINVOCATION_POLICIES,
@@ -201,8 +215,14 @@ impl Policy {
     }
 }
 
-/// A field that must be there and one of these.
-fn one_of(spec: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+/// A required field with one of these values.
+fn validate_required_enum(
+    spec: &Value,
+    field: &str,
+    supported: &[&str],
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     match spec.text(field) {
         "" if !spec.has(field) => errors.push(Error::required(&at.child(field), "")),
         text if supported.contains(&text) => {}
@@ -210,26 +230,37 @@ fn one_of(spec: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: 
     }
 }
 
-/// What the expressions of a policy may speak of.
-struct Asked<'k> {
-    reach: Reach,
-    /// Its own variables.
-    known: Option<&'k ObjectDecl>,
+/// What the expressions of a policy are compiled against.
+struct ExpressionContext<'k> {
+    reach: OptionalVariableDeclarations,
+    /// The variables of the policy.
+    variables: Option<&'k ObjectDeclType>,
 }
 
-impl Asked<'_> {
-    fn wanted(&self, reach: Reach, gives: &'static [&'static str]) -> Wanted {
-        let wanted = Wanted::new(reach, gives);
-        match self.known {
-            Some(known) => wanted.with_variables(known),
-            None => wanted,
+impl ExpressionContext<'_> {
+    // upstream: pkg/apis/admissionregistration/validation/validation.go createCompiler
+    fn checker(
+        &self,
+        reach: OptionalVariableDeclarations,
+        expected_types: &'static [&'static str],
+    ) -> ExpressionChecker {
+        let checker = ExpressionChecker::new(reach, expected_types);
+        match self.variables {
+            Some(variables) => checker.with_variables(variables),
+            None => checker,
         }
     }
 }
 
-/// What is wrong with variables, and what they are.
-fn variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Errors) -> ObjectDecl {
-    let mut known = ObjectDecl::new("kubernetes.variables");
+/// Validates variables and declares their types.
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateVariable
+fn validate_variables(
+    variables: &[Value],
+    reach: OptionalVariableDeclarations,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) -> ObjectDeclType {
+    let mut declared = ObjectDeclType::new("kubernetes.variables");
     for (index, variable) in variables.iter().enumerate() {
         let field_path = at.index(index);
         let name = variable.text("name");
@@ -238,26 +269,32 @@ fn variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Erro
                 &field_path.child("name"),
                 "name is not specified",
             ));
-        } else if !expression::is_identifier(name) {
+        } else if !expression::is_cel_identifier(name) {
             let detail = "must be a valid CEL identifier";
             errors.push(Error::invalid(&field_path.child("name"), name, detail));
         }
         let missing = "expression is not specified";
-        let wanted = Wanted::new(reach, &[]).with_variables(&known);
-        let ty = wanted.validate(
+        let checker = ExpressionChecker::new(reach, &[]).with_variables(&declared);
+        let ty = checker.validate(
             variable.text("expression"),
             missing,
             &field_path.child("expression"),
             errors,
         );
-        // It shares what is known so far.
-        drop(wanted);
-        known = known.plain(name, Decl::from(ty.as_ref().unwrap_or(&Type::Dyn)));
+        // The checker borrows the declarations.
+        drop(checker);
+        declared = declared.plain(name, DeclType::from(ty.as_ref().unwrap_or(&Type::Dyn)));
     }
-    known
+    declared
 }
 
-fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingAdmissionPolicySpec
+fn validate_validations(
+    object: &Value,
+    context: &ExpressionContext<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let spec = object.at("spec");
     let validations = spec.items("validations");
     let annotations = spec.items("auditAnnotations");
@@ -270,26 +307,26 @@ fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Er
     }
     let field_path = at.child("validations");
     for (index, validation) in validations.iter().enumerate() {
-        judge_validation(validation, asked, &field_path.index(index), errors);
+        validate_validation(validation, context, &field_path.index(index), errors);
     }
     let field_path = at.child("auditAnnotations");
-    if annotations.len() > MAX_ANNOTATIONS {
+    if annotations.len() > MAX_AUDIT_ANNOTATIONS {
         let printed = annotations
             .iter()
             .map(|one| go_values::internal_json("admissionregistration", "AuditAnnotation", one));
         let printed: Vec<_> = printed.collect();
-        let shown = Shown::Printed(format!("[{}]", printed.join(",")));
-        let detail = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
-        errors.push(Error::invalid(&field_path, shown, detail));
+        let list = BadValue::Printed(format!("[{}]", printed.join(",")));
+        let detail = format!("must not have more than {MAX_AUDIT_ANNOTATIONS} auditAnnotations");
+        errors.push(Error::invalid(&field_path, list, detail));
     }
     let repeated = field_checks::duplicate_flags(annotations.iter().map(|annotation| annotation.text("key")));
     for (index, annotation) in annotations.iter().enumerate() {
         let field_path = field_path.index(index);
         let key = annotation.text("key");
-        judge_annotation(
+        validate_audit_annotation(
             annotation,
             object.at("metadata").text("name"),
-            asked,
+            context,
             &field_path,
             errors,
         );
@@ -299,10 +336,16 @@ fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Er
     }
 }
 
-fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
-    let wanted = asked.wanted(asked.reach, &["bool"]);
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateValidation
+fn validate_validation(
+    validation: &Value,
+    context: &ExpressionContext<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let checker = context.checker(context.reach, &["bool"]);
     let field_path = at.child("expression");
-    wanted.validate(
+    checker.validate(
         validation.text("expression"),
         "expression is not specified",
         &field_path,
@@ -317,14 +360,14 @@ fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors
                 "must be non-empty if specified",
             ));
         } else if name == "messageExpression" && !text.is_empty() {
-            let reach = Reach {
+            let reach = OptionalVariableDeclarations {
                 authorizer: false,
-                ..asked.reach
+                ..context.reach
             };
-            asked
-                .wanted(reach, &["string"])
+            context
+                .checker(reach, &["string"])
                 .validate(text, "", &at.child(name), errors);
-        } else if expression::has_lines(text.trim()) {
+        } else if expression::has_newlines(text.trim()) {
             errors.push(Error::invalid(
                 &at.child(name),
                 text,
@@ -342,7 +385,14 @@ fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors
     }
 }
 
-fn judge_annotation(annotation: &Value, policy: &str, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateAuditAnnotation
+fn validate_audit_annotation(
+    annotation: &Value,
+    policy: &str,
+    context: &ExpressionContext<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let field_path = at.child("key");
     let key = annotation.text("key");
     if policy.is_empty() {
@@ -353,16 +403,16 @@ fn judge_annotation(annotation: &Value, policy: &str, asked: &Asked<'_>, at: &Pa
         ));
     } else {
         let full = format!("{policy}/{key}");
-        field_checks::push_invalid(&full, name::label_key(&full), &field_path, errors);
+        field_checks::push_invalid(&full, name::validate_label_key(&full), &field_path, errors);
     }
     let field_path = at.child("valueExpression");
     let text = annotation.text("valueExpression");
-    if text.trim().len() > MAX_ANNOTATION {
-        let detail = format!("must not exceed {MAX_ANNOTATION} bytes in length");
+    if text.trim().len() > MAX_VALUE_EXPRESSION_BYTES {
+        let detail = format!("must not exceed {MAX_VALUE_EXPRESSION_BYTES} bytes in length");
         errors.push(Error::required(&field_path, detail));
     } else {
-        let wanted = asked.wanted(asked.reach, &["string", "null_type"]);
-        wanted.validate_trimmed(
+        let checker = context.checker(context.reach, &["string", "null_type"]);
+        checker.validate_trimmed(
             text.trim(),
             text,
             "valueExpression is not specified",
@@ -372,13 +422,19 @@ fn judge_annotation(annotation: &Value, policy: &str, asked: &Asked<'_>, at: &Pa
     }
 }
 
-fn mutations(mutations: &[Value], asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateMutation
+fn validate_mutations(
+    mutations: &[Value],
+    context: &ExpressionContext<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if mutations.is_empty() {
         errors.push(Error::required(at, "mutations must contain at least one item"));
     }
     for (index, mutation) in mutations.iter().enumerate() {
         let field_path = at.index(index);
-        let (kind, wanted, other, gives): (_, _, _, &[&str]) = match mutation.text("patchType") {
+        let (kind, field, other, expected_types): (_, _, _, &[&str]) = match mutation.text("patchType") {
             "" => {
                 errors.push(Error::required(&field_path.child("patchType"), ""));
                 continue;
@@ -395,14 +451,14 @@ fn mutations(mutations: &[Value], asked: &Asked<'_>, at: &Path<'_>, errors: &mut
                 continue;
             }
         };
-        let wanted_place = field_path.child(wanted);
-        if mutation.has(wanted) {
-            let text = mutation.at(wanted).text("expression").trim();
-            let wanted = asked.wanted(asked.reach, gives).with_patch_types();
-            wanted.validate(text, "", &wanted_place.child("expression"), errors);
+        let expression_path = field_path.child(field);
+        if mutation.has(field) {
+            let text = mutation.at(field).text("expression").trim();
+            let checker = context.checker(context.reach, expected_types).with_patch_types();
+            checker.validate(text, "", &expression_path.child("expression"), errors);
         } else {
             let detail = format!("must be specified when patchType is {kind}");
-            errors.push(Error::required(&wanted_place, detail));
+            errors.push(Error::required(&expression_path, detail));
         }
         if mutation.has(other) {
             let detail = format!("must not be specified when patchType is {kind}");
@@ -419,16 +475,16 @@ fn mutations(mutations: &[Value], asked: &Asked<'_>, at: &Path<'_>, errors: &mut
 mod tests {
     use super::*;
 
-    fn messages(sort: Sort, spec: &Value) -> Vec<String> {
+    fn messages(admission_type: AdmissionType, spec: &Value) -> Vec<String> {
         let mut object = json!({"metadata": {"name": "p.b"}, "spec": spec});
-        let policy = Policy(sort);
-        policy.default(&mut object);
-        let mut errors = Errors::new();
-        policy.judge(&object, true, &mut errors);
+        let policy = AdmissionPolicy(admission_type);
+        policy.set_defaults(&mut object);
+        let mut errors = ErrorList::new();
+        policy.validate_policy_spec(&object, true, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
-    /// A spec that is meant for pods, with more fields.
+    /// A spec that matches pods, with more fields.
     fn spec(more: &Value) -> Value {
         let rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]});
         let mut spec = json!({"matchConstraints": {"resourceRules": [rule]}});
@@ -439,13 +495,13 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_says_what_it_is_for_and_what_it_asks() {
+    fn requires_match_constraints_and_validations() {
         let good = spec(
             &json!({"validations": [{"expression": "true"}], "variables": [{"name": "a", "expression": "1"}]}),
         );
-        assert_eq!(messages(Sort::Validating, &good), [] as [&str; 0]);
+        assert_eq!(messages(AdmissionType::Validating, &good), [] as [&str; 0]);
         assert_eq!(
-            messages(Sort::Validating, &json!({})),
+            messages(AdmissionType::Validating, &json!({})),
             [
                 "spec.matchConstraints: Required value",
                 "spec.validations: Required value: validations or auditAnnotations must contain at least one item",
@@ -458,7 +514,7 @@ mod tests {
             "validations": [{"expression": "", "message": "a\nb", "reason": "Why"}],
             "auditAnnotations": [{"key": "k", "valueExpression": "'x'"}, {"key": "k"}],
         }));
-        let messages: Vec<_> = messages(Sort::Validating, &bad)
+        let messages: Vec<_> = messages(AdmissionType::Validating, &bad)
             .iter()
             .map(|text| text.split(": ").take(2).collect::<Vec<_>>().join(": "))
             .collect();
@@ -479,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_speak_of_what_they_may_and_give_what_is_wanted() {
+    fn rejects_expressions_of_wrong_scope_or_type() {
         let object = spec(&json!({
             "variables": [
                 {"name": "a", "expression": "object.spec.replicas"},
@@ -493,7 +549,7 @@ mod tests {
             ],
             "auditAnnotations": [{"key": "k", "valueExpression": " 1 "}, {"key": "l", "valueExpression": "null"}],
         }));
-        let messages: Vec<_> = messages(Sort::Validating, &object)
+        let messages: Vec<_> = messages(AdmissionType::Validating, &object)
             .iter()
             .map(|text| text.split('\n').next().unwrap().to_owned())
             .collect();
@@ -526,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn mutations_give_parts_of_objects_or_patches() {
+    fn rejects_mutations_of_wrong_type() {
         let object = spec(&json!({
             "reinvocationPolicy": "Never",
             "mutations": [
@@ -539,7 +595,7 @@ mod tests {
             ],
         }));
         assert_eq!(
-            messages(Sort::Mutating, &object),
+            messages(AdmissionType::Mutating, &object),
             [
                 "spec.mutations[2].jsonPatch.expression: Invalid value: \"[1]\": must evaluate to list(JSONPatch) but got \
                  list(int)",
@@ -550,13 +606,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mutation_has_the_part_of_its_type() {
+    fn rejects_mutations_with_the_field_of_another_type() {
         let spec = spec(&json!({
             "reinvocationPolicy": "Never",
             "mutations": [{"patchType": "JSONPatch", "applyConfiguration": {"expression": "x"}}, {}],
         }));
         assert_eq!(
-            messages(Sort::Mutating, &spec),
+            messages(AdmissionType::Mutating, &spec),
             [
                 "spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",
                 "spec.mutations[0].applyConfiguration: Invalid value: \"{applyConfiguration}\": must not be specified when \

@@ -1,4 +1,4 @@
-//! Rules that say which requests are meant: operations, groups, versions, resources.
+//! RuleWithOperations: the operations, groups, versions and resources that are matched.
 
 use std::collections::HashSet;
 
@@ -8,25 +8,25 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 
-/// Fills in the scope of each rule of a list.
-pub(super) fn default(holder: &mut Value, list: &str) {
+// upstream: pkg/apis/admissionregistration/v1/defaults.go SetDefaults_Rule
+pub(super) fn set_defaults_rules(holder: &mut Value, list: &str) {
     for rule in holder.items_mut(list) {
-        rule.fill("scope", "*");
+        rule.set_default("scope", "*");
     }
 }
 
-/// What is wrong with a rule.
-pub(super) fn validate(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateRuleWithOperations, validateRule
+pub(super) fn validate_rule_with_operations(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("operations");
-    present(rule, "operations", at, errors);
-    alone(rule, "operations", "operations", at, errors);
+    require_items(rule, "operations", at, errors);
+    validate_wildcard_alone(rule, "operations", "operations", at, errors);
     for (index, operation) in rule.texts("operations").enumerate() {
         if !OPERATIONS.contains(&operation) {
             errors.push(Error::not_supported(
@@ -36,17 +36,17 @@ pub(super) fn validate(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
             ));
         }
     }
-    present(rule, "apiGroups", at, errors);
-    alone(rule, "apiGroups", "API groups", at, errors);
-    present(rule, "apiVersions", at, errors);
-    alone(rule, "apiVersions", "API versions", at, errors);
+    require_items(rule, "apiGroups", at, errors);
+    validate_wildcard_alone(rule, "apiGroups", "API groups", at, errors);
+    require_items(rule, "apiVersions", at, errors);
+    validate_wildcard_alone(rule, "apiVersions", "API versions", at, errors);
     let field_path = at.child("apiVersions");
     for (index, version) in rule.texts("apiVersions").enumerate() {
         if version.is_empty() {
             errors.push(Error::required(&field_path.index(index), ""));
         }
     }
-    resources(rule, at, errors);
+    validate_resources(rule, at, errors);
     if rule.has("scope") && !SCOPES.contains(&rule.text("scope")) {
         errors.push(Error::not_supported(
             &at.child("scope"),
@@ -56,22 +56,23 @@ pub(super) fn validate(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with a rule that may name objects.
-pub(super) fn validate_named(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates a rule with resourceNames.
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateNamedRuleWithOperations
+pub(super) fn validate_named_rule_with_operations(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("resourceNames");
     let repeated = field_checks::duplicate_flags(rule.texts("resourceNames"));
     for (index, text) in rule.texts("resourceNames").enumerate() {
         let field_path = field_path.index(index);
-        field_checks::push_invalid(text, name::path_segment_name(text), &field_path, errors);
+        field_checks::push_invalid(text, name::validate_path_segment_name(text), &field_path, errors);
         if repeated[index] {
             errors.push(Error::duplicate(&field_path, text));
         }
     }
-    validate(rule, at, errors);
+    validate_rule_with_operations(rule, at, errors);
 }
 
-/// What changes objects cannot be asked when they are deleted.
-pub(super) fn validate_mutating(rules: &[Value], at: &Path<'_>, errors: &mut Errors) {
+/// Mutating policies cannot match DELETE.
+pub(super) fn validate_mutating_operations(rules: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("operations");
     for operation in rules.iter().flat_map(|rule| rule.texts("operations")) {
         if !MUTATING_OPERATIONS.contains(&operation) {
@@ -80,25 +81,26 @@ pub(super) fn validate_mutating(rules: &[Value], at: &Path<'_>, errors: &mut Err
     }
 }
 
-fn present(rule: &Value, list: &str, at: &Path<'_>, errors: &mut Errors) {
+fn require_items(rule: &Value, list: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if rule.items(list).is_empty() {
         errors.push(Error::required(&at.child(list), ""));
     }
 }
 
-/// Where everything is meant, nothing else is named.
-fn alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut Errors) {
+/// A wildcard must be the only item of its list.
+fn validate_wildcard_alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if rule.items(list).len() > 1 && rule.texts(list).any(|item| item == "*") {
         let detail = format!("if '*' is present, must not specify other {what}");
         errors.push(Error::invalid(&at.child(list), rule.at(list), detail));
     }
 }
 
-fn resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
-    present(rule, "resources", at, errors);
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateResources
+fn validate_resources(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    require_items(rule, "resources", at, errors);
     let field_path = at.child("resources");
     let resources = || rule.texts("resources");
-    // Only the last resource without a subresource counts: clients know it this way.
+    // upstream: pkg/apis/admissionregistration/validation/validation.go validateResources; only the last resource without a subresource counts
     let mut without_part = false;
     let mut before: HashSet<(&str, &str)> = HashSet::new();
     for (index, resource) in resources().enumerate() {
@@ -106,17 +108,17 @@ fn resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.push(Error::required(&field_path.index(index), ""));
             continue;
         }
-        let Some((whole, part)) = resource.split_once('/') else {
+        let Some((resource_name, subresource)) = resource.split_once('/') else {
             without_part = resource != "*";
             continue;
         };
-        for all in [(whole, "*"), ("*", part)] {
+        for all in [(resource_name, "*"), ("*", subresource)] {
             if before.contains(&all) {
                 let detail = format!("if '{}/{}' is present, must not specify {resource}", all.0, all.1);
                 errors.push(Error::invalid(&field_path.index(index), resource, detail));
             }
         }
-        before.insert((whole, part));
+        before.insert((resource_name, subresource));
     }
     if resources().count() > 1 && resources().any(|resource| resource == "*/*") {
         let detail = "if '*/*' is present, must not specify other resources";
@@ -135,13 +137,13 @@ mod tests {
     use super::*;
 
     fn messages(rule: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
-        validate(rule, &Path::new("r"), &mut errors);
+        let mut errors = ErrorList::new();
+        validate_rule_with_operations(rule, &Path::new("r"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_rule_names_what_it_means_and_all_things_alone() {
+    fn rejects_incomplete_rules_and_mixed_wildcards() {
         let mut rule = json!({
             "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods", "pods/status"],
         });

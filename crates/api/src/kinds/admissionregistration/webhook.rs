@@ -1,10 +1,10 @@
-//! Configurations of webhooks.
+//! ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::{Sort, matching, reserved, rule};
+use super::{AdmissionType, matching, rule, static_suffix};
 use crate::{
     field::{Error, Path},
     kinds::{
@@ -12,8 +12,10 @@ use crate::{
         webhook_client::{self, REVIEW_VERSIONS},
     },
     name,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::InvalidValues,
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -22,8 +24,8 @@ pub(super) const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
 const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 const SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 
-/// Resources that webhooks are never asked about: without answers to these no webhook can be called.
-const EXCLUDED: [(&str, &str); 6] = [
+/// Resources that are never sent to webhooks: no webhook can be called without them.
+const EXCLUDED_RESOURCES: [(&str, &str); 6] = [
     ("authentication.k8s.io", "selfsubjectreviews"),
     ("authentication.k8s.io", "tokenreviews"),
     ("authorization.k8s.io", "localsubjectaccessreviews"),
@@ -42,12 +44,12 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// A configuration of webhooks of this sort.
-pub(super) struct Configuration(pub(super) Sort);
+pub(super) struct WebhookConfiguration(pub(super) AdmissionType);
 
-/// What is asked of new webhooks, and of changed ones if the old ones kept to it.
+/// Rules for new webhooks, and for updated ones if the old ones satisfied them.
+// upstream: pkg/apis/admissionregistration/validation/validation.go validationOptions
 #[derive(Clone, Copy)]
-struct Demands {
+struct WebhookValidationOptions {
     conditions: bool,
     side_effects: &'static [&'static str],
     known_version: bool,
@@ -57,36 +59,41 @@ struct Demands {
 
 // --- Configuration ---
 
-impl Rules for Configuration {
-    fn default(&self, object: &mut Value) {
+// upstream: pkg/registry/admissionregistration/validatingwebhookconfiguration/strategy.go validatingWebhookConfigurationStrategy
+impl RestStrategy for WebhookConfiguration {
+    // upstream: pkg/apis/admissionregistration/v1/defaults.go SetDefaults_ValidatingWebhook, SetDefaults_MutatingWebhook
+    fn set_defaults(&self, object: &mut Value) {
         for hook in object.items_mut("webhooks") {
-            hook.fill("failurePolicy", "Fail");
-            hook.fill("matchPolicy", "Equivalent");
-            hook.fill("namespaceSelector", json!({}));
-            hook.fill("objectSelector", json!({}));
-            hook.fill("timeoutSeconds", 10);
-            if self.0 == Sort::Mutating {
-                hook.fill("reinvocationPolicy", "Never");
+            hook.set_default("failurePolicy", "Fail");
+            hook.set_default("matchPolicy", "Equivalent");
+            hook.set_default("namespaceSelector", json!({}));
+            hook.set_default("objectSelector", json!({}));
+            hook.set_default("timeoutSeconds", 10);
+            if self.0 == AdmissionType::Mutating {
+                hook.set_default("reinvocationPolicy", "Never");
             }
-            webhook_client::set_defaults_service_reference(hook.make("clientConfig"));
-            rule::default(hook, "rules");
+            webhook_client::set_defaults_service_reference(hook.ensure_object("clientConfig"));
+            rule::set_defaults_rules(hook, "rules");
         }
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        self.judge(object, Demands::ALL, errors);
-        reserved::refuse(object, errors);
+    // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingWebhookConfiguration, ValidateMutatingWebhookConfiguration
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+        self.validate_webhooks(object, WebhookValidationOptions::ALL, errors);
+        static_suffix::validate_static_suffix(object, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        self.judge(new, Demands::of_change(new, old), errors);
+    // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingWebhookConfigurationUpdate, ValidateMutatingWebhookConfigurationUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+        self.validate_webhooks(new, WebhookValidationOptions::from_old(new, old), errors);
     }
 
+    // upstream: pkg/apis/admissionregistration/validation/warnings.go WarningsForValidatingWebhookRules, WarningsForMutatingWebhookRules
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut warnings = reserved::warn(new, old);
+        let mut warnings = static_suffix::warnings_for_static_suffix(new, old);
         let field_path = Path::new("webhooks");
         for (index, hook) in new.items("webhooks").iter().enumerate() {
-            excluded(hook, &field_path.index(index).child("rules"), &mut warnings);
+            warn_of_excluded_resources(hook, &field_path.index(index).child("rules"), &mut warnings);
         }
         warnings
     }
@@ -95,7 +102,7 @@ impl Rules for Configuration {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -103,49 +110,61 @@ impl Rules for Configuration {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printValidatingWebhook, printMutatingWebhook
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.items("webhooks").len())])
     }
 }
 
-impl Configuration {
-    fn judge(&self, object: &Value, demands: Demands, errors: &mut Errors) {
+impl WebhookConfiguration {
+    // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingWebhookConfiguration, validateMutatingWebhookConfiguration
+    fn validate_webhooks(&self, object: &Value, options: WebhookValidationOptions, errors: &mut ErrorList) {
         let hooks = object.items("webhooks");
         let at = Path::new("webhooks");
         let mut seen = HashSet::new();
         for (index, hook) in hooks.iter().enumerate() {
             let field_path = at.index(index);
-            self.judge_one(hook, demands, &field_path, errors);
+            self.validate_webhook(hook, options, &field_path, errors);
             let versions = field_path.child("admissionReviewVersions");
             webhook_client::validate_review_versions(
                 hook.at("admissionReviewVersions"),
-                demands.known_version,
+                options.known_version,
                 "must specify one of v1, v1beta1",
                 &versions,
                 errors,
             );
             let name = hook.text("name");
-            let known = !seen.insert(name);
-            if demands.unique_names && known && !name.is_empty() {
+            let is_duplicate = !seen.insert(name);
+            if options.unique_names && is_duplicate && !name.is_empty() {
                 errors.push(Error::duplicate(&field_path.child("name"), name));
             }
         }
     }
 
-    fn judge_one(&self, hook: &Value, demands: Demands, at: &Path<'_>, errors: &mut Errors) {
-        errors.extend(name::fully_qualified_name(&at.child("name"), hook.text("name")));
+    // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingWebhook, validateMutatingWebhook
+    fn validate_webhook(
+        &self,
+        hook: &Value,
+        options: WebhookValidationOptions,
+        at: &Path<'_>,
+        errors: &mut ErrorList,
+    ) {
+        errors.extend(name::validate_fully_qualified_name(
+            &at.child("name"),
+            hook.text("name"),
+        ));
         let field_path = at.child("rules");
         for (index, rule) in hook.items("rules").iter().enumerate() {
-            rule::validate(rule, &field_path.index(index), errors);
+            rule::validate_rule_with_operations(rule, &field_path.index(index), errors);
         }
-        one_of(hook, "failurePolicy", &FAILURE_POLICIES, at, errors);
-        one_of(hook, "matchPolicy", &matching::MATCH_POLICIES, at, errors);
-        let allowed = demands.side_effects;
+        validate_required_enum(hook, "failurePolicy", &FAILURE_POLICIES, at, errors);
+        validate_required_enum(hook, "matchPolicy", &matching::MATCH_POLICIES, at, errors);
+        let allowed = options.side_effects;
         if !hook.has("sideEffects") {
             let detail = format!("must specify one of {}", allowed.join(", "));
             errors.push(Error::required(&at.child("sideEffects"), detail));
         }
-        one_of(hook, "sideEffects", allowed, at, errors);
+        validate_required_enum(hook, "sideEffects", allowed, at, errors);
         if let Some(timeout) = hook
             .int("timeoutSeconds")
             .filter(|timeout| !(1..=30).contains(timeout))
@@ -154,14 +173,14 @@ impl Configuration {
             errors.push(Error::invalid(&at.child("timeoutSeconds"), timeout, detail));
         }
         for name in ["namespaceSelector", "objectSelector"] {
-            matching::selector(hook.at(name), demands.values, &at.child(name), errors);
+            matching::validate_selector(hook.at(name), options.values, &at.child(name), errors);
         }
-        if self.0 == Sort::Mutating {
-            one_of(hook, "reinvocationPolicy", &REINVOCATION_POLICIES, at, errors);
+        if self.0 == AdmissionType::Mutating {
+            validate_required_enum(hook, "reinvocationPolicy", &REINVOCATION_POLICIES, at, errors);
         }
         webhook_client::validate_client_config(hook.at("clientConfig"), &at.child("clientConfig"), errors);
-        if demands.conditions {
-            matching::conditions(
+        if options.conditions {
+            matching::validate_match_conditions(
                 hook.items("matchConditions"),
                 false,
                 &at.child("matchConditions"),
@@ -171,7 +190,13 @@ impl Configuration {
     }
 }
 
-fn one_of(hook: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn validate_required_enum(
+    hook: &Value,
+    field: &str,
+    supported: &[&str],
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if hook.has(field) && !supported.contains(&hook.text(field)) {
         errors.push(Error::not_supported(
             &at.child(field),
@@ -181,32 +206,40 @@ fn one_of(hook: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: 
     }
 }
 
-/// Rules that name a resource webhooks are never asked about have no effect. One that names all resources is not told:
-/// nobody knows whether these were meant.
-fn excluded(hook: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
+/// Warns of rules that name a resource that is never sent to webhooks. A wildcard gives no warning: its intent is unknown.
+// upstream: pkg/apis/admissionregistration/validation/warnings.go warningsForExcludedRules, excludedResourcesNamedByRule
+fn warn_of_excluded_resources(hook: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
     for (index, rule) in hook.items("rules").iter().enumerate() {
         let all = |list: &str| rule.texts(list).any(|item| item == "*");
         if all("apiGroups") || all("resources") {
             continue;
         }
         let mut messages: Vec<(&str, &str)> = Vec::new();
-        // Few groups and resources are excluded: the others are left out before they are combined.
+        // Few groups and resources are excluded: filter them before they are combined.
         let mut groups: Vec<&str> = Vec::new();
         for group in rule.texts("apiGroups") {
-            if EXCLUDED.iter().any(|(of, _)| *of == group) && !groups.contains(&group) {
+            if EXCLUDED_RESOURCES
+                .iter()
+                .any(|(excluded_group, _)| *excluded_group == group)
+                && !groups.contains(&group)
+            {
                 groups.push(group);
             }
         }
         let mut resources: Vec<&str> = Vec::new();
         for resource in rule.texts("resources") {
-            if EXCLUDED.iter().any(|(_, of)| *of == resource) && !resources.contains(&resource) {
+            if EXCLUDED_RESOURCES
+                .iter()
+                .any(|(_, excluded_resource)| *excluded_resource == resource)
+                && !resources.contains(&resource)
+            {
                 resources.push(resource);
             }
         }
         for group in groups {
             for resource in resources.iter().copied() {
                 let pair = (group, resource);
-                if EXCLUDED.contains(&pair) && !messages.contains(&pair) {
+                if EXCLUDED_RESOURCES.contains(&pair) && !messages.contains(&pair) {
                     messages.push(pair);
                     warnings.push(format!(
                         "{}: {resource}.{group} is excluded from admission webhooks; this rule will have no effect",
@@ -220,8 +253,8 @@ fn excluded(hook: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
 
 // --- Demands ---
 
-impl Demands {
-    const ALL: Demands = Demands {
+impl WebhookValidationOptions {
+    const ALL: WebhookValidationOptions = WebhookValidationOptions {
         conditions: true,
         side_effects: &NO_SIDE_EFFECTS,
         known_version: true,
@@ -229,8 +262,9 @@ impl Demands {
         values: InvalidValues::Refused,
     };
 
-    /// What old webhooks did not keep to is not asked of the new ones.
-    fn of_change(new: &Value, old: &Value) -> Self {
+    /// Rules that the old webhooks violate do not apply to the new ones.
+    // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingWebhookConfigurationUpdate
+    fn from_old(new: &Value, old: &Value) -> Self {
         let hooks = new.items("webhooks");
         let before = old.items("webhooks");
         let mut same = hooks.iter().zip(before);
@@ -239,12 +273,12 @@ impl Demands {
         let has_none = |hook: &Value| NO_SIDE_EFFECTS.contains(&hook.text("sideEffects"));
         let bad_selector = |hook: &Value| {
             ["namespaceSelector", "objectSelector"].iter().any(|name| {
-                let mut errors = Errors::new();
-                matching::selector(hook.at(name), InvalidValues::Refused, &Path::NOWHERE, &mut errors);
+                let mut errors = ErrorList::new();
+                matching::validate_selector(hook.at(name), InvalidValues::Refused, &Path::NIL, &mut errors);
                 !errors.is_empty()
             })
         };
-        Demands {
+        WebhookValidationOptions {
             conditions: !unchanged,
             side_effects: if before.iter().all(has_none) {
                 &NO_SIDE_EFFECTS
@@ -278,28 +312,28 @@ mod tests {
             ("sideEffects", json!("None")),
             ("admissionReviewVersions", json!(["v1"])),
         ] {
-            hook.fill(name, value);
+            hook.set_default(name, value);
         }
         let mut object = json!({"webhooks": [hook]});
-        Configuration(Sort::Mutating).default(&mut object);
+        WebhookConfiguration(AdmissionType::Mutating).set_defaults(&mut object);
         object
     }
 
-    fn messages(new: &Value, demands: Demands) -> Vec<String> {
-        let mut errors = Errors::new();
-        Configuration(Sort::Mutating).judge(new, demands, &mut errors);
+    fn messages(new: &Value, options: WebhookValidationOptions) -> Vec<String> {
+        let mut errors = ErrorList::new();
+        WebhookConfiguration(AdmissionType::Mutating).validate_webhooks(new, options, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_webhook_says_how_it_is_called_and_what_it_does() {
+    fn rejects_incomplete_webhooks() {
         assert_eq!(
-            messages(&configuration(&json!({})), Demands::ALL),
+            messages(&configuration(&json!({})), WebhookValidationOptions::ALL),
             [] as [&str; 0]
         );
         let bad = json!({"sideEffects": "Some", "timeoutSeconds": 31, "admissionReviewVersions": ["v2"]});
         assert_eq!(
-            messages(&configuration(&bad), Demands::ALL),
+            messages(&configuration(&bad), WebhookValidationOptions::ALL),
             [
                 "webhooks[0].sideEffects: Unsupported value: \"Some\": supported values: \"None\", \"NoneOnDryRun\"",
                 "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",
@@ -309,19 +343,25 @@ mod tests {
     }
 
     #[test]
-    fn what_old_webhooks_did_not_keep_to_is_not_asked_of_new_ones() {
+    fn relaxes_rules_that_old_webhooks_violate() {
         let old = configuration(&json!({"sideEffects": "Some", "admissionReviewVersions": ["v2"]}));
-        assert_eq!(messages(&old, Demands::of_change(&old, &old)), [] as [&str; 0]);
+        assert_eq!(
+            messages(&old, WebhookValidationOptions::from_old(&old, &old)),
+            [] as [&str; 0]
+        );
         let good = configuration(&json!({}));
-        assert_eq!(messages(&old, Demands::of_change(&old, &good)).len(), 2);
+        assert_eq!(
+            messages(&old, WebhookValidationOptions::from_old(&old, &good)).len(),
+            2
+        );
     }
 
     #[test]
-    fn rules_without_effect_are_told() {
+    fn warns_of_rules_without_effect() {
         let rule = json!({"apiGroups": ["authentication.k8s.io", "x"], "resources": ["tokenreviews", "y"]});
         let object = configuration(&json!({"rules": [rule]}));
         assert_eq!(
-            Configuration(Sort::Validating).warnings(&object, None),
+            WebhookConfiguration(AdmissionType::Validating).warnings(&object, None),
             [
                 "webhooks[0].rules[0]: tokenreviews.authentication.k8s.io is excluded from admission webhooks; this rule \
                  will have no effect",

@@ -1,15 +1,15 @@
-//! The groups of the community: who defines something in them says who approved it.
+//! Approval of CustomResourceDefinitions in protected community groups (`*.k8s.io`, `*.kubernetes.io`), KEP-1111.
 
 use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
     kinds::url::{Url, UrlForm},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
-const ANNOTATION: &str = "api-approved.kubernetes.io";
-const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+const API_APPROVED_ANNOTATION: &str = "api-approved.kubernetes.io";
+const SEE_PULL_REQUEST: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Approval {
@@ -19,40 +19,48 @@ enum Approval {
     Invalid,
 }
 
-/// What is wrong with the approval of a definition. As it was before it may stay.
-pub(super) fn validate(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let approval = approval(annotation(new));
-    if !is_protected(new) || old.is_some_and(|old| self::approval(annotation(old)) == approval) {
+/// Validates the approval annotation. An unchanged approval state is tolerated.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateAPIApproval
+pub(super) fn validate_api_approval(new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    let approval = parse_approval(annotation(new));
+    if !is_protected_community_group(new)
+        || old.is_some_and(|old| self::parse_approval(annotation(old)) == approval)
+    {
         return;
     }
     let metadata = Path::new("metadata");
     let annotations = metadata.child("annotations");
-    let field_path = annotations.key(ANNOTATION);
+    let field_path = annotations.key(API_APPROVED_ANNOTATION);
     match approval {
         Approval::Given | Approval::Bypassed => {}
         Approval::Missing => {
-            let detail = format!("protected groups must have approval annotation \"{ANNOTATION}\", {SEE}");
+            let detail = format!(
+                "protected groups must have approval annotation \"{API_APPROVED_ANNOTATION}\", {SEE_PULL_REQUEST}"
+            );
             errors.push(Error::required(&field_path, detail));
         }
         Approval::Invalid => {
             let detail = format!(
-                "protected groups must have approval annotation \"{ANNOTATION}\" with either a URL or a reason starting with \"unapproved\", {SEE}"
+                "protected groups must have approval annotation \"{API_APPROVED_ANNOTATION}\" with either a URL or a reason starting with \"unapproved\", {SEE_PULL_REQUEST}"
             );
             errors.push(Error::invalid(&field_path, annotation(new), detail));
         }
     }
 }
 
-/// Whether a definition of a group of the community is approved, with the reason and the words of the condition that says so;
-/// `None` for other groups.
-pub fn state(definition: &Value) -> Option<(bool, &'static str, String)> {
-    if !is_protected(definition) {
+/// Whether a definition in a protected group is approved, with reason and message of the KubernetesAPIApprovalPolicyConformant
+/// condition; `None` for other groups.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apihelpers/helpers.go GetAPIApprovalState
+pub fn get_api_approval_state(definition: &Value) -> Option<(bool, &'static str, String)> {
+    if !is_protected_community_group(definition) {
         return None;
     }
     let text = annotation(definition);
-    Some(match approval(text) {
+    Some(match parse_approval(text) {
         Approval::Missing => {
-            let message = format!("protected groups must have approval annotation \"{ANNOTATION}\", {SEE}");
+            let message = format!(
+                "protected groups must have approval annotation \"{API_APPROVED_ANNOTATION}\", {SEE_PULL_REQUEST}"
+            );
             (false, "MissingAnnotation", message)
         }
         Approval::Bypassed => {
@@ -62,14 +70,15 @@ pub fn state(definition: &Value) -> Option<(bool, &'static str, String)> {
         Approval::Given => (true, "ApprovedAnnotation", format!("approved in {text}")),
         Approval::Invalid => {
             let message = format!(
-                "protected groups must have approval annotation \"{ANNOTATION}\" with either a URL or a reason starting with \"unapproved\", {SEE}"
+                "protected groups must have approval annotation \"{API_APPROVED_ANNOTATION}\" with either a URL or a reason starting with \"unapproved\", {SEE_PULL_REQUEST}"
             );
             (false, "InvalidAnnotation", message)
         }
     })
 }
 
-fn is_protected(definition: &Value) -> bool {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apihelpers/helpers.go IsProtectedCommunityGroup
+fn is_protected_community_group(definition: &Value) -> bool {
     let group = definition.at("spec").text("group");
     ["k8s.io", "kubernetes.io"].iter().any(|domain| {
         group
@@ -79,10 +88,14 @@ fn is_protected(definition: &Value) -> bool {
 }
 
 fn annotation(object: &Value) -> &str {
-    object.at("metadata").at("annotations").text(ANNOTATION)
+    object
+        .at("metadata")
+        .at("annotations")
+        .text(API_APPROVED_ANNOTATION)
 }
 
-fn approval(text: &str) -> Approval {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apihelpers/helpers.go GetAPIApprovalState
+fn parse_approval(text: &str) -> Approval {
     if text.is_empty() {
         return Approval::Missing;
     }
@@ -100,11 +113,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_approval_is_a_url_or_says_that_there_is_none() {
-        assert_eq!(approval("https://github.com/x/y/pull/1"), Approval::Given);
-        assert_eq!(approval("unapproved, experimental"), Approval::Bypassed);
+    fn requires_an_approval_url_or_unapproved() {
+        assert_eq!(parse_approval("https://github.com/x/y/pull/1"), Approval::Given);
+        assert_eq!(parse_approval("unapproved, experimental"), Approval::Bypassed);
         assert_eq!(
-            (approval(""), approval("yes")),
+            (parse_approval(""), parse_approval("yes")),
             (Approval::Missing, Approval::Invalid)
         );
     }

@@ -1,25 +1,30 @@
-//! How the versions of a defined kind become each other.
+//! CustomResourceConversion: how objects of one version are converted to another.
 
 use serde_json::Value;
 
-use super::bundle;
+use super::ca_bundle;
 use crate::{
     field::{Error, Path},
     kinds::webhook_client::{self, REVIEW_VERSIONS},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
-/// What is asked of a conversion.
+/// Which rules apply, depending on the old definition.
 #[derive(Clone, Copy)]
-pub(super) struct Demands {
-    /// The webhook must take a review of a version this server writes.
+pub(super) struct ConversionValidationOptions {
+    /// The webhook must accept a review version that this server sends.
     pub(super) known_version: bool,
-    /// The certificates must be some.
+    /// The CA bundle must be valid.
     pub(super) certificates: bool,
 }
 
-/// What is wrong with a conversion.
-pub(super) fn validate(conversion: &Value, demands: Demands, at: &Path<'_>, errors: &mut Errors) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceConversion
+pub(super) fn validate_conversion(
+    conversion: &Value,
+    options: ConversionValidationOptions,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if conversion.is_null() {
         return;
     }
@@ -43,11 +48,11 @@ pub(super) fn validate(conversion: &Value, demands: Demands, at: &Path<'_>, erro
             errors.push(Error::required(&config_at, detail));
         } else {
             webhook_client::validate_client_config(config, &config_at, errors);
-            if demands.certificates && !config.text("caBundle").is_empty() {
-                bundle::validate(config.at("caBundle"), &config_at.child("caBundle"), errors);
+            if options.certificates && !config.text("caBundle").is_empty() {
+                ca_bundle::validate_ca_bundle(config.at("caBundle"), &config_at.child("caBundle"), errors);
             }
         }
-        webhook_client::validate_review_versions(versions, demands.known_version, "", &versions_at, errors);
+        webhook_client::validate_review_versions(versions, options.known_version, "", &versions_at, errors);
         return;
     }
     let detail = "should not be set when strategy is not set to Webhook";
@@ -59,8 +64,9 @@ pub(super) fn validate(conversion: &Value, demands: Demands, at: &Path<'_>, erro
     }
 }
 
-/// Whether the reviews of an old conversion are of a version this server writes, or of none.
-pub(super) fn is_known(conversion: &Value) -> bool {
+/// Whether an old conversion accepts a review version that this server sends, or none at all.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go hasValidConversionReviewVersionOrEmpty
+pub(super) fn has_known_review_version_or_empty(conversion: &Value) -> bool {
     let mut versions = conversion
         .at("webhook")
         .texts("conversionReviewVersions")

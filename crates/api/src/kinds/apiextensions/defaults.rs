@@ -1,4 +1,4 @@
-//! The defaults of a schema: values of its own, which must be as the schema says.
+//! Defaults in a schema, which must themselves be valid and pruned.
 
 use serde_json::{Value, json};
 
@@ -8,82 +8,89 @@ use crate::{
         Malformed, Node, coerce_metadata, expression, has_unknown_fields, validate_metadata, validate_value,
     },
     field::{self, Error, Path},
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
-/// The way from an object to a part of it: a field by its name, or an item.
+/// The path from an object to a part of it: a field by its name, or an item.
 #[derive(Clone, Copy)]
-enum Way<'w> {
+enum ObjectPath<'w> {
     Whole,
-    Field(&'w Way<'w>, &'w str),
-    Item(&'w Way<'w>),
+    Field(&'w ObjectPath<'w>, &'w str),
+    Item(&'w ObjectPath<'w>),
 }
 
-/// Where a schema stands.
+/// Position of a schema.
 #[derive(Clone, Copy)]
-struct Place<'p> {
-    /// Whether it is that of a part every object has.
+struct SchemaPosition<'p> {
+    /// Whether every object has this part: `kind`, `apiVersion` or `metadata`.
     in_metadata: bool,
-    /// Whether it is that of a whole object.
+    /// Whether it is the schema of a whole object.
     whole: bool,
-    /// The schema of the object it is in.
+    /// The schema of the enclosing object.
     object: &'p Value,
-    /// The way from that object here.
-    way: Way<'p>,
+    /// The path from that object.
+    path: ObjectPath<'p>,
 }
 
-/// What is wrong with the defaults of a structural schema.
-pub(super) fn validate(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let field_path = Place {
+/// Validates the defaults of a structural schema.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/validation.go ValidateDefaults
+pub(super) fn validate_defaults(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let position = SchemaPosition {
         in_metadata: false,
         whole: true,
         object: schema,
-        way: Way::Whole,
+        path: ObjectPath::Whole,
     };
-    walk(schema, field_path, at, errors);
+    validate_level(schema, position, at, errors);
 }
 
-fn walk(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
-    let whole = field_path.whole || schema.flag("x-kubernetes-embedded-resource");
-    let field_path = if whole {
-        Place {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/validation.go validate
+fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, errors: &mut ErrorList) {
+    let whole = position.whole || schema.flag("x-kubernetes-embedded-resource");
+    let position = if whole {
+        SchemaPosition {
             in_metadata: false,
             whole,
             object: schema,
-            way: Way::Whole,
+            path: ObjectPath::Whole,
         }
     } else {
-        field_path
+        position
     };
     if schema.has("default") {
         let at = at.child("default");
-        if field_path.in_metadata {
-            judge_in_metadata(schema, field_path, &at, errors);
+        if position.in_metadata {
+            validate_metadata_default(schema, position, &at, errors);
         } else {
-            judge(schema, whole, &at, errors);
+            validate_default(schema, whole, &at, errors);
         }
     }
-    let inside = Place {
+    let inner = SchemaPosition {
         whole: false,
-        ..field_path
+        ..position
     };
     if let Some(items) = schema::items(schema) {
-        let way = Way::Item(&field_path.way);
-        walk(items, Place { way, ..inside }, &at.child("items"), errors);
+        let path = ObjectPath::Item(&position.path);
+        validate_level(
+            items,
+            SchemaPosition { path, ..inner },
+            &at.child("items"),
+            errors,
+        );
     }
     let properties_at = at.child("properties");
     for (name, property) in schema.entries("properties") {
         let of_all = whole && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
-        let below = Place {
-            in_metadata: field_path.in_metadata || of_all,
-            way: Way::Field(&field_path.way, name),
-            ..inside
+        let below = SchemaPosition {
+            in_metadata: position.in_metadata || of_all,
+            path: ObjectPath::Field(&position.path, name),
+            ..inner
         };
-        walk(property, below, &properties_at.key(name), errors);
+        validate_level(property, below, &properties_at.key(name), errors);
     }
 }
 
-fn judge(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut Errors) {
+fn validate_default(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let default = schema.at("default");
     let node = Node::read(schema, false);
     if has_unknown_fields(default, &node, whole) {
@@ -99,12 +106,12 @@ fn judge(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut Errors) {
         validate_value(default, &node, at, errors);
     }
     if errors.len() == before {
-        ask(default, &node, whole, at, errors);
+        evaluate_rules(default, &node, whole, at, errors);
     }
 }
 
-/// Asks the rules of the schema: of a default that stays, and then of one that comes anew.
-fn ask(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut Errors) {
+/// Evaluates the validation rules on the default: as unchanged value, and then as new value.
+fn evaluate_rules(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let Some(tree) = expression::Tree::of(node, whole) else {
         return;
     };
@@ -117,17 +124,22 @@ fn ask(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut Er
     }
 }
 
-/// A default within metadata is judged in an object that has nothing else.
-fn judge_in_metadata(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+/// Validates a default inside metadata in an object that has nothing else.
+fn validate_metadata_default(
+    schema: &Value,
+    position: SchemaPosition<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let default = schema.at("default");
-    let object = Node::read(field_path.object, false);
-    let mut holder = field_path.way.around(default.clone());
-    holder.fill("kind", "Validation");
-    holder.fill("apiVersion", "validation/v1");
-    let coerced = coerce_metadata(&mut holder, &object, true, Malformed::Refuse, &Path::NOWHERE);
+    let object = Node::read(position.object, false);
+    let mut holder = position.path.wrap(default.clone());
+    holder.set_default("kind", "Validation");
+    holder.set_default("apiVersion", "validation/v1");
+    let coerced = coerce_metadata(&mut holder, &object, true, Malformed::Refuse, &Path::NIL);
     let msg = coerced.err().map(|error| error.to_string()).or_else(|| {
-        let mut wrong = Errors::new();
-        validate_metadata(&holder, &object, true, &Path::NOWHERE, &mut wrong);
+        let mut wrong = ErrorList::new();
+        validate_metadata(&holder, &object, true, &Path::NIL, &mut wrong);
         field::aggregate(&wrong)
     });
     if let Some(msg) = msg {
@@ -139,23 +151,24 @@ fn judge_in_metadata(schema: &Value, field_path: Place<'_>, at: &Path<'_>, error
     let before = errors.len();
     validate_value(default, &node, at, errors);
     if errors.len() == before {
-        ask(default, &node, false, at, errors);
+        evaluate_rules(default, &node, false, at, errors);
     }
 }
 
 // --- Way ---
 
-impl Way<'_> {
-    /// An object that has nothing but a value at the end of this way.
-    fn around(self, value: Value) -> Value {
+impl ObjectPath<'_> {
+    /// An object that has only this value, at the end of the path.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/surroundingobject.go NewRootObjectFunc, WithTypeMeta
+    fn wrap(self, value: Value) -> Value {
         match self {
-            Way::Whole => value,
-            Way::Field(above, name) => {
+            ObjectPath::Whole => value,
+            ObjectPath::Field(above, name) => {
                 let mut holder = json!({});
                 holder.set(name, value);
-                above.around(holder)
+                above.wrap(holder)
             }
-            Way::Item(above) => above.around(json!([value])),
+            ObjectPath::Item(above) => above.wrap(json!([value])),
         }
     }
 }
@@ -167,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_default_has_no_fields_the_schema_does_not_know() {
+    fn rejects_defaults_with_unknown_fields() {
         let schema = json!({"type": "object", "properties": {
             "a": {"type": "object", "properties": {"x": {"type": "integer"}}, "default": {"x": 1}},
             "b": {"type": "object", "properties": {"x": {"type": "integer"}}, "default": {"y": 1}},
@@ -177,8 +190,8 @@ mod tests {
             "f": {"type": "integer", "minimum": 5, "default": 1},
             "g": {"type": "integer", "default": 1, "x-kubernetes-validations": [{"rule": "self > 1"}]},
         }});
-        let mut errors = Errors::new();
-        validate(&schema, &Path::new("s"), &mut errors);
+        let mut errors = ErrorList::new();
+        validate_defaults(&schema, &Path::new("s"), &mut errors);
         let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             messages,

@@ -1,95 +1,103 @@
-//! The expressions in the rules of a schema: whether they compile, and what asking them can cost.
+//! CEL validation rules of a schema (`x-kubernetes-validations`): compilation and estimated cost.
 
 use serde_json::Value;
 
-use super::{printed, schema, stored::Stored};
+use super::{error_values, schema, stored_definition::StoredDefinition};
 use crate::{
-    bound::{self, MOST_PATH},
     custom::{
         Node,
         expression::{Compiled, Scope, declare},
     },
-    field::{Error, Path, Shown},
-    rules::{Errors, Tree},
+    field::{BadValue, Error, Path},
+    limits::{self, MAX_PATH_BYTES},
+    strategy::{ErrorList, Tree},
 };
 
-/// What one expression may cost for one object.
-const MOST: u64 = 10_000_000;
-/// What all expressions of a schema may cost for one object.
-const MAX_IN_ALL: u64 = 100_000_000;
-/// How many of those that cost most are told.
-const TOLD: usize = 4;
+/// Cost limit of one expression for one object.
+const EXPRESSION_COST_LIMIT: u64 = 10_000_000;
+/// Cost limit of all expressions of a schema for one object.
+const TOTAL_COST_LIMIT: u64 = 100_000_000;
+/// Number of the most expensive expressions that are reported.
+const MAX_REPORTED: usize = 4;
 
 const RULES: &str = "x-kubernetes-validations";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 
-/// Whether the cost of single expressions is judged.
+/// Whether the cost of single expressions is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Costs {
     /// It is.
     Judged,
-    /// The schema is as it was: what was accepted stays so.
+    /// The schema is unchanged: what was accepted remains accepted.
     Unchanged,
 }
 
-/// Where a schema stands.
+/// Position of a schema.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go CELSchemaContext
 #[derive(Clone, Copy)]
-struct Place<'p> {
-    /// Whether it is that of a whole object.
+struct SchemaPosition<'p> {
+    /// Whether it is the schema of a whole object.
     whole: bool,
-    /// How often a value of it can be in an object; `None` if there is no bound but the size of a request.
-    most: Option<u64>,
-    /// The place of the list above in which old and new items cannot be told apart, or of the object that is one value.
+    /// Maximum cardinality of its values in an object; `None` if only the request size limits it.
+    max_cardinality: Option<u64>,
+    /// The path of the enclosing list whose items cannot be correlated with old ones, or of the enclosing atomic object.
     uncorrelated: Option<&'p str>,
 }
 
-struct Judging<'e> {
+struct ExpressionValidation<'e> {
     costs: Costs,
-    /// What is wrong with the schemas otherwise: rules there are not compiled.
+    /// Errors of the schema so far: rules at invalid schemas are not compiled.
     known: &'e [Error],
-    messages: Errors,
+    messages: ErrorList,
     total: u64,
-    /// Those that cost most, with their places.
+    /// The most expensive expressions with their field paths.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go TotalCost, RuleCost
     expensive: Vec<(u64, String)>,
 }
 
-/// What is wrong with the expressions of a schema. `known`: what is wrong with it otherwise.
-pub(super) fn validate(schema: &Value, costs: Costs, known: &[Error], at: &Path<'_>) -> Errors {
-    if !schema::any(schema, &mut |one| !one.items(RULES).is_empty()) {
-        return Errors::new();
+/// Validates the expressions of a schema. `known`: the errors of the schema so far.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionOpenAPISchema
+pub(super) fn validate_expressions(
+    schema: &Value,
+    costs: Costs,
+    known: &[Error],
+    at: &Path<'_>,
+) -> ErrorList {
+    if !schema::schema_has(schema, &mut |level| !level.items(RULES).is_empty()) {
+        return ErrorList::new();
     }
-    let mut judging = Judging {
+    let mut validation = ExpressionValidation {
         costs,
         known,
-        messages: Errors::new(),
+        messages: ErrorList::new(),
         total: 0,
         expensive: Vec::new(),
     };
-    let field_path = Place {
+    let position = SchemaPosition {
         whole: true,
-        most: Some(1),
+        max_cardinality: Some(1),
         uncorrelated: None,
     };
-    judging.level(schema, field_path, at);
-    judging.sum_up(at);
-    judging.messages
+    validation.validate_level(schema, position, at);
+    validation.report_total(at);
+    validation.messages
 }
 
-impl Judging<'_> {
-    fn level(&mut self, schema: &Value, field_path: Place<'_>, at: &Path<'_>) {
-        let inside = |one: &Value| Place {
-            whole: one.flag("x-kubernetes-embedded-resource"),
-            most: field_path
-                .most
-                .zip(factor(schema))
-                .map(|(most, factor)| times(most, factor)),
-            uncorrelated: field_path.uncorrelated,
+impl ExpressionValidation<'_> {
+    fn validate_level(&mut self, schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>) {
+        let inside = |inner: &Value| SchemaPosition {
+            whole: inner.flag("x-kubernetes-embedded-resource"),
+            max_cardinality: position
+                .max_cardinality
+                .zip(max_elements(schema))
+                .map(|(most, factor)| multiply_with_overflow_guard(most, factor)),
+            uncorrelated: position.uncorrelated,
         };
         let additional = schema.at("additionalProperties");
         if additional.is_object() {
-            self.level(additional, inside(additional), &at.child("additionalProperties"));
+            self.validate_level(additional, inside(additional), &at.child("additionalProperties"));
         }
-        let here = bound::display(at, MOST_PATH);
+        let here = limits::display(at, MAX_PATH_BYTES);
         let properties = at.child("properties");
         let is_atomic = schema.has(MAP_TYPE) && schema.text(MAP_TYPE) != "granular";
         for (name, property) in schema.entries("properties") {
@@ -97,38 +105,39 @@ impl Judging<'_> {
             if is_atomic {
                 inside.uncorrelated = inside.uncorrelated.or(Some(&here));
             }
-            self.level(property, inside, &properties.key(name));
+            self.validate_level(property, inside, &properties.key(name));
         }
         if let Some(items) = schema::items(schema) {
             let mut inside = inside(items);
             if schema.text("x-kubernetes-list-type") != "map" {
                 inside.uncorrelated = inside.uncorrelated.or(Some(&here));
             }
-            self.level(items, inside, &at.child("items"));
+            self.validate_level(items, inside, &at.child("items"));
         }
         let is_good = || !self.known.iter().any(|error| error.field.starts_with(&here));
         if !schema.items(RULES).is_empty() && is_good() {
-            self.rules(schema, field_path, at);
+            self.validate_rules(schema, position, at);
         }
     }
 
-    fn rules(&mut self, schema: &Value, field_path: Place<'_>, at: &Path<'_>) {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionOpenAPISchema
+    fn validate_rules(&mut self, schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>) {
         let list = at.child(RULES);
         let node = Node::read(schema, false);
-        let Some(declared) = declare(&node, field_path.whole) else {
+        let Some(declared) = declare(&node, position.whole) else {
             let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable \
                 to convert structural schema to CEL declarations";
             self.messages.push(Error::internal(&list, detail));
             return;
         };
-        let often = field_path.most.unwrap_or_else(|| declared.most());
+        let cardinality = position.max_cardinality.unwrap_or_else(|| declared.most());
         let scope = Scope::new(declared.decl);
         for (index, (rule, given)) in node.rules().iter().zip(schema.items(RULES)).enumerate() {
             let at = list.index(index);
             let compiled = scope.compile(rule);
-            self.rule(given, &compiled, often, &at);
+            self.validate_rule(given, &compiled, cardinality, &at);
             if compiled.uses_old {
-                if let Some(within) = field_path.uncorrelated {
+                if let Some(within) = position.uncorrelated {
                     let detail = format!(
                         "oldSelf cannot be used on the uncorrelatable portion of the schema within {within}"
                     );
@@ -144,66 +153,72 @@ impl Judging<'_> {
         }
     }
 
-    fn rule(&mut self, given: &Value, compiled: &Compiled, often: u64, at: &Path<'_>) {
-        let shown = || Shown::Printed(printed::rule(given));
+    fn validate_rule(&mut self, given: &Value, compiled: &Compiled, cardinality: u64, at: &Path<'_>) {
+        let rule_value = || BadValue::Printed(error_values::rule_json(given));
         let field_path = at.child("rule");
         match &compiled.program {
             None => {}
-            Some(Ok(program)) => self.cost(
+            Some(Ok(program)) => self.add_cost(
                 "estimated rule cost",
-                times(program.estimate().max, often),
+                multiply_with_overflow_guard(program.estimate().max, cardinality),
                 &field_path,
             ),
-            Some(Err(msg)) => self.messages.push(Error::invalid(&field_path, shown(), msg)),
+            Some(Err(msg)) => self.messages.push(Error::invalid(&field_path, rule_value(), msg)),
         }
         let field_path = at.child("messageExpression");
         match &compiled.message {
             None => {}
             Some(Ok(program)) => {
-                self.cost(
+                self.add_cost(
                     "estimated messageExpression cost",
                     program.estimate().max,
                     &field_path,
                 );
             }
-            Some(Err(msg)) => self.messages.push(Error::invalid(&field_path, shown(), msg)),
+            Some(Err(msg)) => self.messages.push(Error::invalid(&field_path, rule_value(), msg)),
         }
     }
 
-    fn cost(&mut self, what: &str, cost: u64, at: &Path<'_>) {
-        if self.costs == Costs::Judged && cost > MOST {
-            self.messages
-                .push(Error::forbidden(at, exceeds(what, cost, MOST)));
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go ObserveExpressionCost
+    fn add_cost(&mut self, what: &str, cost: u64, at: &Path<'_>) {
+        if self.costs == Costs::Judged && cost > EXPRESSION_COST_LIMIT {
+            self.messages.push(Error::forbidden(
+                at,
+                cost_error_message(what, cost, EXPRESSION_COST_LIMIT),
+            ));
         }
         self.total = self.total.saturating_add(cost);
-        // What is less than a hundredth is no help to who looks for savings.
-        if cost >= MAX_IN_ALL / 100 {
+        // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go ObserveExpressionCost; below 1% it is no help to users
+        if cost >= TOTAL_COST_LIMIT / 100 {
             self.expensive.push((cost, at.to_string()));
         }
     }
 
-    fn sum_up(&mut self, at: &Path<'_>) {
-        if self.total <= MAX_IN_ALL {
+    fn report_total(&mut self, at: &Path<'_>) {
+        if self.total <= TOTAL_COST_LIMIT {
             return;
         }
         self.expensive.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
-        for (_, field_path) in self.expensive.iter().take(TOLD) {
+        for (_, field_path) in self.expensive.iter().take(MAX_REPORTED) {
             let detail =
                 "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
             self.messages
                 .push(Error::forbidden(&Path::new(field_path), detail));
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-        self.messages
-            .push(Error::forbidden(at, exceeds(what, self.total, MAX_IN_ALL)));
+        self.messages.push(Error::forbidden(
+            at,
+            cost_error_message(what, self.total, TOTAL_COST_LIMIT),
+        ));
     }
 }
 
 // --- Costs ---
 
 impl Costs {
-    /// Whether the schema of a version is as it was in the old definition.
-    pub(super) fn of(holder: &Value, stored: &Stored<'_>, version: &str) -> Costs {
+    /// Skips costs if the schema of a version is unchanged.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go suppressExpressionCostForUnchangedSchema, findVersionsWithUnchangedSchemas
+    pub(super) fn for_version(holder: &Value, stored: &StoredDefinition<'_>, version: &str) -> Costs {
         match stored.version(version) {
             Some(before) if before.at("schema") == holder => Costs::Unchanged,
             _ => Costs::Judged,
@@ -211,8 +226,9 @@ impl Costs {
     }
 }
 
-/// How many more values there can be of the schemas inside; `None` if there is no bound.
-fn factor(schema: &Value) -> Option<u64> {
+/// How many values the inner schemas can have per outer value; `None` if unbounded.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go extractMaxElements
+fn max_elements(schema: &Value) -> Option<u64> {
     let count = |name: &str| {
         schema
             .int(name)
@@ -225,15 +241,17 @@ fn factor(schema: &Value) -> Option<u64> {
     }
 }
 
-fn times(cost: u64, often: u64) -> u64 {
-    cost.saturating_mul(often)
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go multiplyWithOverflowGuard
+fn multiply_with_overflow_guard(cost: u64, cardinality: u64) -> u64 {
+    cost.saturating_mul(cardinality)
 }
 
 #[expect(
     clippy::cast_precision_loss,
     reason = "the number is formatted with one digit"
 )]
-fn exceeds(what: &str, cost: u64, most: u64) -> String {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go getCostErrorMessage
+fn cost_error_message(what: &str, cost: u64, most: u64) -> String {
     let factor = cost as f64 / most as f64;
     let factor = if factor > 100.0 {
         "more than 100x".to_owned()

@@ -1,53 +1,58 @@
-//! Paths to fields, as definitions write them: `.spec.replicas`, `.spec['a.b']`.
+//! Field paths of definitions: `.spec.replicas`, `.spec['a.b']`.
 
 use serde_json::Value;
 
 use super::schema::{self, Additional};
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
-/// Where a path leads.
+/// The field that a path refers to.
 #[derive(Debug, PartialEq)]
-pub(super) struct Found<'s> {
-    /// The path in the form errors have it.
+pub(super) struct ResolvedField<'s> {
+    /// The path as in errors.
     pub(super) path: String,
     /// The schema of the field.
     pub(super) schema: &'s Value,
 }
 
-const NOWHERE: &str = "does not refer to a valid field";
+const INVALID_FIELD: &str = "does not refer to a valid field";
 
-/// Follows a path through a schema; the error says why it leads nowhere. `brackets`: whether `['a.b']` may be written.
-pub(super) fn resolve<'s>(text: &str, schema: &'s Value, brackets: bool) -> Result<Found<'s>, String> {
-    let mut found = Found {
+/// Resolves a path in a schema; the error is the reason it is invalid. `brackets`: whether `['a.b']` is allowed.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go ValidFieldPath
+pub(super) fn resolve<'s>(
+    text: &str,
+    schema: &'s Value,
+    brackets: bool,
+) -> Result<ResolvedField<'s>, String> {
+    let mut resolved = ResolvedField {
         path: String::new(),
         schema,
     };
     let mut rest = text;
     let end = || "unexpected end of JSON path".to_owned();
-    while let Some(token) = token(&mut rest) {
+    while let Some(token) = next_token(&mut rest) {
         match token {
             "[" if !brackets => return Err("array notation is not allowed".to_owned()),
             "[" => {
-                let name = self::token(&mut rest).ok_or_else(end)?;
+                let name = self::next_token(&mut rest).ok_or_else(end)?;
                 let inner = name
                     .strip_prefix('\'')
                     .and_then(|name| name.strip_suffix('\''))
                     .ok_or_else(|| format!("expected single quoted string but got {name}"))?;
-                found.enter(&inner.replace("\\'", "'").replace("\\\\", "\\"))?;
-                match self::token(&mut rest).ok_or_else(end)? {
+                resolved.enter(&inner.replace("\\'", "'").replace("\\\\", "\\"))?;
+                match self::next_token(&mut rest).ok_or_else(end)? {
                     "]" => {}
                     other => return Err(format!("expected ] but got {other}")),
                 }
             }
-            "." => found.enter(self::token(&mut rest).ok_or_else(end)?)?,
+            "." => resolved.enter(self::next_token(&mut rest).ok_or_else(end)?)?,
             other => return Err(format!("expected [ or . but got: {other}")),
         }
     }
-    Ok(found)
+    Ok(resolved)
 }
 
-/// The next mark, text in quotes, or name.
-fn token<'t>(rest: &mut &'t str) -> Option<&'t str> {
+/// The next delimiter, quoted text, or name.
+fn next_token<'t>(rest: &mut &'t str) -> Option<&'t str> {
     let text = *rest;
     let length = match text.as_bytes().first()? {
         b'.' | b'[' | b']' => 1,
@@ -65,11 +70,11 @@ fn token<'t>(rest: &mut &'t str) -> Option<&'t str> {
 
 // --- Found ---
 
-impl Found<'_> {
+impl ResolvedField<'_> {
     fn enter(&mut self, name: &str) -> Result<(), String> {
         let properties = self.schema.entries("properties");
         if !properties.is_empty() {
-            self.schema = properties.get(name).ok_or(NOWHERE)?;
+            self.schema = properties.get(name).ok_or(INVALID_FIELD)?;
             if !self.path.is_empty() {
                 self.path.push('.');
             }
@@ -78,7 +83,7 @@ impl Found<'_> {
             self.schema = schema;
             self.path.extend(["[", name, "]"]);
         } else {
-            return Err(NOWHERE.to_owned());
+            return Err(INVALID_FIELD.to_owned());
         }
         Ok(())
     }
@@ -92,25 +97,26 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_read(text in "[a.'\\[\\]\\\\\u{e9}]{0,12}") {
+        fn resolves_any_text_without_panic(text in "[a.'\\[\\]\\\\\u{e9}]{0,12}") {
             let schema = json!({"additionalProperties": {"additionalProperties": {"type": "string"}}});
             let _ = resolve(&text, &schema, true);
         }
     }
 
     #[test]
-    fn a_path_follows_names_and_keys() {
+    fn resolves_fields_and_map_keys() {
         let schema = json!({"properties": {
             "spec": {"properties": {"a": {"type": "string"}, "b.c": {"type": "integer"}}},
             "map": {"additionalProperties": {"type": "boolean"}},
         }});
         let path = |text: &str| {
-            resolve(text, &schema, true).map(|found| (found.path, found.schema.text("type").to_owned()))
+            resolve(text, &schema, true)
+                .map(|resolved| (resolved.path, resolved.schema.text("type").to_owned()))
         };
         assert_eq!(path(".spec.a"), Ok(("spec.a".into(), "string".into())));
         assert_eq!(path(".spec['b.c']"), Ok(("spec.b.c".into(), "integer".into())));
         assert_eq!(path(".map.x"), Ok(("map[x]".into(), "boolean".into())));
-        assert_eq!(path(".spec.z"), Err(NOWHERE.into()));
+        assert_eq!(path(".spec.z"), Err(INVALID_FIELD.into()));
         assert_eq!(path("spec"), Err("expected [ or . but got: spec".into()));
         assert_eq!(
             path(".spec[a]"),

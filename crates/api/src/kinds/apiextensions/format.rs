@@ -1,14 +1,15 @@
-//! The formats of texts and numbers that values are judged by.
+//! `format` of strings and numbers in schemas.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{form::Form, schema};
-use crate::{go, rules::Tree};
+use super::{internal_spec::InternalSpec, schema};
+use crate::{go, strategy::Tree};
 
-/// The formats of texts, without dashes.
-const TEXTS: [&str; 26] = [
+/// The supported string formats, without dashes.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/formats.go supportedFormats
+const STRING_FORMATS: [&str; 26] = [
     "bsonobjectid",
     "uri",
     "email",
@@ -37,18 +38,19 @@ const TEXTS: [&str; 26] = [
     "k8slongname",
 ];
 
-/// What a user should know of the schemas of a definition: formats that nobody judges, and sets that no client merges.
+/// Warnings about schemas: unrecognized formats, and sets of objects or arrays.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go getUnrecognizedFormatsInCRD, getNonScalarListTypeSetWarnings
 pub(super) fn warnings(spec: &Value) -> Vec<String> {
     let mut formats = Vec::new();
     let mut sets = Vec::new();
-    for whole in Form::of(spec).schemas() {
-        schema::any(whole, &mut |one| {
-            let format = one.text("format");
-            if !format.is_empty() && !is_known(one.text("type"), format) {
+    for whole in InternalSpec::from_spec(spec).schemas() {
+        schema::schema_has(whole, &mut |level| {
+            let format = level.text("format");
+            if !format.is_empty() && !is_supported_format(level.text("type"), format) {
                 formats.push(format!("unrecognized format {}", go::quote(format)));
             }
-            let items = schema::items(one).map_or("", |items| items.text("type"));
-            if one.text("x-kubernetes-list-type") == "set" && matches!(items, "object" | "array") {
+            let items = schema::items(level).map_or("", |items| items.text("type"));
+            if level.text("x-kubernetes-list-type") == "set" && matches!(items, "object" | "array") {
                 sets.push(format!(
                     "x-kubernetes-list-type: set for items of type \"{items}\" is not supported by server-side apply or \
                      CEL validation rules"
@@ -63,9 +65,9 @@ pub(super) fn warnings(spec: &Value) -> Vec<String> {
     all.filter(|warning| seen.insert(warning.clone())).collect()
 }
 
-fn is_known(kind: &str, format: &str) -> bool {
+fn is_supported_format(kind: &str, format: &str) -> bool {
     match kind {
-        "" | "string" => TEXTS.contains(&format.replace('-', "").as_str()),
+        "" | "string" => STRING_FORMATS.contains(&format.replace('-', "").as_str()),
         "integer" => matches!(format, "int32" | "int64"),
         "number" => matches!(format, "float" | "double"),
         _ => false,
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_that_nobody_judges_is_told_once() {
+    fn warns_once_of_unrecognized_formats() {
         let schema = json!({"openAPIV3Schema": {"properties": {
             "a": {"type": "string", "format": "date-time"},
             "b": {"type": "string", "format": "bogus"},

@@ -1,47 +1,49 @@
 //! The kinds of the `apiextensions.k8s.io` group.
 //!
-//! A definition is judged in the form in which upstream keeps it: what all its versions have in common stands once,
-//! beside the versions, and errors name that place. [`form`] makes that form.
+//! Upstream validates the internal form of a definition: fields that all versions share are hoisted to the top level, and errors
+//! name them there. [`internal_spec`] builds that form.
 
 mod approval;
-mod bundle;
+mod ca_bundle;
 mod conversion;
+mod custom_resource_definition;
 mod defaults;
-mod definition;
+mod error_values;
 mod expressions;
 mod field_path;
-mod form;
 mod format;
-mod internal;
+mod go_struct;
+mod internal_spec;
 mod names;
 mod openapi;
-mod printed;
 mod regexp;
 mod schema;
 mod spec;
-mod stored;
+mod stored_definition;
 mod structural;
 mod version;
 
-pub(crate) use self::regexp::msg as go_regexp_fault;
-pub use self::{approval::state as approval, bundle::is_bad as is_bad_bundle};
+pub(crate) use self::regexp::go_regexp_error;
+pub use self::{approval::get_api_approval_state, ca_bundle::is_invalid_ca_bundle};
 use serde_json::Value;
 
 use crate::{
     field::{self, Error, Path},
-    rules::{Errors, Rules, Tree},
+    strategy::{ErrorList, RestStrategy, Tree},
 };
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    (kind == "CustomResourceDefinition").then_some(&definition::CustomResourceDefinition as &dyn Rules)
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
+    (kind == "CustomResourceDefinition")
+        .then_some(&custom_resource_definition::CustomResourceDefinition as &dyn RestStrategy)
 }
 
-/// What the condition `NonStructuralSchema` of a definition tells; `None` if its schemas are structural.
-pub fn structural_problems(crd: &Value) -> Option<String> {
+/// The message of the condition `NonStructuralSchema`; `None` if all schemas are structural.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema/nonstructuralschema_controller.go calculateCondition
+pub fn non_structural_schema_message(crd: &Value) -> Option<String> {
     let spec = crd.at("spec");
     let spec_at = Path::new("spec");
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     if spec.flag("preserveUnknownFields") {
         let at = spec_at.child("preserveUnknownFields");
         errors.push(Error::invalid(
@@ -56,7 +58,7 @@ pub fn structural_problems(crd: &Value) -> Option<String> {
         if schema.is_null() {
             continue;
         }
-        if let Some(msg) = schema::unsupported(schema) {
+        if let Some(msg) = schema::unsupported_fields_message(schema) {
             let name = version.text("name");
             return Some(format!(
                 "failed to check validation schema for version {name}: {msg}"
@@ -64,17 +66,19 @@ pub fn structural_problems(crd: &Value) -> Option<String> {
         }
         let at = versions_at.index(index);
         let at = at.child("schema");
-        errors.extend(structural::validate(
+        errors.extend(structural::validate_structural(
             schema,
-            &stored::Stored::default(),
+            &stored_definition::StoredDefinition::default(),
             &at.child("openAPIV3Schema"),
         ));
     }
     field::aggregate(&errors)
 }
 
-/// Where a path that a rule names leads, as errors write it; `None` if it leads nowhere.
+/// The path of a validation rule's `fieldPath` as errors write it; `None` if it is invalid.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go ValidFieldPath
 pub(crate) fn resolve_field_path(path: &str, schema: &Value) -> Option<String> {
+    // Brackets are allowed in validation rules.
     field_path::resolve(path, schema, true)
         .ok()
         .map(|found| found.path)

@@ -1,22 +1,22 @@
-//! The schema of a version.
+//! OpenAPI v3 schema of a version.
 
 use std::{cell::LazyCell, collections::HashSet};
 
 use serde_json::Value;
 
 use super::{
-    defaults,
+    defaults, error_values,
     expressions::{self, Costs},
     field_path,
-    internal::Field,
-    printed, schema,
-    stored::Stored,
+    go_struct::Field,
+    schema,
+    stored_definition::StoredDefinition,
     structural,
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -30,8 +30,9 @@ const LIST_TYPE: &str = "x-kubernetes-list-type";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 
-/// What may be said of a whole object whose status is judged apart.
-const AT_ROOT: [&str; 22] = [
+/// Fields that a root schema may have if there is a status subresource.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go allowedAtRootSchema
+const ALLOWED_AT_ROOT: [&str; 22] = [
     "Description",
     "Type",
     "Format",
@@ -56,14 +57,14 @@ const AT_ROOT: [&str; 22] = [
     "XValidations",
 ];
 
-/// Where a schema stands.
+/// Position of a schema.
 #[derive(Clone, Copy)]
-struct Place<'p> {
-    /// Whether it is that of the whole object.
+struct SchemaPosition<'p> {
+    /// Whether it is the schema of the whole object.
     root: bool,
-    /// Whether it is that of a part every object has: `kind`, `apiVersion`, `metadata`.
+    /// Whether every object has this part: `kind`, `apiVersion` or `metadata`.
     in_metadata: bool,
-    /// Why it may have no default, if it may not: ` in top-level ` and this property, or in metadata.
+    /// Why a default is forbidden here: the end of the message.
     no_default: Option<NoDefault<'p>>,
 }
 
@@ -73,13 +74,14 @@ enum NoDefault<'p> {
     Additional,
 }
 
-/// What is wrong with the schema of a version. `has_status`: whether the status is judged apart.
-pub(super) fn validate(
+/// Validates the schema of a version. `has_status`: whether there is a status subresource.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionValidation
+pub(super) fn validate_schema(
     holder: &Value,
     has_status: bool,
-    (costs, stored): (Costs, &Stored<'_>),
+    (costs, stored): (Costs, &StoredDefinition<'_>),
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let schema = holder.at("openAPIV3Schema");
     if schema.is_null() {
@@ -88,33 +90,38 @@ pub(super) fn validate(
     let before = errors.len();
     let at = at.child("openAPIV3Schema");
     if has_status {
-        judge_root(schema, &at, errors);
+        validate_root(schema, &at, errors);
     }
     if schema.flag("nullable") {
         let detail = "nullable cannot be true at the root";
         errors.push(Error::forbidden(&at.child("nullable"), detail));
     }
-    let unsupported = schema::unsupported(schema);
-    // Rules are asked for only where values can be.
-    let mut asks = false;
+    let unsupported = schema::unsupported_fields_message(schema);
+    // Rules are compiled only for structural schemas.
+    let mut compiles_rules = false;
     if unsupported.is_none() {
-        let msgs = structural::validate(schema, stored, &at);
+        let msgs = structural::validate_structural(schema, stored, &at);
         if msgs.is_empty() {
             let before = errors.len();
-            defaults::validate(schema, &at, errors);
-            asks = errors.len() == before;
+            defaults::validate_defaults(schema, &at, errors);
+            compiles_rules = errors.len() == before;
         }
         errors.extend(msgs);
     }
-    let judged = errors.len();
-    let field_path = Place {
+    let already_reported = errors.len();
+    let position = SchemaPosition {
         root: true,
         in_metadata: false,
         no_default: None,
     };
-    judge(schema, field_path, &at, errors);
-    if asks {
-        let messages = expressions::validate(schema, costs, errors.get(judged..).unwrap_or_default(), &at);
+    validate_level(schema, position, &at, errors);
+    if compiles_rules {
+        let messages = expressions::validate_expressions(
+            schema,
+            costs,
+            errors.get(already_reported..).unwrap_or_default(),
+            &at,
+        );
         errors.extend(messages);
     }
     if let Some(msg) = unsupported.filter(|_| errors.len() == before) {
@@ -122,22 +129,26 @@ pub(super) fn validate(
     }
 }
 
-fn judge_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for Field(name, source, _) in printed::SCHEMA.iter().filter(|Field(name, ..)| schema.has(name)) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionValidation
+fn validate_root(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    for Field(name, source, _) in error_values::SCHEMA_FIELDS
+        .iter()
+        .filter(|Field(name, ..)| schema.has(name))
+    {
         if *name == "type" && schema.text("type") != "object" {
             let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is \
                 enabled";
             errors.push(Error::invalid(&at.child("type"), schema.text("type"), detail));
             return;
         }
-        if !AT_ROOT.contains(source) {
+        if !ALLOWED_AT_ROOT.contains(source) {
             let detail = format!(
                 "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
-                AT_ROOT.join(" ")
+                ALLOWED_AT_ROOT.join(" ")
             );
             errors.push(Error::invalid(
                 at,
-                Shown::Printed(printed::schema(schema)),
+                BadValue::Printed(error_values::schema_json(schema)),
                 detail,
             ));
             return;
@@ -145,13 +156,14 @@ fn judge_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
-    supported(schema, field_path, at, errors);
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionOpenAPISchema
+fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, errors: &mut ErrorList) {
+    reject_unsupported_fields(schema, position, at, errors);
     if schema.flag("uniqueItems") {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.push(Error::forbidden(&at.child("uniqueItems"), detail));
     }
-    inner(schema, field_path, at, errors);
+    validate_inner_schemas(schema, position, at, errors);
     let preserve = "x-kubernetes-preserve-unknown-fields";
     if schema.has(preserve) && !schema.flag(preserve) {
         errors.push(Error::invalid(
@@ -160,20 +172,26 @@ fn judge(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Erro
             "must be true or undefined",
         ));
     }
-    judge_map_type(schema, at, errors);
-    judge_list_type(schema, at, errors);
-    judge_map_list(schema, at, errors);
-    judge_members(schema, at, errors);
-    judge_rules(schema, at, errors);
+    validate_map_type(schema, at, errors);
+    validate_list_type(schema, at, errors);
+    validate_map_list(schema, at, errors);
+    validate_map_list_keys(schema, at, errors);
+    validate_rules(schema, at, errors);
 }
 
-/// What a schema may not say at all.
-fn supported(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+/// Rejects schema fields that are not supported at all.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validate
+fn reject_unsupported_fields(
+    schema: &Value,
+    position: SchemaPosition<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let kind = schema.text("type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
         errors.push(Error::not_supported(&at.child("type"), kind, TYPES));
     }
-    if let Some(reason) = field_path.no_default.filter(|_| schema.has("default")) {
+    if let Some(reason) = position.no_default.filter(|_| schema.has("default")) {
         let detail = match reason {
             NoDefault::TopLevel(property) => format!("must not be set in top-level {property}"),
             NoDefault::Additional => {
@@ -206,17 +224,22 @@ fn supported(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut 
         errors.push(Error::forbidden(&at.child("items"), detail));
     }
     let embedded = "x-kubernetes-embedded-resource";
-    if field_path.in_metadata && schema.flag(embedded) {
+    if position.in_metadata && schema.flag(embedded) {
         let detail = "must not be used inside of resource meta";
         errors.push(Error::forbidden(&at.child(embedded), detail));
     }
 }
 
-/// The schemas inside.
-fn inner(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
-    let inside = Place {
+/// Validates the inner schemas.
+fn validate_inner_schemas(
+    schema: &Value,
+    position: SchemaPosition<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let inside = SchemaPosition {
         root: false,
-        ..field_path
+        ..position
     };
     let properties = schema.entries("properties");
     let additional = schema.at("additionalProperties");
@@ -226,47 +249,47 @@ fn inner(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Erro
         errors.push(Error::forbidden(&additional_at, detail));
     }
     if additional.is_object() {
-        let inside = Place {
-            no_default: if field_path.in_metadata {
+        let inside = SchemaPosition {
+            no_default: if position.in_metadata {
                 Some(NoDefault::Additional)
             } else {
-                field_path.no_default
+                position.no_default
             },
             ..inside
         };
-        judge(additional, inside, &additional_at, errors);
+        validate_level(additional, inside, &additional_at, errors);
     }
     let properties_at = at.child("properties");
     for (name, property) in properties {
         let mut inside = inside;
         let of_all = matches!(name.as_str(), "metadata" | "kind" | "apiVersion");
-        if of_all && (field_path.root || schema.flag("x-kubernetes-embedded-resource")) {
+        if of_all && (position.root || schema.flag("x-kubernetes-embedded-resource")) {
             inside.in_metadata = true;
-            if field_path.root {
+            if position.root {
                 inside.no_default = Some(NoDefault::TopLevel(name));
             }
         }
-        judge(property, inside, &properties_at.key(name), errors);
+        validate_level(property, inside, &properties_at.key(name), errors);
     }
     if schema.has("not") {
-        judge(schema.at("not"), inside, &at.child("not"), errors);
+        validate_level(schema.at("not"), inside, &at.child("not"), errors);
     }
     for list in ["allOf", "oneOf", "anyOf"] {
         let list_at = at.child(list);
         for (index, one) in schema.items(list).iter().enumerate() {
-            judge(one, inside, &list_at.index(index), errors);
+            validate_level(one, inside, &list_at.index(index), errors);
         }
     }
     let definitions = at.child("definitions");
     for (name, one) in schema.entries("definitions") {
-        judge(one, inside, &definitions.key(name), errors);
+        validate_level(one, inside, &definitions.key(name), errors);
     }
     let items_at = at.child("items");
     if let Some(items) = schema::items(schema) {
-        judge(items, inside, &items_at, errors);
+        validate_level(items, inside, &items_at, errors);
     }
     for (index, one) in schema.items("items").iter().enumerate() {
-        judge(one, inside, &items_at.index(index), errors);
+        validate_level(one, inside, &items_at.index(index), errors);
     }
     let dependencies = at.child("dependencies");
     for (name, one) in schema
@@ -274,12 +297,12 @@ fn inner(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Erro
         .iter()
         .filter(|(_, one)| one.is_object())
     {
-        judge(one, inside, &dependencies.key(name), errors);
+        validate_level(one, inside, &dependencies.key(name), errors);
     }
 }
 
-/// A mark that goes with one type of values only.
-fn goes_with(schema: &Value, mark: &str, kind: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+/// Whether an extension that requires a type of values has it.
+fn requires_type(schema: &Value, mark: &str, kind: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let given = schema.text("type");
     if !schema.has(mark) || given == kind {
         return true;
@@ -294,8 +317,8 @@ fn goes_with(schema: &Value, mark: &str, kind: &str, at: &Path<'_>, errors: &mut
     false
 }
 
-fn judge_map_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
-    goes_with(schema, MAP_TYPE, "object", at, errors);
+fn validate_map_type(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    requires_type(schema, MAP_TYPE, "object", at, errors);
     let kind = schema.text(MAP_TYPE);
     if schema.has(MAP_TYPE) && !matches!(kind, "atomic" | "granular") {
         errors.push(Error::not_supported(
@@ -306,9 +329,9 @@ fn judge_map_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_list_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_list_type(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = schema.text(LIST_TYPE);
-    if goes_with(schema, LIST_TYPE, "array", at, errors)
+    if requires_type(schema, LIST_TYPE, "array", at, errors)
         && kind == "set"
         && let Some(items) = schema::items(schema)
     {
@@ -341,8 +364,9 @@ fn judge_list_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A list whose items are told apart by keys.
-fn judge_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Lists of `x-kubernetes-list-type: map`.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionOpenAPISchema
+fn validate_map_list(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if schema.text(LIST_TYPE) != "map" {
         return;
     }
@@ -358,9 +382,9 @@ fn judge_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     let Some(items) = schema::items(schema) else {
-        let shown = Shown::Printed(printed::schema_or_list(schema.at("items")));
+        let items_value = BadValue::Printed(error_values::schema_or_list_json(schema.at("items")));
         let detail = "must only have a single schema if x-kubernetes-list-type is map";
-        errors.push(Error::invalid(&items_at, shown, detail));
+        errors.push(Error::invalid(&items_at, items_value, detail));
         return;
     };
     if items.text("type") != "object" {
@@ -398,8 +422,9 @@ fn judge_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What tells the members of a list apart must be there.
-fn judge_members(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Key fields of map and set lists must be required or have a default.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateMapListKeysMapSet
+fn validate_map_list_keys(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = schema.text(LIST_TYPE);
     let Some(items) = schema::items(schema).filter(|_| matches!(kind, "set" | "map")) else {
         return;
@@ -431,11 +456,12 @@ fn judge_members(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with the rules of a schema, beside their expressions.
-fn judge_rules(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates the rules of a schema except their expressions.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionOpenAPISchema
+fn validate_rules(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let has_lines = |text: &str| text.contains(['\n', '\r']);
     let list = at.child("x-kubernetes-validations");
-    let supported = LazyCell::new(|| schema::unsupported(schema).is_none());
+    let supported = LazyCell::new(|| schema::unsupported_fields_message(schema).is_none());
     for (index, rule) in schema.items("x-kubernetes-validations").iter().enumerate() {
         let at = list.index(index);
         let text = rule.text("rule").trim();

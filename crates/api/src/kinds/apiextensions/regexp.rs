@@ -1,70 +1,72 @@
-//! Whether a text is a regular expression of the Go library, and its words if it is not.
+//! Validation of regular expressions as Go's `regexp/syntax` parses them, with its error messages. There is no file in
+//! kubernetes/kubernetes for it; the messages reach clients through the check of `pattern`.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go validateValueValidation
 
 use std::collections::{HashMap, HashSet};
 
-/// What a place in an expression may repeat.
+/// What precedes a repetition operator.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
-    /// Nothing stands before.
+enum Preceding {
+    /// Nothing.
     Nothing,
     /// Something that can be repeated.
     Something,
-    /// A repetition that begins at this byte.
+    /// A repetition that starts at this byte.
     Repetition(usize),
 }
 
-/// How often parts of a group are repeated.
+/// Nested repeat counts of a group.
 #[derive(Clone, Copy)]
-struct Repeats {
-    /// The most of any part.
+struct RepeatCounts {
+    /// The largest of any part.
     most: u32,
-    /// Of the part that was read last.
+    /// That of the last part.
     last: u32,
 }
 
-impl Repeats {
-    const ONE: Repeats = Repeats { most: 1, last: 1 };
+impl RepeatCounts {
+    const ONE: RepeatCounts = RepeatCounts { most: 1, last: 1 };
 }
 
 const MAX_REPEAT: u32 = 1000;
 
-/// What is wrong with an expression.
-pub(crate) fn msg(pattern: &str) -> Option<String> {
-    weigh(pattern).err()
+/// Go's error message of an invalid expression.
+pub(crate) fn go_regexp_error(pattern: &str) -> Option<String> {
+    compiled_size(pattern).err()
 }
 
-/// About how large an expression is when it is compiled, or what is wrong with it.
-pub(super) fn weigh(pattern: &str) -> Result<usize, String> {
+/// The approximate size of the compiled expression, or Go's error message.
+pub(super) fn compiled_size(pattern: &str) -> Result<usize, String> {
     let mut parser = Parser {
         text: pattern,
         at: 0,
         names: HashSet::new(),
         classes: HashMap::new(),
         levels: Vec::new(),
-        repeats: Repeats::ONE,
+        repeats: RepeatCounts::ONE,
         weight: 0,
         no_more_names: false,
     };
-    match parser.run() {
+    match parser.parse() {
         Ok(()) => Ok(parser.weight),
         Err((what, which)) => Err(format!("error parsing regexp: {what}: `{which}`")),
     }
 }
 
-type Fault<'p> = (&'static str, &'p str);
+type SyntaxError<'p> = (&'static str, &'p str);
 
 struct Parser<'p> {
     text: &'p str,
-    /// How far it is read, in bytes.
+    /// Bytes that are parsed.
     at: usize,
     names: HashSet<&'p str>,
-    /// The Unicode classes it names, and whether they exist.
+    /// The Unicode classes by name, and whether they exist.
     classes: HashMap<&'p str, bool>,
-    /// The repeats of the groups that are open, the outermost first.
-    levels: Vec<Repeats>,
-    /// The repeats of the group at hand.
-    repeats: Repeats,
-    /// About how large the compiled expression is.
+    /// Repeats of the open groups, outermost first.
+    levels: Vec<RepeatCounts>,
+    /// Repeats of the current group.
+    repeats: RepeatCounts,
+    /// Approximate size of the compiled expression.
     weight: usize,
     /// Whether no `:]` follows.
     no_more_names: bool,
@@ -75,10 +77,10 @@ impl<'p> Parser<'p> {
         &self.text[self.at..]
     }
 
-    fn run(&mut self) -> Result<(), Fault<'p>> {
-        // What stood before each group that is open; the group itself can be repeated.
+    fn parse(&mut self) -> Result<(), SyntaxError<'p>> {
+        // What preceded each open group; the group itself can be repeated.
         let mut open = 0usize;
-        let mut before = Before::Nothing;
+        let mut before = Preceding::Nothing;
         while let Some(c) = self.rest().chars().next() {
             let start = self.at;
             self.at += c.len_utf8();
@@ -88,37 +90,37 @@ impl<'p> Parser<'p> {
             }
             match c {
                 '(' => {
-                    self.group(start)?;
+                    self.parse_group(start)?;
                     open += 1;
-                    before = Before::Nothing;
-                    // Flags that hold from here on open no group.
+                    before = Preceding::Nothing;
+                    // Flags that apply from here on open no group.
                     if self.text[start..self.at].ends_with(')') {
                         open -= 1;
                     } else {
                         self.levels.push(self.repeats);
-                        self.repeats = Repeats::ONE;
+                        self.repeats = RepeatCounts::ONE;
                     }
                 }
                 ')' => {
                     open = open.checked_sub(1).ok_or(("unexpected )", self.text))?;
                     let inside = self.repeats.most;
-                    self.repeats = self.levels.pop().unwrap_or(Repeats::ONE);
+                    self.repeats = self.levels.pop().unwrap_or(RepeatCounts::ONE);
                     self.repeats.last = inside;
                     self.repeats.most = self.repeats.most.max(inside);
-                    before = Before::Something;
+                    before = Preceding::Something;
                 }
-                '|' => before = Before::Nothing,
-                '*' | '+' | '?' => before = self.repetition(start, before)?,
-                '{' if self.counts(start)? => before = self.repetition(start, before)?,
+                '|' => before = Preceding::Nothing,
+                '*' | '+' | '?' => before = self.parse_repetition(start, before)?,
+                '{' if self.parse_counts(start)? => before = self.parse_repetition(start, before)?,
                 '[' => {
-                    self.class(start)?;
-                    before = Before::Something;
+                    self.parse_class(start)?;
+                    before = Preceding::Something;
                 }
                 '\\' => {
-                    self.escape(start, false)?;
-                    before = Before::Something;
+                    self.parse_escape(start, false)?;
+                    before = Preceding::Something;
                 }
-                _ => before = Before::Something,
+                _ => before = Preceding::Something,
             }
         }
         if open > 0 {
@@ -127,26 +129,26 @@ impl<'p> Parser<'p> {
         Ok(())
     }
 
-    /// A `*`, `+`, `?` or `{...}` that begins at `start` and is read; a `?` after it makes it lazy.
-    fn repetition(&mut self, start: usize, before: Before) -> Result<Before, Fault<'p>> {
+    /// A `*`, `+`, `?` or `{...}` that starts at `start` and is consumed; a following `?` makes it lazy.
+    fn parse_repetition(&mut self, start: usize, before: Preceding) -> Result<Preceding, SyntaxError<'p>> {
         if self.rest().starts_with('?') {
             self.at += 1;
         }
         match before {
-            Before::Nothing => {
-                let shown = &self.text[start..self.at];
-                Err(("missing argument to repetition operator", shown))
+            Preceding::Nothing => {
+                let operator = &self.text[start..self.at];
+                Err(("missing argument to repetition operator", operator))
             }
-            Before::Repetition(first) => {
+            Preceding::Repetition(first) => {
                 Err(("invalid nested repetition operator", &self.text[first..self.at]))
             }
-            Before::Something => Ok(Before::Repetition(start)),
+            Preceding::Something => Ok(Preceding::Repetition(start)),
         }
     }
 
-    /// Reads counts if there are some; braces without counts are plain characters.
-    fn counts(&mut self, start: usize) -> Result<bool, Fault<'p>> {
-        // Counts are short: nothing far behind is looked for.
+    /// Parses counts if there are some; braces without counts are literals.
+    fn parse_counts(&mut self, start: usize) -> Result<bool, SyntaxError<'p>> {
+        // Counts are short: nothing far behind is searched.
         let count = |b: &u8| b.is_ascii_digit() || *b == b',';
         let digits = self.rest().bytes().take_while(count).count();
         let Some(inner) = self.rest()[digits..]
@@ -184,8 +186,8 @@ impl<'p> Parser<'p> {
         Ok(true)
     }
 
-    /// What may follow the `(` at `start`.
-    fn group(&mut self, start: usize) -> Result<(), Fault<'p>> {
+    /// Parses what may follow the `(` at `start`.
+    fn parse_group(&mut self, start: usize) -> Result<(), SyntaxError<'p>> {
         let Some(rest) = self.rest().strip_prefix('?') else {
             return Ok(());
         };
@@ -193,38 +195,41 @@ impl<'p> Parser<'p> {
             if name.starts_with(['=', '!']) && rest.starts_with('<') {
                 return Err(("invalid or unsupported Perl syntax", &self.text[start..start + 4]));
             }
-            let Some((word, _)) = name.split_once('>') else {
+            let Some((group_name, _)) = name.split_once('>') else {
                 return Err(("invalid named capture", &self.text[start..]));
             };
-            let end = self.text.len() - name.len() + word.len() + 1;
-            let shown = &self.text[start..end];
+            let end = self.text.len() - name.len() + group_name.len() + 1;
+            let capture = &self.text[start..end];
             let fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if word.is_empty() || !word.chars().all(fine) {
-                return Err(("invalid named capture", shown));
+            if group_name.is_empty() || !group_name.chars().all(fine) {
+                return Err(("invalid named capture", capture));
             }
-            if !self.names.insert(word) {
-                return Err(("duplicate capture group name", word));
+            if !self.names.insert(group_name) {
+                return Err(("duplicate capture group name", group_name));
             }
             self.at = end;
             return Ok(());
         }
         self.at += 1;
         let mut negated = false;
-        let mut said = false;
+        let mut has_flag = false;
         while let Some(c) = self.rest().chars().next() {
             self.at += c.len_utf8();
             match c {
-                'i' | 'm' | 's' | 'U' => said = true,
-                '-' if !negated => (negated, said) = (true, false),
-                ':' | ')' if !negated || said => return Ok(()),
+                'i' | 'm' | 's' | 'U' => has_flag = true,
+                '-' if !negated => {
+                    negated = true;
+                    has_flag = false;
+                }
+                ':' | ')' if !negated || has_flag => return Ok(()),
                 _ => return Err(("invalid or unsupported Perl syntax", &self.text[start..self.at])),
             }
         }
         Err(("missing closing )", self.text))
     }
 
-    /// A class in brackets, the first of which is at `start` and read.
-    fn class(&mut self, start: usize) -> Result<(), Fault<'p>> {
+    /// Parses a class in brackets, whose `[` is at `start` and consumed.
+    fn parse_class(&mut self, start: usize) -> Result<(), SyntaxError<'p>> {
         if self.rest().starts_with('^') {
             self.at += 1;
         }
@@ -238,14 +243,14 @@ impl<'p> Parser<'p> {
                 self.at += 1;
                 return Ok(());
             }
-            // A dash is a character only at the ends.
+            // A dash is a literal only at the ends.
             if c == '-' && !first && !rest.starts_with("-]") && rest.len() > 1 {
                 let next = rest[1..].chars().next().map_or(0, char::len_utf8);
                 return Err(("invalid character class range", &rest[..=next]));
             }
             first = false;
             if let Some(inner) = rest.strip_prefix("[:")
-                && let Some(end) = self.end_of_name(inner)
+                && let Some(end) = self.find_class_name_end(inner)
             {
                 let whole = &rest[..end + 4];
                 if !is_named_class(&inner[..end]) {
@@ -255,12 +260,12 @@ impl<'p> Parser<'p> {
                 continue;
             }
             let range = self.at;
-            let Some(low) = self.class_character()? else {
+            let Some(low) = self.parse_class_character()? else {
                 continue;
             };
             if self.rest().starts_with('-') && !self.rest().starts_with("-]") && self.rest().len() > 1 {
                 self.at += 1;
-                let high = self.class_character()?;
+                let high = self.parse_class_character()?;
                 if high.is_none_or(|high| high < low) {
                     return Err(("invalid character class range", &self.text[range..self.at]));
                 }
@@ -268,8 +273,8 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// Where the `:]` stands that ends the name of a class. An expression without one is searched once.
-    fn end_of_name(&mut self, inner: &str) -> Option<usize> {
+    /// The index of the `:]` that ends a class name. An expression without one is searched once.
+    fn find_class_name_end(&mut self, inner: &str) -> Option<usize> {
         if self.no_more_names {
             return None;
         }
@@ -279,21 +284,21 @@ impl<'p> Parser<'p> {
     }
 
     /// A character of a class; `None` if it is a class itself.
-    fn class_character(&mut self) -> Result<Option<char>, Fault<'p>> {
+    fn parse_class_character(&mut self) -> Result<Option<char>, SyntaxError<'p>> {
         let start = self.at;
         let Some(c) = self.rest().chars().next() else {
             return Ok(None);
         };
         self.at += c.len_utf8();
         if c == '\\' {
-            self.escape(start, true)
+            self.parse_escape(start, true)
         } else {
             Ok(Some(c))
         }
     }
 
-    /// An escape whose `\` is at `start` and read: the character it stands for, if it stands for one.
-    fn escape(&mut self, start: usize, in_class: bool) -> Result<Option<char>, Fault<'p>> {
+    /// Parses an escape whose `\` is at `start` and consumed: the character it denotes, if it is one.
+    fn parse_escape(&mut self, start: usize, in_class: bool) -> Result<Option<char>, SyntaxError<'p>> {
         let Some(c) = self.rest().chars().next() else {
             return Err(("trailing backslash at end of expression", ""));
         };
@@ -310,9 +315,9 @@ impl<'p> Parser<'p> {
                 self.at = end;
                 Ok(None)
             }
-            'p' | 'P' => self.unicode_class(start).map(|()| None),
+            'p' | 'P' => self.parse_unicode_class(start).map(|()| None),
             'a' | 'f' | 't' | 'n' | 'r' | 'v' => Ok(Some(c)),
-            'x' => self.hex(start).map(Some),
+            'x' => self.parse_hex(start).map(Some),
             '0' => Ok(Some('\0')),
             '1'..='7' if self.rest().starts_with(|c: char| matches!(c, '0'..='7')) => Ok(Some(c)),
             _ if c.is_ascii() && !c.is_ascii_alphanumeric() => Ok(Some(c)),
@@ -320,7 +325,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    fn hex(&mut self, start: usize) -> Result<char, Fault<'p>> {
+    fn parse_hex(&mut self, start: usize) -> Result<char, SyntaxError<'p>> {
         let rest = self.rest();
         let digits = match rest.strip_prefix('{') {
             Some(inner) => inner
@@ -342,7 +347,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    fn unicode_class(&mut self, start: usize) -> Result<(), Fault<'p>> {
+    fn parse_unicode_class(&mut self, start: usize) -> Result<(), SyntaxError<'p>> {
         let rest = self.rest();
         let length = match rest.strip_prefix('{') {
             Some(inner) => inner.find('}').map(|end| end + 2),
@@ -357,7 +362,7 @@ impl<'p> Parser<'p> {
             .classes
             .entry(class)
             .or_insert_with(|| k3_cel::regular_expression(class).is_ok());
-        // A class of letters is many ranges.
+        // A class of letters has many ranges.
         self.weight += 64;
         if !exists {
             return Err(("invalid character class range", class));
@@ -393,13 +398,13 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_read(text in "[\\[\\](){}?*+|^$\\\\:<=!P,a0x-\u{e9}]{0,12}") {
-            let _ = msg(&text);
+        fn parses_any_text_without_panic(text in "[\\[\\](){}?*+|^$\\\\:<=!P,a0x-\u{e9}]{0,12}") {
+            let _ = go_regexp_error(&text);
         }
     }
 
     #[test]
-    fn expressions_are_taken() {
+    fn accepts_valid_expressions() {
         for pattern in [
             "",
             "^[a-z]([-a-z0-9]*[a-z0-9])?$",
@@ -410,12 +415,12 @@ mod tests {
             r"\p{Greek}\x{10FFFF}\Q(\E",
             "a{,2}",
         ] {
-            assert_eq!(msg(pattern), None, "{pattern}");
+            assert_eq!(go_regexp_error(pattern), None, "{pattern}");
         }
     }
 
     #[test]
-    fn what_is_wrong_is_told_in_the_words_of_the_library() {
+    fn fails_with_the_messages_of_go() {
         for (pattern, messages) in [
             ("(", "missing closing ): `(`"),
             ("a)", "unexpected ): `a)`"),
@@ -431,7 +436,7 @@ mod tests {
             ("(?P<a", "invalid named capture: `(?P<a`"),
         ] {
             assert_eq!(
-                msg(pattern),
+                go_regexp_error(pattern),
                 Some(format!("error parsing regexp: {messages}")),
                 "{pattern}"
             );

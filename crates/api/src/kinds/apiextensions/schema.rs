@@ -1,21 +1,21 @@
-//! Reading a JSON schema, and walking through one.
+//! Access to parts of a JSON schema, and a visitor.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go SchemaHas, schemaHasRecurse
 
 use serde_json::Value;
 
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
-/// What may stand for fields that are not named.
+/// `additionalProperties`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Additional<'s> {
-    /// It is not said.
+    /// Absent.
     Unsaid,
-    /// Anything, or nothing.
+    /// `true` or `false`.
     Allowed(bool),
     /// Values of this schema.
     Schema(&'s Value),
 }
 
-/// What a schema says of fields that it does not name.
 pub(super) fn additional(schema: &Value) -> Additional<'_> {
     match schema.at("additionalProperties") {
         Value::Bool(allowed) => Additional::Allowed(*allowed),
@@ -24,13 +24,14 @@ pub(super) fn additional(schema: &Value) -> Additional<'_> {
     }
 }
 
-/// The one schema of the items of a list.
+/// The schema of all items of a list.
 pub(super) fn items(schema: &Value) -> Option<&Value> {
     Some(schema.at("items")).filter(|items| items.is_object())
 }
 
-/// Calls `see` for a schema and all schemas inside, outer ones first, until it says that it has seen enough.
-pub(super) fn any(schema: &Value, see: &mut impl FnMut(&Value) -> bool) -> bool {
+/// Calls `see` for a schema and all inner schemas, outer ones first, until it returns true.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go SchemaHas
+pub(super) fn schema_has(schema: &Value, see: &mut impl FnMut(&Value) -> bool) -> bool {
     if !schema.is_object() {
         return false;
     }
@@ -42,25 +43,26 @@ pub(super) fn any(schema: &Value, see: &mut impl FnMut(&Value) -> bool) -> bool 
     let maps = ["properties"];
     let late = ["additionalProperties", "additionalItems"];
     let late_maps = ["patternProperties", "definitions", "dependencies"];
-    items(schema).is_some_and(|items| any(items, see))
+    items(schema).is_some_and(|items| schema_has(items, see))
         || lists
             .iter()
-            .any(|name| schema.items(name).iter().any(|one| any(one, see)))
-        || ones.iter().any(|name| any(schema.at(name), see))
+            .any(|name| schema.items(name).iter().any(|one| schema_has(one, see)))
+        || ones.iter().any(|name| schema_has(schema.at(name), see))
         || maps
             .iter()
-            .any(|name| schema.entries(name).values().any(|one| any(one, see)))
-        || late.iter().any(|name| any(schema.at(name), see))
+            .any(|name| schema.entries(name).values().any(|one| schema_has(one, see)))
+        || late.iter().any(|name| schema_has(schema.at(name), see))
         || late_maps
             .iter()
-            .any(|name| schema.entries(name).values().any(|one| any(one, see)))
+            .any(|name| schema.entries(name).values().any(|one| schema_has(one, see)))
 }
 
-/// Why a schema cannot be structural at all, if it cannot.
-pub(super) fn unsupported(schema: &Value) -> Option<String> {
+/// Why a schema cannot be converted to a structural one, if it cannot.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/convert.go validateUnsupportedFields
+pub(super) fn unsupported_fields_message(schema: &Value) -> Option<String> {
     let text = |name: &str| !schema.text(name).is_empty();
     let map = |name: &str| !schema.entries(name).is_empty();
-    let found = [
+    let unsupported_fields = [
         ("id", text("id")),
         ("schema", text("$schema")),
         ("$ref", text("$ref")),
@@ -69,10 +71,16 @@ pub(super) fn unsupported(schema: &Value) -> Option<String> {
         ("additionalItems", schema.has("additionalItems")),
         ("definitions", map("definitions")),
     ];
-    if let Some((name, _)) = found.iter().find(|(_, found)| *found) {
+    if let Some((name, _)) = unsupported_fields.iter().find(|(_, is_set)| *is_set) {
         return Some(format!("OpenAPIV3Schema '{name}' is not supported"));
     }
-    let inside = |one: &Value| if one.is_object() { unsupported(one) } else { None };
+    let inside = |one: &Value| {
+        if one.is_object() {
+            unsupported_fields_message(one)
+        } else {
+            None
+        }
+    };
     let nested = ["allOf", "anyOf", "oneOf"]
         .iter()
         .flat_map(|name| schema.items(name));

@@ -1,28 +1,34 @@
-//! What a definition asks for.
+//! Spec of a CustomResourceDefinition.
 
 use serde_json::{Value, json};
 
 use super::{
-    conversion::{self, Demands},
+    conversion::{self, ConversionValidationOptions},
+    error_values,
     expressions::Costs,
-    form::Form,
-    names, openapi, printed, schema,
-    stored::Stored,
+    internal_spec::InternalSpec,
+    names, openapi, schema,
+    stored_definition::StoredDefinition,
     version,
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::field_checks,
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
-/// What is wrong with a spec.
-pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, errors: &mut Errors) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpec
+pub(super) fn validate_definition_spec(
+    spec: &Value,
+    old: Option<&Value>,
+    options: ConversionValidationOptions,
+    errors: &mut ErrorList,
+) {
     let at = Path::new("spec");
-    let form = Form::of(spec);
-    let stored = Stored::of(old);
-    judge_group(spec.text("group"), &at.child("group"), errors);
+    let internal = InternalSpec::from_spec(spec);
+    let stored = StoredDefinition::from_old(old);
+    validate_group(spec.text("group"), &at.child("group"), errors);
     match spec.text("scope") {
         "" => errors.push(Error::required(&at.child("scope"), "")),
         "Cluster" | "Namespaced" => {}
@@ -33,8 +39,8 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, erro
         )),
     }
     let versions_at = at.child("versions");
-    if !form.common.schema.has("openAPIV3Schema") {
-        for (index, version) in form.versions.iter().enumerate() {
+    if !internal.common.schema.has("openAPIV3Schema") {
+        for (index, version) in internal.versions.iter().enumerate() {
             if !version.own.schema.has("openAPIV3Schema") {
                 let field_path = versions_at.index(index);
                 errors.push(Error::required(
@@ -45,7 +51,7 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, erro
         }
     }
     let preserves = spec.flag("preserveUnknownFields");
-    if preserves && has_defaults(&form) {
+    if preserves && has_defaults(&internal) {
         let detail = "must be false in order to use defaults in the schema";
         errors.push(Error::invalid(
             &at.child("preserveUnknownFields"),
@@ -53,24 +59,28 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, erro
             detail,
         ));
     }
-    judge_versions(&form, &stored, &versions_at, errors);
-    judge_names(spec.at("names"), &at.child("names"), errors);
+    validate_versions(&internal, &stored, &versions_at, errors);
+    validate_names(spec.at("names"), &at.child("names"), errors);
     let field_path = at.child("validation");
-    let first = form
+    let first = internal
         .versions
         .first()
         .map_or("", |version| version.whole.text("name"));
-    let costs = Costs::of(form.common.schema, &stored, first);
-    openapi::validate(
-        form.common.schema,
-        form.has_any_status(),
+    let costs = Costs::for_version(internal.common.schema, &stored, first);
+    openapi::validate_schema(
+        internal.common.schema,
+        internal.has_any_status(),
         (costs, &stored),
         &field_path,
         errors,
     );
-    version::subresources(form.common.subresources, &at.child("subresources"), errors);
-    version::columns(form.common.columns, &at.child("additionalPrinterColumns"), errors);
-    judge_selectable(&form, old, &at, errors);
+    version::validate_subresources(internal.common.subresources, &at.child("subresources"), errors);
+    version::validate_columns(
+        internal.common.columns,
+        &at.child("additionalPrinterColumns"),
+        errors,
+    );
+    validate_selectable_fields(&internal, old, &at, errors);
     let conversion = spec.at("conversion");
     if preserves && !conversion.is_null() && conversion.text("strategy") != "None" {
         let field_path = at.child("conversion");
@@ -81,20 +91,23 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, erro
             detail,
         ));
     }
-    conversion::validate(conversion, demands, &at.child("conversion"), errors);
+    conversion::validate_conversion(conversion, options, &at.child("conversion"), errors);
 }
 
-fn has_defaults(form: &Form<'_>) -> bool {
-    form.schemas()
-        .any(|whole| schema::any(whole, &mut |one| one.has("default")))
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go specHasDefaults
+fn has_defaults(internal: &InternalSpec<'_>) -> bool {
+    internal
+        .schemas()
+        .any(|whole| schema::schema_has(whole, &mut |one| one.has("default")))
 }
 
-fn judge_group(group: &str, at: &Path<'_>, errors: &mut Errors) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpec
+fn validate_group(group: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if group.is_empty() {
         errors.push(Error::required(at, ""));
         return;
     }
-    let msgs = name::dns1123_subdomain(group);
+    let msgs = name::validate_dns1123_subdomain(group);
     if !msgs.is_empty() {
         errors.push(Error::invalid(at, group, msgs.join(",")));
     } else if !group.contains('.') {
@@ -106,57 +119,74 @@ fn judge_group(group: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_versions(form: &Form<'_>, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
-    let names: Vec<_> = form
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpec
+fn validate_versions(
+    internal: &InternalSpec<'_>,
+    stored: &StoredDefinition<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let names: Vec<_> = internal
         .versions
         .iter()
         .map(|version| version.whole.text("name"))
         .collect();
-    for (index, version) in form.versions.iter().enumerate() {
+    for (index, version) in internal.versions.iter().enumerate() {
         let field_path = at.index(index);
-        names::label(names[index], names[index], "", &field_path.child("name"), errors);
-        version::validate(version, form.has_status(version), stored, &field_path, errors);
+        names::validate_label(names[index], names[index], "", &field_path.child("name"), errors);
+        version::validate_version(version, internal.has_status(version), stored, &field_path, errors);
     }
-    let shown = || Shown::Printed(printed::versions(&form.shown_versions()));
+    let versions_value = || BadValue::Printed(error_values::versions_json(&internal.versions_value()));
     if field_checks::duplicate_flags(&names).contains(&true) {
-        errors.push(Error::invalid(at, shown(), "must contain unique version names"));
+        errors.push(Error::invalid(
+            at,
+            versions_value(),
+            "must contain unique version names",
+        ));
     }
-    let stored = form
+    let stored = internal
         .versions
         .iter()
         .filter(|version| version.whole.flag("storage"));
     if stored.count() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(Error::invalid(at, shown(), detail));
+        errors.push(Error::invalid(at, versions_value(), detail));
     }
     if let Some(first) = names.first().filter(|first| !first.is_empty()) {
-        // The first version is told once more, at the place where it stood when there was only one.
+        // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpec; errors of the first version repeat at the deprecated field spec.version
         let spec = Path::new("spec");
-        names::label(first, first, "", &spec.child("version"), errors);
+        names::validate_label(first, first, "", &spec.child("version"), errors);
     }
 }
 
-fn judge_names(names: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpec
+fn validate_names(names: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in ["plural", "singular", "kind", "listKind"] {
         if names.text(field).is_empty() {
             errors.push(Error::required(&at.child(field), ""));
         }
     }
-    names::validate(names, at, errors);
+    names::validate_names(names, at, errors);
 }
 
-fn judge_selectable(form: &Form<'_>, old: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
-    let fields = form.common.selectable;
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceSelectableFields
+fn validate_selectable_fields(
+    internal: &InternalSpec<'_>,
+    old: Option<&Value>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let fields = internal.common.selectable;
     if fields.as_array().is_none_or(Vec::is_empty) {
         return;
     }
     let field_path = at.child("selectableFields");
-    if form.common.schema.is_null() {
+    if internal.common.schema.is_null() {
         let detail = "may only be set when validations.schema is included";
         errors.push(Error::invalid(&field_path, "", detail));
         return;
     }
-    let schema = form.common.schema.at("openAPIV3Schema");
-    let before = old.map(|old| Form::of(old).common.selectable.clone());
-    version::selectable(fields, schema, before.as_ref(), at, errors);
+    let schema = internal.common.schema.at("openAPIV3Schema");
+    let before = old.map(|old| InternalSpec::from_spec(old).common.selectable.clone());
+    version::validate_selectable_fields(fields, schema, before.as_ref(), at, errors);
 }

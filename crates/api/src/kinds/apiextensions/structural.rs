@@ -1,14 +1,14 @@
-//! Structural schemas: every value has one place that says what it is, and all else only narrows it.
+//! Structural schemas: types are specified at one position; `allOf`, `anyOf`, `oneOf` and `not` only restrict values.
 
 use serde_json::{Value, json};
 
 use super::{
     schema::{self, Additional},
-    stored::Stored,
+    stored_definition::StoredDefinition,
 };
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -17,8 +17,8 @@ const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const NOTHING_ELSE: &str =
     "must not specify anything other than name and generateName, but metadata is implicitly specified";
 
-/// What may not be said where values are only narrowed, and how that is told.
-const FORBIDDEN: [(&str, &str); 11] = [
+/// Fields that are forbidden in nested value validations, and the message of each.
+const FORBIDDEN_IN_VALIDATIONS: [(&str, &str); 11] = [
     ("default", "must be undefined to be structural"),
     ("title", "must be empty to be structural"),
     ("description", "must be empty to be structural"),
@@ -32,7 +32,8 @@ const FORBIDDEN: [(&str, &str); 11] = [
     ("x-kubernetes-validations", "must be empty to be structural"),
 ];
 
-/// Where a schema stands.
+/// Position of a schema.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go level
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -40,27 +41,35 @@ enum Level {
     Field,
 }
 
-/// What keeps a schema from being structural, sorted by its text.
-pub(super) fn validate(schema: &Value, stored: &Stored<'_>, at: &Path<'_>) -> Errors {
-    let mut errors = Errors::new();
-    invariants(schema, Level::Root, stored, at, &mut errors);
-    complete(schema, schema, at, at, &mut errors);
+/// Errors that make a schema non-structural, sorted by their text.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go ValidateStructural
+pub(super) fn validate_structural(schema: &Value, stored: &StoredDefinition<'_>, at: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    validate_structural_invariants(schema, Level::Root, stored, at, &mut errors);
+    validate_completeness(schema, schema, at, at, &mut errors);
     errors.sort_by_cached_key(ToString::to_string);
     errors
 }
 
-fn invariants(schema: &Value, level: Level, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go validateStructuralInvariants
+fn validate_structural_invariants(
+    schema: &Value,
+    level: Level,
+    stored: &StoredDefinition<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let kind = schema.text("type");
     let field_path = at.child("items");
     match schema::items(schema) {
-        Some(items) => invariants(items, Level::Item, stored, &field_path, errors),
+        Some(items) => validate_structural_invariants(items, Level::Item, stored, &field_path, errors),
         None if kind == "array" => errors.push(Error::required(&field_path, "must be specified")),
         None => {}
     }
     let properties = schema.entries("properties");
     let properties_at = at.child("properties");
     for (name, property) in properties {
-        invariants(property, Level::Field, stored, &properties_at.key(name), errors);
+        validate_structural_invariants(property, Level::Field, stored, &properties_at.key(name), errors);
     }
     let additional = schema::additional(schema);
     let additional_at = at.child("additionalProperties");
@@ -68,7 +77,7 @@ fn invariants(schema: &Value, level: Level, stored: &Stored<'_>, at: &Path<'_>, 
         errors.push(Error::forbidden(&additional_at, "must not be used at the root"));
     }
     if let Additional::Schema(schema) = additional {
-        invariants(schema, Level::Field, stored, &additional_at, errors);
+        validate_structural_invariants(schema, Level::Field, stored, &additional_at, errors);
     }
     let embedded = schema.flag(EMBEDDED);
     for name in [PRESERVE, EMBEDDED] {
@@ -78,12 +87,12 @@ fn invariants(schema: &Value, level: Level, stored: &Stored<'_>, at: &Path<'_>, 
         }
     }
     let first = schema.items("allOf").first();
-    let skip = Skip {
+    let skip = SkippedJunctors {
         any_of: is_int_or_string(schema),
         any_of_of_first: first.is_some_and(is_int_or_string),
     };
-    narrowing(schema, skip, stored, at, errors);
-    judge_type(schema, level, at, errors);
+    validate_value_validation(schema, skip, stored, at, errors);
+    validate_type(schema, level, at, errors);
     if embedded && additional != Additional::Unsaid {
         let detail = "must not be used if x-kubernetes-embedded-resource is set";
         errors.push(Error::forbidden(&additional_at, detail));
@@ -117,7 +126,7 @@ fn invariants(schema: &Value, level: Level, stored: &Stored<'_>, at: &Path<'_>, 
                 "must be object",
             ));
         }
-        if level == Level::Root && !narrows_names_alone(metadata) {
+        if level == Level::Root && !restricts_names_only(metadata) {
             errors.push(Error::forbidden(&field_path, NOTHING_ELSE));
         }
     }
@@ -128,7 +137,8 @@ fn invariants(schema: &Value, level: Level, stored: &Stored<'_>, at: &Path<'_>, 
     }
 }
 
-fn judge_type(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go validateStructuralInvariants
+fn validate_type(schema: &Value, level: Level, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = schema.text("type");
     let field_path = at.child("type");
     if schema.flag(EMBEDDED) && kind != "object" {
@@ -148,8 +158,9 @@ fn judge_type(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-/// The metadata of a resource is known: only names may be narrowed.
-fn narrows_names_alone(metadata: &Value) -> bool {
+/// Only `name` and `generateName` of metadata may be restricted.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go validateStructuralMetadataInvariants
+fn restricts_names_only(metadata: &Value) -> bool {
     let fields = metadata.as_object().into_iter().flatten();
     fields.into_iter().all(|(name, value)| match name.as_str() {
         "type" | "default" => true,
@@ -162,59 +173,80 @@ fn narrows_names_alone(metadata: &Value) -> bool {
     })
 }
 
-/// Whether the one way is taken in which a number or a text may be asked for: `anyOf` the two types, and no more.
+/// Whether it is the one allowed pattern of int-or-string: `anyOf` the two types.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go isIntOrStringAnyOfPattern, isIntOrStringAllOfPattern
 fn is_int_or_string(schema: &Value) -> bool {
     let is = |schema: &Value, kind: &str| *schema == json!({"type": kind});
     matches!(schema.items("anyOf"), [first, second] if is(first, "integer") && is(second, "string"))
 }
 
-/// The parts that are not judged, because they are the one way to ask for a number or a text.
+/// Junctors that are not validated because they are the int-or-string pattern.
 #[derive(Clone, Copy, Default)]
-struct Skip {
+struct SkippedJunctors {
     any_of: bool,
     any_of_of_first: bool,
 }
 
-fn narrowing(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go validateValueValidation
+fn validate_value_validation(
+    schema: &Value,
+    skip: SkippedJunctors,
+    stored: &StoredDefinition<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     for list in ["anyOf", "allOf", "oneOf"] {
         if list == "anyOf" && skip.any_of {
             continue;
         }
         let field_path = at.child(list);
         for (index, one) in schema.items(list).iter().enumerate() {
-            let skip = Skip {
+            let skip = SkippedJunctors {
                 any_of: list == "allOf" && index == 0 && skip.any_of_of_first,
                 any_of_of_first: false,
             };
-            nested(one, skip, stored, &field_path.index(index), errors);
+            validate_nested_value_validation(one, skip, stored, &field_path.index(index), errors);
         }
     }
     if schema.has("not") {
-        nested(
+        validate_nested_value_validation(
             schema.at("not"),
-            Skip::default(),
+            SkippedJunctors::default(),
             stored,
             &at.child("not"),
             errors,
         );
     }
     let pattern = schema.text("pattern");
-    if let Some(msg) = stored.pattern_fault(pattern) {
+    if let Some(msg) = stored.invalid_pattern_message(pattern) {
         let detail = format!("must be a valid regular expression, but isn't: {msg}");
         errors.push(Error::invalid(&at.child("pattern"), pattern, detail));
     }
 }
 
-fn nested(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
-    narrowing(schema, skip, stored, at, errors);
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go validateNestedValueValidation
+fn validate_nested_value_validation(
+    schema: &Value,
+    skip: SkippedJunctors,
+    stored: &StoredDefinition<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    validate_value_validation(schema, skip, stored, at, errors);
     if let Some(items) = schema::items(schema) {
-        nested(items, Skip::default(), stored, &at.child("items"), errors);
+        validate_nested_value_validation(
+            items,
+            SkippedJunctors::default(),
+            stored,
+            &at.child("items"),
+            errors,
+        );
     }
     let properties_at = at.child("properties");
     for (name, property) in schema.entries("properties") {
-        nested(
+        validate_nested_value_validation(
             property,
-            Skip::default(),
+            SkippedJunctors::default(),
             stored,
             &properties_at.key(name),
             errors,
@@ -236,7 +268,7 @@ fn nested(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors
             "must be undefined to be structural",
         ));
     }
-    for (name, detail) in FORBIDDEN {
+    for (name, detail) in FORBIDDEN_IN_VALIDATIONS {
         if schema.has(name) {
             errors.push(Error::forbidden(&at.child(name), detail));
         }
@@ -247,21 +279,35 @@ fn nested(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors
     }
 }
 
-/// Everything that is narrowed must be said: what `narrow` has below its junctors, `whole` must have, too.
-fn complete(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at: &Path<'_>, errors: &mut Errors) {
+/// Every field that `narrow` restricts below its junctors must be specified in `whole`.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/complete.go validateValueValidationCompleteness
+fn validate_completeness(
+    narrow: &Value,
+    whole: &Value,
+    whole_at: &Path<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if narrow.has("not") {
-        complete_nested(narrow.at("not"), whole, whole_at, &at.child("not"), errors);
+        validate_nested_completeness(narrow.at("not"), whole, whole_at, &at.child("not"), errors);
     }
     for list in ["allOf", "anyOf", "oneOf"] {
         let field_path = at.child(list);
         for (index, one) in narrow.items(list).iter().enumerate() {
-            complete_nested(one, whole, whole_at, &field_path.index(index), errors);
+            validate_nested_completeness(one, whole, whole_at, &field_path.index(index), errors);
         }
     }
 }
 
-fn complete_nested(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at: &Path<'_>, errors: &mut Errors) {
-    complete(narrow, whole, whole_at, at, errors);
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/complete.go validateNestedValueValidationCompleteness
+fn validate_nested_completeness(
+    narrow: &Value,
+    whole: &Value,
+    whole_at: &Path<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    validate_completeness(narrow, whole, whole_at, at, errors);
     let missing = |field_path: &Path<'_>, narrow_at: &Path<'_>| {
         Error::required(field_path, format!("because it is defined in {narrow_at}"))
     };
@@ -269,17 +315,17 @@ fn complete_nested(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at: &Path
         let field_path = whole_at.child("items");
         let narrow_at = at.child("items");
         match schema::items(whole) {
-            Some(whole) => complete_nested(items, whole, &field_path, &narrow_at, errors),
+            Some(whole) => validate_nested_completeness(items, whole, &field_path, &narrow_at, errors),
             None => errors.push(missing(&field_path, &narrow_at)),
         }
     }
-    let places = whole_at.child("properties");
+    let properties_at = whole_at.child("properties");
     let narrow_places = at.child("properties");
     for (name, property) in narrow.entries("properties") {
-        let field_path = places.key(name);
+        let field_path = properties_at.key(name);
         let narrow_at = narrow_places.key(name);
         match whole.entries("properties").get(name) {
-            Some(whole) => complete_nested(property, whole, &field_path, &narrow_at, errors),
+            Some(whole) => validate_nested_completeness(property, whole, &field_path, &narrow_at, errors),
             None => errors.push(missing(&field_path, &narrow_at)),
         }
     }
@@ -290,12 +336,12 @@ mod tests {
     use super::*;
 
     fn messages(schema: &Value) -> Vec<String> {
-        let errors = validate(schema, &Stored::default(), &Path::new("s"));
+        let errors = validate_structural(schema, &StoredDefinition::default(), &Path::new("s"));
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn every_value_has_a_type_where_it_stands() {
+    fn requires_a_type_for_every_value() {
         let schema = json!({"type": "object", "properties": {
             "a": {}, "b": {"type": "array"}, "c": {"type": "array", "items": {}}, "d": {"x-kubernetes-int-or-string": true},
         }});
@@ -310,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_junctor_narrows_what_is_said_elsewhere() {
+    fn rejects_restrictions_of_unspecified_fields() {
         let schema = json!({"type": "object", "anyOf": [{"required": ["a"], "properties": {"a": {"minimum": 1}}}],
             "properties": {"b": {"type": "string", "not": {"type": "string", "description": "x"}}}});
         assert_eq!(
@@ -324,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_or_a_text_is_asked_for_in_one_way() {
+    fn accepts_one_int_or_string_pattern() {
         let either = json!([{"type": "integer"}, {"type": "string"}]);
         let good = json!({"x-kubernetes-int-or-string": true, "anyOf": either});
         let nested =
@@ -334,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_known_but_for_names() {
+    fn rejects_metadata_restrictions_except_names() {
         let schema = |metadata: Value| json!({"type": "object", "properties": {"metadata": metadata}});
         let good = json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}});
         assert_eq!(messages(&schema(good)), [] as [&str; 0]);

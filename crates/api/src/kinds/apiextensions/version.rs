@@ -1,14 +1,17 @@
-//! The versions of a defined kind: what a path serves, a table shows and a list is narrowed by.
+//! Versions of a CustomResourceDefinition: subresources, printer columns, selectable fields.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::{expressions::Costs, field_path, form::Version, openapi, schema, stored::Stored};
+use super::{
+    expressions::Costs, field_path, internal_spec::Version, openapi, schema,
+    stored_definition::StoredDefinition,
+};
 use crate::{
     field::{Error, Path},
     go,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
@@ -22,28 +25,29 @@ const COLUMN_FORMATS: [&str; 8] = [
     "int64",
     "password",
 ];
-const MAX_SELECTABLE: usize = 8;
-const MAX_WARNING: usize = 256;
+const MAX_SELECTABLE_FIELDS: usize = 8;
+const MAX_WARNING_LENGTH: usize = 256;
 
-/// What is wrong with a version, beside its name.
-pub(super) fn validate(
+/// Validates a version except its name.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionVersion
+pub(super) fn validate_version(
     version: &Version<'_>,
     has_status: bool,
-    stored: &Stored<'_>,
+    stored: &StoredDefinition<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
-    deprecation(version.whole, &at.child("deprecationWarning"), errors);
-    let costs = Costs::of(version.own.schema, stored, version.whole.text("name"));
-    openapi::validate(
+    validate_deprecation_warning(version.whole, &at.child("deprecationWarning"), errors);
+    let costs = Costs::for_version(version.own.schema, stored, version.whole.text("name"));
+    openapi::validate_schema(
         version.own.schema,
         has_status,
         (costs, stored),
         &at.child("schema"),
         errors,
     );
-    subresources(version.own.subresources, &at.child("subresources"), errors);
-    columns(version.own.columns, &at.child("additionalPrinterColumns"), errors);
+    validate_subresources(version.own.subresources, &at.child("subresources"), errors);
+    validate_columns(version.own.columns, &at.child("additionalPrinterColumns"), errors);
     let fields = version.own.selectable;
     if fields.as_array().is_none_or(Vec::is_empty) {
         return;
@@ -57,34 +61,36 @@ pub(super) fn validate(
     let name = version.whole.text("name");
     let before = stored.version(name);
     let before = before.map(|version| version.at("selectableFields"));
-    selectable(fields, schema, before, at, errors);
+    validate_selectable_fields(fields, schema, before, at, errors);
 }
 
-fn deprecation(version: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateDeprecationWarning
+fn validate_deprecation_warning(version: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !version.has("deprecationWarning") {
         return;
     }
     let warning = version.text("deprecationWarning");
-    let mut tell = |detail: String| errors.push(Error::invalid(at, warning, detail));
+    let mut push = |detail: String| errors.push(Error::invalid(at, warning, detail));
     if !version.flag("deprecated") {
-        tell("can only be set for deprecated versions".to_owned());
+        push("can only be set for deprecated versions".to_owned());
         return;
     }
-    if warning.len() > MAX_WARNING {
-        tell(format!("must be <= {MAX_WARNING} characters long"));
+    if warning.len() > MAX_WARNING_LENGTH {
+        push(format!("must be <= {MAX_WARNING_LENGTH} characters long"));
     }
     if warning.is_empty() {
-        tell("must not be an empty string".to_owned());
+        push("must not be an empty string".to_owned());
     }
     if let Some((index, _)) = warning.char_indices().find(|(_, c)| !go::is_print(*c)) {
-        tell(format!(
+        push(format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {index}"
         ));
     }
 }
 
-/// What is wrong with the paths that a scale is read from.
-pub(super) fn subresources(subresources: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates the paths of the scale subresource.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionSubresources
+pub(super) fn validate_subresources(subresources: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let scale = subresources.at("scale");
     if scale.is_null() {
         return;
@@ -95,7 +101,7 @@ pub(super) fn subresources(subresources: &Value, at: &Path<'_>, errors: &mut Err
         let path = scale.text(field);
         if path.is_empty() {
             errors.push(Error::required(&field_path, ""));
-        } else if simple_path(path, &field_path, errors) && !is_under(path, under) {
+        } else if validate_simple_json_path(path, &field_path, errors) && !is_under(path, under) {
             let detail = format!("should be a json path under {under}");
             errors.push(Error::invalid(&field_path, path, detail));
         }
@@ -103,7 +109,7 @@ pub(super) fn subresources(subresources: &Value, at: &Path<'_>, errors: &mut Err
     let field_path = at.child("labelSelectorPath");
     let path = scale.text("labelSelectorPath");
     if !path.is_empty()
-        && simple_path(path, &field_path, errors)
+        && validate_simple_json_path(path, &field_path, errors)
         && !is_under(path, ".spec")
         && !is_under(path, ".status")
     {
@@ -117,8 +123,9 @@ fn is_under(path: &str, holder: &str) -> bool {
         .is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Whether a path begins as one; if not, that is told.
-fn simple_path(path: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+/// Whether it is a simple JSON path; reports an error if not.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateSimpleJSONPath
+fn validate_simple_json_path(path: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let simple = path.starts_with('.');
     if !simple {
         let detail = "must be a simple json path starting with .";
@@ -127,8 +134,8 @@ fn simple_path(path: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
     simple
 }
 
-/// What is wrong with the columns of tables.
-pub(super) fn columns(columns: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceColumnDefinition
+pub(super) fn validate_columns(columns: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for (index, column) in columns.as_array().into_iter().flatten().enumerate() {
         let field_path = at.index(index);
         if column.text("name").is_empty() {
@@ -149,21 +156,22 @@ pub(super) fn columns(columns: &Value, at: &Path<'_>, errors: &mut Errors) {
         match column.text("jsonPath") {
             "" => errors.push(Error::required(&path_at, "")),
             path => {
-                simple_path(path, &path_at, errors);
+                validate_simple_json_path(path, &path_at, errors);
             }
         }
     }
 }
 
-/// What is wrong with the fields that lists can be narrowed by. Too many of them may stay as they were.
-pub(super) fn selectable(
+/// Validates selectable fields (KEP-4358). An excessive number is tolerated if it is unchanged.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceSelectableFields, findTooManySelectableFieldsAllowed
+pub(super) fn validate_selectable_fields(
     fields: &Value,
     schema: &Value,
     old: Option<&Value>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
-    if let Some(msg) = schema::unsupported(schema) {
+    if let Some(msg) = schema::unsupported_fields_message(schema) {
         errors.push(Error::invalid(&at.child("schema.openAPIV3Schema"), "", msg));
         return;
     }
@@ -177,17 +185,17 @@ pub(super) fn selectable(
             errors.push(Error::required(&field_path, ""));
             continue;
         }
-        let found = match field_path::resolve(text, schema, false) {
-            Ok(found) => found,
+        let resolved = match field_path::resolve(text, schema, false) {
+            Ok(resolved) => resolved,
             Err(msg) => {
                 let detail = format!("is an invalid path: {msg}");
                 errors.push(Error::invalid(&field_path, text, detail));
                 continue;
             }
         };
-        if found.path == "metadata"
-            || found.path.starts_with("metadata.")
-            || found.path.starts_with("metadata[")
+        if resolved.path == "metadata"
+            || resolved.path.starts_with("metadata.")
+            || resolved.path.starts_with("metadata[")
         {
             errors.push(Error::invalid(
                 &field_path,
@@ -195,16 +203,16 @@ pub(super) fn selectable(
                 "must not point to fields in metadata",
             ));
         }
-        if !matches!(found.schema.text("type"), "string" | "boolean" | "integer") {
+        if !matches!(resolved.schema.text("type"), "string" | "boolean" | "integer") {
             let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
                 formats are allowed.";
             errors.push(Error::invalid(&field_path, text, detail));
         }
-        if !paths.insert(found.path) {
+        if !paths.insert(resolved.path) {
             errors.push(Error::duplicate(&field_path, text));
         }
     }
-    if paths.len() > MAX_SELECTABLE && old != Some(fields) {
-        errors.push(Error::too_many(&at, Some(paths.len()), MAX_SELECTABLE));
+    if paths.len() > MAX_SELECTABLE_FIELDS && old != Some(fields) {
+        errors.push(Error::too_many(&at, Some(paths.len()), MAX_SELECTABLE_FIELDS));
     }
 }

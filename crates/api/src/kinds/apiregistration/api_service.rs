@@ -7,8 +7,8 @@ use crate::{
     field::{Error, Path},
     go,
     kinds::field_checks,
-    name::{self, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::{self, NameFormat},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -25,21 +25,21 @@ const COLUMNS: &[Column] = &[
 pub(super) struct ApiService;
 
 // upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go apiServerStrategy
-impl Rules for ApiService {
-    fn names(&self) -> Rule {
-        Rule::PathSegment
+impl RestStrategy for ApiService {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::PathSegment
     }
 
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         let service = object.at_mut("spec").and_then(|spec| spec.at_mut("service"));
         if let Some(service) = service {
-            service.fill("port", 443);
+            service.set_default("port", 443);
         }
     }
 
     /// A local APIService is available at once.
     // upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         let status = if object.at("spec").has("service") {
             json!({})
         } else {
@@ -54,16 +54,16 @@ impl Rules for ApiService {
         object.set("status", status);
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
-        let metadata = new.make("metadata");
+        let metadata = new.ensure_object("metadata");
         for name in ["labels", "annotations", "finalizers", "ownerReferences"] {
             metadata.copy_from(name, old.at("metadata"));
         }
     }
 
     // upstream: staging/src/k8s.io/kube-aggregator/pkg/apis/apiregistration/validation/validation.go ValidateAPIService
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         validate_name(object.at("metadata"), spec, errors);
         let at = Path::new("spec");
@@ -79,7 +79,13 @@ impl Rules for ApiService {
     }
 
     // upstream: staging/src/k8s.io/kube-aggregator/pkg/apis/apiregistration/validation/validation.go ValidateAPIServiceStatusUpdate
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let status = Path::new("status");
         let at = status.child("conditions");
         for (index, condition) in new.at("status").items("conditions").iter().enumerate() {
@@ -96,7 +102,7 @@ impl Rules for ApiService {
     }
 
     // upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -121,12 +127,12 @@ impl Rules for ApiService {
 }
 
 /// The name must be `<version>.<group>`.
-fn validate_name(metadata: &Value, spec: &Value, errors: &mut Errors) {
+fn validate_name(metadata: &Value, spec: &Value, errors: &mut ErrorList) {
     let expected = format!("{}.{}", spec.text("version"), spec.text("group"));
     let at = Path::new("metadata");
     for field in ["generateName", "name"] {
         let name = metadata.text(field);
-        if !name.is_empty() && name != expected && name::path_segment_name(name).is_empty() {
+        if !name.is_empty() && name != expected && name::validate_path_segment_name(name).is_empty() {
             let detail = format!(
                 "must be `spec.version+\".\"+spec.group`: {}",
                 go::quote(&expected)
@@ -136,21 +142,31 @@ fn validate_name(metadata: &Value, spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_group_version(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_group_version(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let group = spec.text("group");
     let version = spec.text("version");
     let field_path = at.child("group");
     if !group.is_empty() {
-        field_checks::push_invalid(group, name::dns1123_subdomain(group), &field_path, errors);
+        field_checks::push_invalid(
+            group,
+            name::validate_dns1123_subdomain(group),
+            &field_path,
+            errors,
+        );
     } else if version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
         errors.push(Error::required(&field_path, detail));
     }
     let field_path = at.child("version");
-    field_checks::push_invalid(version, name::dns1035_label(version), &field_path, errors);
+    field_checks::push_invalid(
+        version,
+        name::validate_dns1035_label(version),
+        &field_path,
+        errors,
+    );
 }
 
-fn validate_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_service(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let bundle = base64::decode(spec.text("caBundle")).map_or(0, |bytes| bytes.len());
     let insecure = spec.flag("insecureSkipTLSVerify");
     let insecure_at = at.child("insecureSkipTLSVerify");
@@ -174,7 +190,7 @@ fn validate_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     let port = service.int("port").unwrap_or_default();
-    let msgs = name::port_number(port);
+    let msgs = name::validate_port_number(port);
     if !msgs.is_empty() {
         let detail = format!("port is not valid: {}", msgs.join(", "));
         errors.push(Error::invalid(&field_path.child("port"), port, detail));
@@ -190,20 +206,20 @@ mod tests {
     use super::*;
     use crate::{
         kinds::builtin,
-        rules::{User, create},
+        strategy::{User, create},
     };
 
     fn create_api_service(spec: &Value) -> Result<Value, String> {
         let mut object = json!({"metadata": {"name": "v1.a.b"}, "spec": spec});
         let user = User::default();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: builtin()
                 .kind("apiregistration.k8s.io", "v1", "APIService")
                 .unwrap(),
             now: Time::parse("2026-01-02T03:04:05Z").unwrap(),
             user: &user,
         };
-        ApiService.default(&mut object);
+        ApiService.set_defaults(&mut object);
         match create(&mut object, &at) {
             Ok(_) => Ok(object),
             Err(status) => Err(status.to_json()),

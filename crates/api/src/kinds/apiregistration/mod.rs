@@ -2,9 +2,9 @@
 
 mod api_service;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    (kind == "APIService").then_some(&api_service::ApiService as &dyn Rules)
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
+    (kind == "APIService").then_some(&api_service::ApiService as &dyn RestStrategy)
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::{counts, immutable},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
@@ -19,10 +19,10 @@ const COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/apps/controllerrevision/strategy.go strategy
-impl Rules for ControllerRevision {
+impl RestStrategy for ControllerRevision {
     // upstream: pkg/apis/apps/validation/validation.go ValidateControllerRevisionCreate
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        counts::validate_nonnegative_fields(object, &["revision"], &Path::NOWHERE, errors);
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        counts::validate_nonnegative_fields(object, &["revision"], &Path::NIL, errors);
         let field_path = Path::new("data");
         match object.at("data") {
             Value::Object(_) => {}
@@ -32,9 +32,9 @@ impl Rules for ControllerRevision {
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateControllerRevisionUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        counts::validate_nonnegative_fields(new, &["revision"], &Path::NOWHERE, errors);
-        immutable::validate_immutable_fields(new, old, &["data"], &Path::NOWHERE, errors);
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        counts::validate_nonnegative_fields(new, &["revision"], &Path::NIL, errors);
+        immutable::validate_immutable_fields(new, old, &["data"], &Path::NIL, errors);
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -3,13 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     field::{Error, Path},
     kinds::{
         core::pod, counts, go_values, immutable, int_or_string, label_selector, pod_template, reset_fields,
     },
-    rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::{InvalidValues, Selector},
+    strategy::{
+        self, Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -51,52 +53,52 @@ const COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/apps/daemonset/strategy.go daemonSetStrategy
-impl Rules for DaemonSet {
+impl RestStrategy for DaemonSet {
     // upstream: pkg/apis/apps/v1/defaults.go SetDefaults_DaemonSet
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        let strategy = spec.make("updateStrategy");
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        let strategy = spec.ensure_object("updateStrategy");
         if strategy.text("type").is_empty() {
             strategy.set("type", "RollingUpdate");
         }
         if strategy.text("type") == "RollingUpdate" {
-            let rolling = strategy.make("rollingUpdate");
-            rolling.fill("maxUnavailable", 1);
-            rolling.fill("maxSurge", 0);
+            let rolling = strategy.ensure_object("rollingUpdate");
+            rolling.set_default("maxUnavailable", 1);
+            rolling.set_default("maxSurge", 0);
         }
-        spec.fill("revisionHistoryLimit", 10);
-        pod::default_template(spec.make("template"));
+        spec.set_default("revisionHistoryLimit", 10);
+        pod::set_defaults_pod_template(spec.ensure_object("template"));
     }
 
     // upstream: pkg/registry/apps/daemonset/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         pod_template::drop_disabled_template_fields(object, &Value::Null);
         let generation = template_generation(object).max(1);
         set_template_generation(object, generation);
     }
 
     // upstream: pkg/registry/apps/daemonset/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         pod_template::drop_disabled_template_fields(new, old);
         let changed = new.at("spec").at("template") != old.at("spec").at("template");
         set_template_generation(new, template_generation(old) + i64::from(changed));
     }
 
     // upstream: pkg/registry/apps/daemonset/strategy.go daemonSetStatusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         set_template_generation(new, template_generation(old));
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSet
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_daemon_set_spec(object.at("spec"), None, errors);
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSetUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = new.at("spec");
         let before = old.at("spec");
         immutable::validate_immutable_selector(spec, before, &Path::new("spec"), errors);
@@ -104,7 +106,13 @@ impl Rules for DaemonSet {
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSetStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let status = new.at("status");
         let at = Path::new("status");
         let counts = [
@@ -134,7 +142,7 @@ impl Rules for DaemonSet {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
@@ -170,12 +178,12 @@ fn template_generation(object: &Value) -> i64 {
 }
 
 fn set_template_generation(object: &mut Value, generation: i64) {
-    let annotations = object.make("metadata").make("annotations");
+    let annotations = object.ensure_object("metadata").ensure_object("annotations");
     annotations.set(TEMPLATE_GENERATION, generation.to_string());
 }
 
 // upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSetSpec
-fn validate_daemon_set_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate_daemon_set_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let values = old.map_or(InvalidValues::Refused, |old| {
         label_selector::tolerate_invalid_values_of(old.at("selector"))
@@ -196,7 +204,7 @@ fn validate_daemon_set_spec(spec: &Value, old: Option<&Value>, errors: &mut Erro
             detail,
         ));
     }
-    pod::validate_template_with(
+    pod::validate_pod_template_spec(
         template,
         &pod_template::template_validation_options(old),
         &template_at,
@@ -209,7 +217,7 @@ fn validate_daemon_set_spec(spec: &Value, old: Option<&Value>, errors: &mut Erro
 }
 
 // upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSetUpdateStrategy, ValidateRollingUpdateDaemonSet
-fn validate_daemon_set_update_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_daemon_set_update_strategy(strategy: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rolling = strategy.at("rollingUpdate");
     let field_path = at.child("rollingUpdate");
     match strategy.text("type") {

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::{core::pod, counts, go_values, immutable, int_or_string, pod_template},
-    rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::Selector,
+    strategy::{self, Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -30,56 +30,63 @@ const COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/apps/deployment/strategy.go deploymentStrategy
-impl Rules for Deployment {
+impl RestStrategy for Deployment {
     // upstream: pkg/apis/apps/v1/defaults.go SetDefaults_Deployment
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        spec.fill("replicas", 1);
-        let strategy = spec.make("strategy");
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        spec.set_default("replicas", 1);
+        let strategy = spec.ensure_object("strategy");
         if strategy.text("type").is_empty() {
             strategy.set("type", "RollingUpdate");
         }
         if strategy.text("type") == "RollingUpdate" {
-            let rolling = strategy.make("rollingUpdate");
-            rolling.fill("maxUnavailable", "25%");
-            rolling.fill("maxSurge", "25%");
+            let rolling = strategy.ensure_object("rollingUpdate");
+            rolling.set_default("maxUnavailable", "25%");
+            rolling.set_default("maxSurge", "25%");
         }
-        spec.fill("revisionHistoryLimit", 10);
-        spec.fill("progressDeadlineSeconds", 600);
-        pod::default_template(spec.make("template"));
+        spec.set_default("revisionHistoryLimit", 10);
+        spec.set_default("progressDeadlineSeconds", 600);
+        pod::set_defaults_pod_template(spec.ensure_object("template"));
     }
 
     // upstream: pkg/registry/apps/deployment/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
     // upstream: pkg/registry/apps/deployment/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         pod_template::drop_disabled_template_fields(new, old);
     }
 
     // upstream: pkg/registry/apps/deployment/strategy.go deploymentStatusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
-        new.make("metadata").copy_from("labels", old.at("metadata"));
+        new.ensure_object("metadata")
+            .copy_from("labels", old.at("metadata"));
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateDeployment
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_deployment_spec(object, None, errors);
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_deployment_spec(new, Some(old.at("spec")), errors);
         immutable::validate_immutable_selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let status = new.at("status");
         let at = Path::new("status");
         let counts = [
@@ -133,9 +140,9 @@ impl Rules for Deployment {
         new.at("spec") != old.at("spec") || annotations(new) != annotations(old)
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let fields: &[&[&str]] = &[&["spec"], &["metadata", "labels"]];
-        (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(fields)))
+        (subresource == "status").then(|| ResetFields::Fields(FieldSet::of_fields(fields)))
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -172,7 +179,7 @@ impl Rules for Deployment {
 }
 
 // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentSpec
-fn validate_deployment_spec(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate_deployment_spec(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = object.at("spec");
     let at = Path::new("spec");
     counts::validate_nonnegative_fields(spec, &["replicas"], &at, errors);
@@ -203,7 +210,7 @@ fn validate_deployment_spec(object: &Value, old: Option<&Value>, errors: &mut Er
 }
 
 // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentStrategy, ValidateRollingUpdateDeployment
-fn validate_deployment_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_deployment_strategy(strategy: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rolling = strategy.at("rollingUpdate");
     let field_path = at.child("rollingUpdate");
     match strategy.text("type") {

@@ -8,10 +8,10 @@ mod stateful_set;
 #[cfg(test)]
 mod tests;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "ControllerRevision" => &controller_revision::ControllerRevision,
         "DaemonSet" => &daemon_set::DaemonSet,

@@ -3,49 +3,55 @@
 use serde_json::Value;
 
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     field::Path,
     kinds::{core::pod, counts, immutable, label_selector, pod_template, reset_fields},
-    rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
+    strategy::{self, Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
 pub(super) struct ReplicaSet;
 
 // upstream: pkg/registry/apps/replicaset/strategy.go rsStrategy
-impl Rules for ReplicaSet {
+impl RestStrategy for ReplicaSet {
     // upstream: pkg/apis/apps/v1/defaults.go SetDefaults_ReplicaSet
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        spec.fill("replicas", 1);
-        pod::default_template(spec.make("template"));
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        spec.set_default("replicas", 1);
+        pod::set_defaults_pod_template(spec.ensure_object("template"));
     }
 
     // upstream: pkg/registry/apps/replicaset/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
     // upstream: pkg/registry/apps/replicaset/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         pod_template::drop_disabled_template_fields(new, old);
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSet
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_replica_set_spec(object.at("spec"), None, errors);
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSetUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_replica_set_spec(new.at("spec"), Some(old.at("spec")), errors);
         immutable::validate_immutable_selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSetStatusUpdate
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let status = new.at("status");
         let at = Path::new("status");
         pod_template::validate_replica_counts(status, &at, errors);
@@ -65,7 +71,7 @@ impl Rules for ReplicaSet {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
@@ -80,7 +86,7 @@ impl Rules for ReplicaSet {
 }
 
 // upstream: pkg/apis/apps/validation/validation.go ValidateReplicaSetSpec
-fn validate_replica_set_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate_replica_set_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     counts::validate_nonnegative_fields(spec, &["replicas", "minReadySeconds"], &at, errors);
     pod_template::validate_selector_and_template(spec, old, &at, errors);

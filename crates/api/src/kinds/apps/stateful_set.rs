@@ -5,15 +5,15 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use crate::{
-    apply::managed::Reset,
-    field::{Error, Path, Shown},
+    apply::managed::ResetFields,
+    field::{BadValue, Error, Path},
     kinds::{
         core::{persistent_volume_claim as claim, pod},
         counts, go_values, immutable, int_or_string, label_selector, pod_template, reset_fields,
     },
-    name::{self, Rule},
-    rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::{self, NameFormat},
     selector::label::Selector,
+    strategy::{self, Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -36,36 +36,36 @@ enum ValidatedSpec<'o> {
 }
 
 // upstream: pkg/registry/apps/statefulset/strategy.go statefulSetStrategy
-impl Rules for StatefulSet {
-    fn names(&self) -> Rule {
-        Rule::Label
+impl RestStrategy for StatefulSet {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Label
     }
 
     // upstream: pkg/apis/apps/v1/defaults.go SetDefaults_StatefulSet
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if spec.text("podManagementPolicy").is_empty() {
             spec.set("podManagementPolicy", "OrderedReady");
         }
-        let strategy = spec.make("updateStrategy");
+        let strategy = spec.ensure_object("updateStrategy");
         if strategy.text("type").is_empty() {
             strategy.set("type", "RollingUpdate");
-            strategy.make("rollingUpdate");
+            strategy.ensure_object("rollingUpdate");
         }
         if strategy.text("type") == "RollingUpdate" && strategy.has("rollingUpdate") {
-            let rolling = strategy.make("rollingUpdate");
-            rolling.fill("partition", 0);
-            rolling.fill("maxUnavailable", 1);
+            let rolling = strategy.ensure_object("rollingUpdate");
+            rolling.set_default("partition", 0);
+            rolling.set_default("maxUnavailable", 1);
         }
-        let retention = spec.make("persistentVolumeClaimRetentionPolicy");
+        let retention = spec.ensure_object("persistentVolumeClaimRetentionPolicy");
         for name in ["whenDeleted", "whenScaled"] {
             if retention.text(name).is_empty() {
                 retention.set(name, "Retain");
             }
         }
-        spec.fill("replicas", 1);
-        spec.fill("revisionHistoryLimit", 10);
-        pod::default_template(spec.make("template"));
+        spec.set_default("replicas", 1);
+        spec.set_default("revisionHistoryLimit", 10);
+        pod::set_defaults_pod_template(spec.ensure_object("template"));
         for claim in spec.items_mut("volumeClaimTemplates") {
             claim.set("kind", "PersistentVolumeClaim");
             claim.set("apiVersion", "v1");
@@ -74,27 +74,27 @@ impl Rules for StatefulSet {
     }
 
     // upstream: pkg/registry/apps/statefulset/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
     // upstream: pkg/registry/apps/statefulset/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         pod_template::drop_disabled_template_fields(new, old);
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSet
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_stateful_set_spec(object.at("spec"), ValidatedSpec::Created, errors);
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSetUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = new.at("spec");
         let before = old.at("spec");
-        let mut old_errors = Errors::new();
+        let mut old_errors = ErrorList::new();
         let validated = |template: bool| ValidatedSpec::Updated {
             old: before,
             template,
@@ -105,7 +105,7 @@ impl Rules for StatefulSet {
         immutable::validate_immutable_selector(spec, before, &at, errors);
         if spec.at("volumeClaimTemplates") != before.at("volumeClaimTemplates") {
             let claims = spec.items("volumeClaimTemplates");
-            let value = Shown::Json(Value::Array(claims.to_vec()));
+            let value = BadValue::Json(Value::Array(claims.to_vec()));
             let field_path = at.child("volumeClaimTemplates");
             errors.push(Error::invalid(&field_path, value, immutable::IMMUTABLE));
         }
@@ -118,7 +118,13 @@ impl Rules for StatefulSet {
     }
 
     // upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSetStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let status = new.at("status");
         let at = Path::new("status");
         let counts = [
@@ -170,7 +176,7 @@ impl Rules for StatefulSet {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
@@ -192,7 +198,7 @@ impl Rules for StatefulSet {
 }
 
 // upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSetSpec
-fn validate_stateful_set_spec(spec: &Value, validated: ValidatedSpec<'_>, errors: &mut Errors) {
+fn validate_stateful_set_spec(spec: &Value, validated: ValidatedSpec<'_>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let field_path = at.child("podManagementPolicy");
     match spec.text("podManagementPolicy") {
@@ -237,14 +243,14 @@ fn validate_stateful_set_spec(spec: &Value, validated: ValidatedSpec<'_>, errors
     let service = spec.text("serviceName");
     if new && !service.is_empty() {
         let field_path = at.child("serviceName");
-        let msgs = name::dns1123_label(service).into_iter();
+        let msgs = name::validate_dns1123_label(service).into_iter();
         errors.extend(msgs.map(|msg| Error::invalid(&field_path, service, msg)));
     }
     validate_template(spec, validated, &at, errors);
 }
 
 // upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSetSpec, validateRollingUpdateStatefulSet
-fn validate_update_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_update_strategy(strategy: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rolling = strategy.at("rollingUpdate");
     let field_path = at.child("rollingUpdate");
     match strategy.text("type") {
@@ -279,7 +285,7 @@ fn validate_update_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors
 }
 
 // upstream: pkg/apis/apps/validation/validation.go ValidatePodTemplateSpecForStatefulSet
-fn validate_template(spec: &Value, validated: ValidatedSpec<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_template(spec: &Value, validated: ValidatedSpec<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     pod_template::validate_required_selector(spec, "empty selector is invalid for statefulset", at, errors);
     let template = spec.at("template");
     let field_path = at.child("template");
@@ -295,14 +301,14 @@ fn validate_template(spec: &Value, validated: ValidatedSpec<'_>, at: &Path<'_>, 
             let options = pod_template::template_validation_options(old);
             let completed = template_with_claim_volumes(spec);
             let template = completed.as_ref().unwrap_or(template);
-            pod::validate_template_with(template, &options, &field_path, errors);
+            pod::validate_pod_template_spec(template, &options, &field_path, errors);
         }
         let metadata = template.at("metadata");
-        errors.extend(name::labels(
+        errors.extend(name::validate_labels(
             &field_path.child("labels"),
             metadata.entries("labels"),
         ));
-        errors.extend(name::annotations(
+        errors.extend(name::validate_annotations(
             &field_path.child("annotations"),
             metadata.entries("annotations"),
         ));
@@ -323,7 +329,7 @@ fn template_with_claim_volumes(spec: &Value) -> Option<Value> {
         return None;
     }
     let mut template = spec.at("template").clone();
-    let pod = template.make("spec");
+    let pod = template.ensure_object("spec");
     pod.remove("hostname");
     pod.remove("subdomain");
     if !claims.is_empty() {

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::rules;
+use super::strategy;
 use crate::{
     kinds::builtin,
-    rules::{Circumstances, Part, Tree, TreeMut, User, create, update},
+    strategy::{Part, StrategyContext, Tree, TreeMut, User, create, update},
     time::Time,
 };
 
@@ -19,14 +19,14 @@ fn create_workload(kind: &str, spec: Value) -> Result<Value, String> {
         "metadata": {"name": "x", "namespace": "n", "uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-02T03:03:35Z"},
     });
     object.set("spec", spec);
-    let spec = object.make("spec");
-    spec.fill("selector", json!({"matchLabels": {"app": "a"}}));
+    let spec = object.ensure_object("spec");
+    spec.set_default("selector", json!({"matchLabels": {"app": "a"}}));
     let pod = json!({"containers": [{"name": "c", "image": "img:1"}, {"name": "d", "image": "img:2"}]});
-    spec.fill(
+    spec.set_default(
         "template",
         json!({"metadata": {"labels": {"app": "a"}}, "spec": pod}),
     );
-    rules(kind).unwrap().default(&mut object);
+    strategy(kind).unwrap().set_defaults(&mut object);
     run(kind, |at| create(&mut object, at).map(|_| ()))?;
     Ok(object)
 }
@@ -45,10 +45,10 @@ fn update_workload(
 
 fn run(
     kind: &str,
-    operation: impl FnOnce(&Circumstances<'_>) -> Result<(), crate::status::Status>,
+    operation: impl FnOnce(&StrategyContext<'_>) -> Result<(), crate::status::Status>,
 ) -> Result<(), String> {
     let user = User::default();
-    let at = Circumstances {
+    let at = StrategyContext {
         kind: builtin().kind("apps", "v1", kind).unwrap(),
         now: now(),
         user: &user,
@@ -96,7 +96,12 @@ fn rejects_progress_deadline_not_above_min_ready_seconds() {
 #[test]
 fn annotation_changes_of_a_deployment_raise_the_generation() {
     let old = create_workload("Deployment", json!({})).unwrap();
-    let annotate = |object: &mut Value| object.make("metadata").make("annotations").set("a", "b");
+    let annotate = |object: &mut Value| {
+        object
+            .ensure_object("metadata")
+            .ensure_object("annotations")
+            .set("a", "b")
+    };
     let generation = |part: Part<'_>| {
         let new = update_workload("Deployment", part, &old, annotate).unwrap();
         new.at("metadata").int("generation")
@@ -116,14 +121,14 @@ fn daemon_set_counts_template_changes() {
     let old = create_workload("DaemonSet", json!({})).unwrap();
     assert_eq!(count(&old), "1");
     let same = update_workload("DaemonSet", Part::Object, &old, |new| {
-        new.make("metadata").remove("annotations");
-        new.make("spec").set("minReadySeconds", 1);
+        new.ensure_object("metadata").remove("annotations");
+        new.ensure_object("spec").set("minReadySeconds", 1);
     });
     assert_eq!(count(&same.unwrap()), "1");
     let other = update_workload("DaemonSet", Part::Object, &old, |new| {
-        new.make("spec")
-            .make("template")
-            .make("spec")
+        new.ensure_object("spec")
+            .ensure_object("template")
+            .ensure_object("spec")
             .set("hostNetwork", true);
     });
     assert_eq!(count(&other.unwrap()), "2");
@@ -142,10 +147,10 @@ fn stateful_set_pods_may_mount_claim_template_volumes() {
     .unwrap();
     assert_eq!(
         update_workload("StatefulSet", Part::Object, &set, |new| {
-            new.make("spec").remove("volumeClaimTemplates");
-            new.make("spec").set("serviceName", "t");
-            new.make("spec").make("template").make("spec").remove("hostname");
-            new.make("spec").make("template").make("spec").set("containers", json!([{"name": "c", "image": "i", "imagePullPolicy": "Always", "terminationMessagePolicy": "File"}]));
+            new.ensure_object("spec").remove("volumeClaimTemplates");
+            new.ensure_object("spec").set("serviceName", "t");
+            new.ensure_object("spec").ensure_object("template").ensure_object("spec").remove("hostname");
+            new.ensure_object("spec").ensure_object("template").ensure_object("spec").set("containers", json!([{"name": "c", "image": "i", "imagePullPolicy": "Always", "terminationMessagePolicy": "File"}]));
         })
         .unwrap_err(),
         r#"[spec.volumeClaimTemplates: Invalid value: []: field is immutable, spec.serviceName: Invalid value: "t": field is immutable]"#
@@ -174,7 +179,7 @@ fn rows_show_replica_counts() {
     let row = |kind: &str, status: Value| {
         let mut object = create_workload(kind, json!({})).unwrap();
         object.set("status", status);
-        json!(rules(kind).unwrap().row(&object, now()).cells)
+        json!(strategy(kind).unwrap().row(&object, now()).cells)
     };
     let pods = json!({"replicas": 3, "readyReplicas": 2, "updatedReplicas": 3, "availableReplicas": 1});
     assert_eq!(

@@ -3,10 +3,10 @@
 mod token_request;
 pub mod token_review;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "TokenRequest" => &token_request::TokenRequest,
         _ => return None,

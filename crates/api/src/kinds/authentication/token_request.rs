@@ -6,7 +6,7 @@ use crate::{
     field::{Error, Path},
     kinds::go_values,
     name,
-    rules::{Circumstances, Errors, Rules, Tree, TreeMut},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut},
 };
 
 /// Its errors carry no object name.
@@ -17,14 +17,16 @@ const MIN_EXPIRATION_SECONDS: i64 = 600;
 const MAX_EXPIRATION_SECONDS: i64 = 1 << 32;
 const REVIEWED_GROUPS: &str = "admissionReviewAPIGroups";
 
-impl Rules for TokenRequest {
-    fn default(&self, object: &mut Value) {
-        object.make("spec").fill("expirationSeconds", HOUR);
+impl RestStrategy for TokenRequest {
+    fn set_defaults(&self, object: &mut Value) {
+        object
+            .ensure_object("spec")
+            .set_default("expirationSeconds", HOUR);
     }
 
     // upstream: pkg/apis/authentication/validation/validation.go ValidateTokenRequest
     // upstream: pkg/apis/authentication/validation/validation.go ValidateTokenRequest
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         let root = Path::new("spec");
         let seconds = spec.int("expirationSeconds").unwrap_or_default();
@@ -64,7 +66,7 @@ fn is_for_webhook(reference: &Value) -> bool {
 }
 
 /// A token bound to a webhook configuration must name the API group whose reviews it authenticates.
-fn attestations(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
+fn attestations(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
     let entries = spec.entries("attestations");
     if entries.len() != 1 {
         let attestations = go_values::json_value(spec.at("attestations"));
@@ -89,7 +91,7 @@ fn attestations(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
             "" => errors.push(Error::invalid(&field_path, "", "may not be an empty string")),
             "*" => {}
             group => {
-                for msg in name::dns1123_subdomain(group) {
+                for msg in name::validate_dns1123_subdomain(group) {
                     let detail = format!("must specify a valid API Group: {msg}");
                     errors.push(Error::invalid(&field_path, group, detail));
                 }
@@ -103,17 +105,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{kinds::builtin, rules::User, time::Time};
+    use crate::{kinds::builtin, strategy::User, time::Time};
 
     fn messages(spec: &Value) -> Vec<String> {
         let mut request = json!({"spec": spec});
-        TokenRequest.default(&mut request);
-        let at = Circumstances {
+        TokenRequest.set_defaults(&mut request);
+        let at = StrategyContext {
             kind: builtin().kind("", "v1", "ServiceAccount").unwrap(),
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         TokenRequest.validate(&request, &at, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{rules::Tree, status::Status};
+use crate::{status::Status, strategy::Tree};
 
 /// The error of a review that is not evaluated; `None` if it is valid.
 // upstream: pkg/registry/authentication/tokenreview/storage.go Create

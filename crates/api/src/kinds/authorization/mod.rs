@@ -2,10 +2,10 @@
 
 mod review;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group. A `SelfSubjectRulesReview` has no validation here: its handler requires the namespace.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "LocalSubjectAccessReview" => &review::Review::Local,
         "SelfSubjectAccessReview" => &review::Review::Own,

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
-    rules::{Circumstances, Errors, Rules, Tree},
     selector::label::{self, InvalidValues, UnknownOperators},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree},
 };
 
 /// The kinds of access reviews.
@@ -50,9 +50,9 @@ const MANAGED: [&str; 7] = [
     "subresource",
 ];
 
-impl Rules for Review {
+impl RestStrategy for Review {
     // upstream: pkg/apis/authorization/validation/validation.go ValidateSubjectAccessReview, ValidateSelfSubjectAccessReview, ValidateLocalSubjectAccessReview
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         // upstream: pkg/apis/authorization/validation/validation.go ValidateSubjectAccessReviewSpec, ValidateSelfSubjectAccessReviewSpec
         let at = Path::new("spec");
         let spec = object.at("spec");
@@ -101,7 +101,7 @@ impl Rules for Review {
 // --- Review ---
 
 impl Review {
-    fn validate_metadata(self, metadata: &Value, errors: &mut Errors) {
+    fn validate_metadata(self, metadata: &Value, errors: &mut ErrorList) {
         let allowed = |name: &str| name == "managedFields" || (self == Review::Local && name == "namespace");
         let Some(fields) = metadata.as_object() else {
             return;
@@ -117,7 +117,7 @@ impl Review {
             let at = Path::new("metadata");
             errors.push(Error::invalid(
                 &at,
-                Shown::Printed(metadata_json(metadata)),
+                BadValue::Printed(metadata_json(metadata)),
                 detail,
             ));
         }
@@ -125,7 +125,7 @@ impl Review {
 }
 
 // upstream: pkg/apis/authorization/validation/validation.go validateResourceAttributes, validateFieldSelectorAttributes, validateLabelSelectorAttributes
-fn validate_selector(attributes: &Value, field: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_selector(attributes: &Value, field: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let selector = attributes.at(field);
     if selector.is_null() {
         return;
@@ -162,7 +162,7 @@ fn validate_selector(attributes: &Value, field: &str, at: &Path<'_>, errors: &mu
 }
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go ValidateFieldSelectorRequirement
-fn validate_field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if requirement.text("key").is_empty() {
         errors.push(Error::required(&at.child("key"), "must be specified"));
     }
@@ -181,12 +181,12 @@ fn validate_field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut E
 }
 
 /// NonResourceAttributes as the value of an error: the internal type has no JSON tags.
-fn attributes_value(attributes: &Value) -> Shown {
+fn attributes_value(attributes: &Value) -> BadValue {
     if attributes.is_null() {
-        return Shown::Json(Value::Null);
+        return BadValue::Json(Value::Null);
     }
     let field = |name: &str| go::json_string(attributes.text(name));
-    Shown::Printed(format!(
+    BadValue::Printed(format!(
         "{{\"Path\":{},\"Verb\":{}}}",
         field("path"),
         field("verb")
@@ -220,15 +220,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{kinds::builtin, rules::User, time::Time};
+    use crate::{kinds::builtin, strategy::User, time::Time};
 
     fn errors(review: Review, object: &Value) -> Vec<String> {
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: &builtin().all()[0],
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         review.validate(object, &at, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

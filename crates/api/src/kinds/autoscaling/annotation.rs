@@ -7,7 +7,7 @@ use crate::{
     go,
     kinds::{go_values, label_selector},
     quantity::Quantity,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 
 /// Metrics other than CPU utilization.
@@ -163,7 +163,7 @@ pub(super) fn to_v1_metric(metric: &Value, sorts: SourceMappings) -> String {
         }
         let members: Vec<_> = rows
             .iter()
-            .filter_map(|(name, v2_path, zero)| match details.way(v2_path) {
+            .filter_map(|(name, v2_path, zero)| match details.at_path(v2_path) {
                 Value::Null => zero.map(|zero| json_member(name, zero)),
                 value if *v2_path == "describedObject" => Some(json_member(name, &reference_json(value))),
                 value if *v2_path == "metric.selector" => {
@@ -182,14 +182,14 @@ pub(super) fn to_v1_metric(metric: &Value, sorts: SourceMappings) -> String {
 pub(super) fn from_v1_metric(metric: &Value, sorts: SourceMappings, is_spec: bool) -> Option<Value> {
     metric.as_object()?;
     let mut second = Value::Null;
-    second.make("type");
+    second.ensure_object("type");
     second.set("type", metric.text("type"));
     for (source_type, rows) in sorts {
         let first = metric.at(source_type);
         if first.is_null() {
             continue;
         }
-        let details = second.make(source_type);
+        let details = second.ensure_object(source_type);
         for (name, v2_path, zero) in *rows {
             let value = match first.at(name) {
                 Value::Null if *zero == ZERO => Value::from("0"),
@@ -200,12 +200,12 @@ pub(super) fn from_v1_metric(metric: &Value, sorts: SourceMappings, is_spec: boo
                 value => value.clone(),
             };
             match v2_path.split_once('.') {
-                Some((part, field)) => details.make(part).set(field, value),
+                Some((part, field)) => details.ensure_object(part).set(field, value),
                 None => details.set(v2_path, value),
             }
         }
         if is_spec {
-            set_target_type(source_type, details.make("target"));
+            set_target_type(source_type, details.ensure_object("target"));
         }
     }
     Some(second)

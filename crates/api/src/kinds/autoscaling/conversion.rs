@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     kinds::builtin,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 
 /// Converts from v1 to v2.
@@ -23,7 +23,7 @@ pub fn to_v2(v1: &Value) -> Value {
     let annotations = v1.at("metadata").entries("annotations");
     let annotation_text = |name: &str| annotations.get(name).and_then(Value::as_str);
 
-    let into = v2.make("spec");
+    let into = v2.ensure_object("spec");
     for name in ["scaleTargetRef", "minReplicas", "maxReplicas"] {
         into.copy_from(name, spec);
     }
@@ -42,7 +42,7 @@ pub fn to_v2(v1: &Value) -> Value {
         into.set("behavior", behavior);
     }
 
-    let into = v2.make("status");
+    let into = v2.ensure_object("status");
     for name in [
         "observedGeneration",
         "lastScaleTime",
@@ -80,7 +80,7 @@ pub fn to_v1(v2: &Value) -> Value {
     let spec = v2.at("spec");
     let status = v2.at("status");
 
-    let into = v1.make("spec");
+    let into = v1.ensure_object("spec");
     for name in ["scaleTargetRef", "minReplicas", "maxReplicas"] {
         into.copy_from(name, spec);
     }
@@ -89,7 +89,7 @@ pub fn to_v1(v2: &Value) -> Value {
         into.set("targetCPUUtilizationPercentage", utilization);
     }
 
-    let into = v1.make("status");
+    let into = v1.ensure_object("status");
     for name in [
         "observedGeneration",
         "lastScaleTime",
@@ -138,7 +138,7 @@ pub fn to_v1(v2: &Value) -> Value {
         );
     }
     if !annotations.is_empty() {
-        let into = v1.make("metadata").make("annotations");
+        let into = v1.ensure_object("metadata").ensure_object("annotations");
         for (name, text) in annotations {
             into.set(&name, text);
         }
@@ -240,7 +240,7 @@ mod tests {
         described.set("describedObject", object);
         let contained = json!({"type": "AverageValue", "averageValue": "2"});
         let mut all = second();
-        all.make("spec").set(
+        all.ensure_object("spec").set(
             "metrics",
             vec![
                 json!({"type": "Object", "object": described}),

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::metric;
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     field::{Error, Path},
     kinds::{counts, reset_fields},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -36,7 +36,7 @@ const COLUMNS: &[Column] = &[
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ApiVersions {
     /// With a group.
-    Grouped,
+    GroupResource,
     /// With or without a group, or empty.
     Any,
     /// Any: it is unchanged.
@@ -44,12 +44,12 @@ pub(super) enum ApiVersions {
 }
 
 // upstream: pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go autoscalerStrategy
-impl Rules for HorizontalPodAutoscaler {
+impl RestStrategy for HorizontalPodAutoscaler {
     // upstream: pkg/apis/autoscaling/v2/defaults.go SetDefaults_HorizontalPodAutoscaler
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         let first = object.text("apiVersion") == "autoscaling/v1";
-        let spec = object.make("spec");
-        spec.fill("minReplicas", 1);
+        let spec = object.ensure_object("spec");
+        spec.set_default("minReplicas", 1);
         if first {
             return;
         }
@@ -57,26 +57,26 @@ impl Rules for HorizontalPodAutoscaler {
             spec.set("metrics", vec![cpu_metric(DEFAULT_CPU_UTILIZATION)]);
         }
         if spec.has("behavior") {
-            let behavior = spec.make("behavior");
-            let rules = behavior.make("scaleUp");
-            rules.fill("stabilizationWindowSeconds", 0);
-            rules.fill("selectPolicy", "Max");
+            let behavior = spec.ensure_object("behavior");
+            let rules = behavior.ensure_object("scaleUp");
+            rules.set_default("stabilizationWindowSeconds", 0);
+            rules.set_default("selectPolicy", "Max");
             let policies = vec![scaling_policy("Pods", 4), scaling_policy("Percent", 100)];
-            rules.fill("policies", policies);
-            let rules = behavior.make("scaleDown");
-            rules.fill("selectPolicy", "Max");
-            rules.fill("policies", vec![scaling_policy("Percent", 100)]);
+            rules.set_default("policies", policies);
+            let rules = behavior.ensure_object("scaleDown");
+            rules.set_default("selectPolicy", "Max");
+            rules.set_default("policies", vec![scaling_policy("Percent", 100)]);
         }
     }
 
     // upstream: pkg/apis/autoscaling/validation/validation.go ValidateHorizontalPodAutoscaler
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         validate_autoscaler_spec(spec, target_versions(spec), ApiVersions::Any, errors);
     }
 
     // upstream: pkg/apis/autoscaling/validation/validation.go ValidateHorizontalPodAutoscalerUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = new.at("spec");
         let before = old.at("spec");
         let target = spec.at("scaleTargetRef");
@@ -98,7 +98,13 @@ impl Rules for HorizontalPodAutoscaler {
     }
 
     // upstream: pkg/apis/autoscaling/validation/validation.go ValidateHorizontalPodAutoscalerStatusUpdate
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let status = new.at("status");
         let at = Path::new("status");
         let conditions = at.child("conditions");
@@ -117,7 +123,7 @@ impl Rules for HorizontalPodAutoscaler {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
@@ -159,12 +165,12 @@ fn target_versions(spec: &Value) -> ApiVersions {
     match spec.at("scaleTargetRef").text("kind") {
         // ReplicationController is the only scalable kind of the core group.
         "ReplicationController" => ApiVersions::Any,
-        _ => ApiVersions::Grouped,
+        _ => ApiVersions::GroupResource,
     }
 }
 
 // upstream: pkg/apis/autoscaling/validation/validation.go validateHorizontalPodAutoscalerSpec
-fn validate_autoscaler_spec(spec: &Value, target: ApiVersions, metrics: ApiVersions, errors: &mut Errors) {
+fn validate_autoscaler_spec(spec: &Value, target: ApiVersions, metrics: ApiVersions, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let least = spec.int("minReplicas");
     let most = spec.int("maxReplicas").unwrap_or_default();
@@ -212,14 +218,14 @@ pub(super) fn validate_cross_version_object_reference(
     reference: &Value,
     versions: ApiVersions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     for name in ["kind", "name"] {
         let field_path = at.child(name);
         match reference.text(name) {
             "" => errors.push(Error::required(&field_path, "")),
             text => errors.extend(
-                name::path_segment_name(text)
+                name::validate_path_segment_name(text)
                     .into_iter()
                     .map(|msg| Error::invalid(&field_path, text, msg)),
             ),
@@ -243,11 +249,12 @@ pub(super) fn invalid_api_version(version: &str, versions: ApiVersions) -> Optio
     let grouped = version
         .split_once('/')
         .is_some_and(|(group, _)| !group.is_empty());
-    (versions == ApiVersions::Grouped && !grouped).then(|| "apiVersion must specify API group".to_owned())
+    (versions == ApiVersions::GroupResource && !grouped)
+        .then(|| "apiVersion must specify API group".to_owned())
 }
 
 // upstream: pkg/apis/autoscaling/validation/validation.go validateScalingRules
-fn validate_scaling_rules(rules: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_scaling_rules(rules: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("stabilizationWindowSeconds");
     match rules.int("stabilizationWindowSeconds") {
         Some(window @ ..0) => {
@@ -283,7 +290,7 @@ fn validate_scaling_rules(rules: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/autoscaling/validation/validation.go validateScalingPolicy
-fn validate_scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = policy.text("type");
     if !matches!(kind, "Pods" | "Percent") {
         errors.push(Error::not_supported(&at.child("type"), kind, ["Percent", "Pods"]));
@@ -310,7 +317,7 @@ mod tests {
     use super::*;
 
     fn messages(spec: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let target = if old.is_some() {
             ApiVersions::Unchecked
         } else {
@@ -347,14 +354,14 @@ mod tests {
         let defaulted = |version: &str| {
             let mut object = json!({"spec": {"maxReplicas": 2, "behavior": {"scaleUp": {"policies": []}}}});
             object.set("apiVersion", version);
-            HorizontalPodAutoscaler.default(&mut object);
+            HorizontalPodAutoscaler.set_defaults(&mut object);
             object.at("spec").clone()
         };
         let v2 = defaulted("autoscaling/v2");
         assert_eq!(v2.items("metrics"), [cpu_metric(80)]);
-        assert_eq!(v2.way("behavior.scaleUp").at("policies"), &json!([]));
+        assert_eq!(v2.at_path("behavior.scaleUp").at("policies"), &json!([]));
         assert_eq!(
-            v2.way("behavior.scaleDown"),
+            v2.at_path("behavior.scaleDown"),
             &json!({"selectPolicy": "Max", "policies": [scaling_policy("Percent", 100)]})
         );
         let first = defaulted("autoscaling/v1");

@@ -13,7 +13,7 @@ use crate::{
     kinds::{core::pod, counts::NOT_NEGATIVE},
     name,
     quantity::Quantity,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// Metric source types and their fields, in validation order.
@@ -40,7 +40,7 @@ pub(super) fn validate_metric_spec(
     metric: &Value,
     versions: ApiVersions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let sort = metric.text("type");
     let field_path = at.child("type");
@@ -84,7 +84,7 @@ fn validate_metric_source(
     source: &Value,
     versions: ApiVersions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     match field {
         "object" => {
@@ -141,16 +141,16 @@ fn validate_metric_source(
 }
 
 // upstream: pkg/apis/autoscaling/validation/validation.go validateContainerResourceSource
-fn validate_container_resource_source(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_container_resource_source(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match source.text("name") {
         "" => errors.push(Error::required(&at.child("name"), "must specify a resource name")),
-        resource => pod::resources::validate_container_name(resource, &at.child("name"), errors),
+        resource => pod::resources::validate_container_resource_name(resource, &at.child("name"), errors),
     }
     let field_path = at.child("container");
     match source.text("container") {
         "" => errors.push(Error::required(&field_path, "must specify a container")),
         container => errors.extend(
-            name::dns1123_label(container)
+            name::validate_dns1123_label(container)
                 .into_iter()
                 .map(|msg| Error::invalid(&field_path, container, msg)),
         ),
@@ -158,13 +158,13 @@ fn validate_container_resource_source(source: &Value, at: &Path<'_>, errors: &mu
 }
 
 // upstream: pkg/apis/autoscaling/validation/validation.go validateMetricIdentifier
-fn validate_metric_identifier(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_metric_identifier(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("metric");
     let field_path = field_path.child("name");
     match source.at("metric").text("name") {
         "" => errors.push(Error::required(&field_path, "must specify a metric name")),
         metric => errors.extend(
-            name::path_segment_name(metric)
+            name::validate_path_segment_name(metric)
                 .into_iter()
                 .map(|msg| Error::invalid(&field_path, metric, msg)),
         ),
@@ -172,7 +172,7 @@ fn validate_metric_identifier(source: &Value, at: &Path<'_>, errors: &mut Errors
 }
 
 // upstream: pkg/apis/autoscaling/validation/validation.go validateMetricTarget
-fn validate_metric_target(target: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_metric_target(target: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let sort = target.text("type");
     let field_path = at.child("type");
     if sort.is_empty() {
@@ -200,7 +200,7 @@ fn validate_metric_target(target: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn validate_not_negative(amount: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_not_negative(amount: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if sign(amount) == Ordering::Less {
         errors.push(Error::invalid(at, amount, NOT_NEGATIVE));
     }
@@ -318,7 +318,7 @@ mod tests {
             "object": {"describedObject": {"kind": "A", "name": "b"}, "metric": {"name": "m"}, "target": {"type": "Value", "value": "0"}},
             "external": {},
         });
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_metric_spec(&metric, ApiVersions::Any, &Path::new("m"), &mut errors);
         let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(

@@ -8,10 +8,10 @@ mod horizontal_pod_autoscaler;
 mod metric;
 pub mod scale;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "HorizontalPodAutoscaler" => &horizontal_pod_autoscaler::HorizontalPodAutoscaler,
         "Scale" => &scale::Scale,

@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 use crate::{
     field::Path,
     kinds::{Kind, counts},
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::Selector,
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -41,16 +43,16 @@ pub fn of(kind: &Kind, object: &Value) -> Option<Value> {
         "spec": {},
         "status": {"replicas": status.int("replicas").unwrap_or_default()},
     });
-    let metadata = scale.make("metadata");
+    let metadata = scale.ensure_object("metadata");
     for name in METADATA {
         metadata.copy_from(name, object.at("metadata"));
     }
     if let Some(replicas) = spec.int("replicas").filter(|replicas| *replicas != 0) {
-        scale.make("spec").set("replicas", replicas);
+        scale.ensure_object("spec").set("replicas", replicas);
     }
     let selector = selector.to_string();
     if !selector.is_empty() {
-        scale.make("status").set("selector", selector);
+        scale.ensure_object("status").set("selector", selector);
     }
     Some(scale)
 }
@@ -59,19 +61,21 @@ pub fn of(kind: &Kind, object: &Value) -> Option<Value> {
 // upstream: pkg/registry/apps/deployment/storage/storage.go UpdatedObject
 pub fn set(object: &mut Value, scale: &Value) {
     let replicas = scale.at("spec").int("replicas").unwrap_or_default();
-    object.make("spec").set("replicas", replicas);
+    object.ensure_object("spec").set("replicas", replicas);
     let metadata = scale.at("metadata");
-    object.make("metadata").copy_from("resourceVersion", metadata);
+    object
+        .ensure_object("metadata")
+        .copy_from("resourceVersion", metadata);
 }
 
-impl Rules for Scale {
-    fn default(&self, object: &mut Value) {
-        object.make("spec");
+impl RestStrategy for Scale {
+    fn set_defaults(&self, object: &mut Value) {
+        object.ensure_object("spec");
     }
 
     /// Metadata of a Scale is ignored on update, so it is not validated.
     // upstream: pkg/apis/autoscaling/validation/validation.go ValidateScale
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         counts::validate_nonnegative_fields(object.at("spec"), &["replicas"], &Path::new("spec"), errors);
     }
 

@@ -4,11 +4,14 @@ use serde_json::{Value, json};
 
 use super::job;
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     cron::{Schedule, Zone},
     field::{Error, Path},
     kinds::{core::pod, counts, label_selector, pod_template, reset_fields},
-    rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age, named_row},
+    strategy::{
+        self, Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age,
+        named_row,
+    },
     time::Time,
 };
 
@@ -33,36 +36,47 @@ const COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/batch/cronjob/strategy.go cronJobStrategy
-impl Rules for CronJob {
+impl RestStrategy for CronJob {
     // upstream: pkg/apis/batch/v1/defaults.go SetDefaults_CronJob
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if spec.text("concurrencyPolicy").is_empty() {
             spec.set("concurrencyPolicy", "Allow");
         }
-        spec.fill("suspend", false);
-        spec.fill("successfulJobsHistoryLimit", 3);
-        spec.fill("failedJobsHistoryLimit", 1);
-        let job = spec.make("jobTemplate").make("spec");
+        spec.set_default("suspend", false);
+        spec.set_default("successfulJobsHistoryLimit", 3);
+        spec.set_default("failedJobsHistoryLimit", 1);
+        let job = spec.ensure_object("jobTemplate").ensure_object("spec");
         job::set_defaults_pod_failure_policy(job);
-        pod::default_template(job.make("template"));
+        pod::set_defaults_pod_template(job.ensure_object("template"));
     }
 
     // upstream: pkg/registry/batch/cronjob/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
-        job::drop_disabled_fields(object.make("spec").make("jobTemplate").make("spec"), &Value::Null);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
+        job::drop_disabled_fields(
+            object
+                .ensure_object("spec")
+                .ensure_object("jobTemplate")
+                .ensure_object("spec"),
+            &Value::Null,
+        );
     }
 
     // upstream: pkg/registry/batch/cronjob/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
-        let before = old.way("spec.jobTemplate.spec");
-        job::drop_disabled_fields(new.make("spec").make("jobTemplate").make("spec"), before);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
+        let before = old.at_path("spec.jobTemplate.spec");
+        job::drop_disabled_fields(
+            new.ensure_object("spec")
+                .ensure_object("jobTemplate")
+                .ensure_object("spec"),
+            before,
+        );
     }
 
     // upstream: pkg/apis/batch/validation/validation.go ValidateCronJobCreate
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         validate_cron_job_spec(spec, None, errors);
         let name = object.at("metadata").text("name");
@@ -75,7 +89,7 @@ impl Rules for CronJob {
     }
 
     // upstream: pkg/apis/batch/validation/validation.go ValidateCronJobUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_cron_job_spec(new.at("spec"), Some(old.at("spec")), errors);
         require_schedule(new.at("spec"), errors);
     }
@@ -89,8 +103,8 @@ impl Rules for CronJob {
         }
         if old.is_none_or(|old| generation(old) != generation(new)) {
             let path = "spec.jobTemplate.spec";
-            let before = old.map(|old| old.way(path));
-            warnings.extend(job::spec_warnings(new.way(path), before, &Path::new(path)));
+            let before = old.map(|old| old.at_path(path));
+            warnings.extend(job::spec_warnings(new.at_path(path), before, &Path::new(path)));
         }
         if old.is_some() && new.at("spec").text("schedule").contains("TZ") {
             let text = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
@@ -104,7 +118,7 @@ impl Rules for CronJob {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
@@ -144,7 +158,7 @@ impl Rules for CronJob {
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validateCronJobSpec
-fn validate_cron_job_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate_cron_job_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let field_path = at.child("schedule");
     let schedule = spec.text("schedule");
@@ -168,7 +182,7 @@ fn validate_cron_job_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors
     let job = spec.at("jobTemplate").at("spec");
     let field_path = at.child("jobTemplate");
     let field_path = field_path.child("spec");
-    let before = old.map(|old| old.way("jobTemplate.spec"));
+    let before = old.map(|old| old.at_path("jobTemplate.spec"));
     job::validate_job_spec(job, before, &field_path, errors);
     if job.has("selector") {
         let selector = label_selector::error_value(job.at("selector"));
@@ -188,7 +202,7 @@ fn validate_cron_job_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors
 }
 
 /// Declarative validation, whose errors are last.
-fn require_schedule(spec: &Value, errors: &mut Errors) {
+fn require_schedule(spec: &Value, errors: &mut ErrorList) {
     if spec.text("schedule").is_empty() {
         let at = Path::new("spec");
         errors.push(Error::required(&at.child("schedule"), ""));
@@ -201,7 +215,7 @@ fn validate_schedule(
     named_before: bool,
     zone_given: bool,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if let Err(msg) = schedule.parse::<Schedule>() {
         errors.push(Error::invalid(at, schedule, msg.to_string()));
@@ -220,7 +234,7 @@ fn validate_schedule(
 
 /// The zone must be a name of the IANA time zone database; `Local` depends on the machine.
 // upstream: pkg/apis/batch/validation/validation.go validateTimeZone
-fn validate_time_zone(zone: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_time_zone(zone: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let mut push = |detail: String| errors.push(Error::invalid(at, zone, detail));
     if zone.is_empty() {
         return push("timeZone must be nil or non-empty string".to_owned());
@@ -252,7 +266,7 @@ mod tests {
     use super::*;
 
     fn messages(spec: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_cron_job_spec(spec, old, &mut errors);
         let kept = |text: &String| text.contains("spec.schedule") || text.contains("timeZone");
         errors.iter().map(ToString::to_string).filter(kept).collect()

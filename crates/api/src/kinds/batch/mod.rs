@@ -3,10 +3,10 @@
 mod cron_job;
 mod job;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "CronJob" => &cron_job::CronJob,
         "Job" => &job::Job,

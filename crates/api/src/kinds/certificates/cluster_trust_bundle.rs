@@ -9,8 +9,8 @@ use super::signer;
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    name::{Faults, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree},
+    name::{ErrorMessages, NameFormat},
+    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree},
     time::Time,
 };
 
@@ -21,14 +21,14 @@ const MAX_BUNDLE_BYTES: usize = 1024 * 1024;
 const COLUMNS: &[Column] = &[Column::name(), Column::field("SignerName", "spec.signerName")];
 
 // upstream: pkg/registry/certificates/clustertrustbundle/strategy.go strategy
-impl Rules for ClusterTrustBundle {
+impl RestStrategy for ClusterTrustBundle {
     /// The name is validated with the signer, in `validate`.
-    fn names(&self) -> Rule {
-        Rule::Any
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Any
     }
 
     // upstream: pkg/apis/certificates/validation/validation.go ValidateClusterTrustBundle
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_names(object, errors);
         let spec = Path::new("spec");
         validate_trust_bundle(
@@ -39,7 +39,7 @@ impl Rules for ClusterTrustBundle {
     }
 
     // upstream: pkg/apis/certificates/validation/validation.go ValidateClusterTrustBundleUpdate
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let after = new.at("spec");
         let before = old.at("spec");
         // An unchanged bundle is not parsed again, because parsers change.
@@ -60,7 +60,7 @@ impl Rules for ClusterTrustBundle {
     }
 
     // upstream: pkg/registry/certificates/clustertrustbundle/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -68,8 +68,8 @@ impl Rules for ClusterTrustBundle {
         false
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
-        const FIELDS: &[Selectable] = &[Selectable::rule("spec.signerName", |object| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const FIELDS: &[SelectableField] = &[SelectableField::rule("spec.signerName", |object| {
             Cow::Borrowed(object.at("spec").text("signerName"))
         })];
         FIELDS
@@ -91,18 +91,18 @@ impl Rules for ClusterTrustBundle {
 
 /// Validates the name, whose errors precede those of other metadata, and the signer.
 // upstream: pkg/apis/certificates/validation/validation.go ValidateClusterTrustBundle
-fn validate_names(object: &Value, errors: &mut Errors) {
+fn validate_names(object: &Value, errors: &mut ErrorList) {
     let metadata = object.at("metadata");
     let field_path = Path::new("metadata");
     let signer = object.at("spec").text("signerName");
-    let mut messages = Errors::new();
+    let mut messages = ErrorList::new();
     let prefix = metadata.text("generateName");
     if !prefix.is_empty() {
-        let msgs = invalid_name_messages(prefix, signer, |name| Rule::Subdomain.prefix(name));
+        let msgs = invalid_name_messages(prefix, signer, |name| NameFormat::Subdomain.prefix(name));
         field_checks::push_invalid(prefix, msgs, &field_path.child("generateName"), &mut messages);
     }
     let name = metadata.text("name");
-    let msgs = invalid_name_messages(name, signer, |name| Rule::Subdomain.name(name));
+    let msgs = invalid_name_messages(name, signer, |name| NameFormat::Subdomain.name(name));
     field_checks::push_invalid(name, msgs, &field_path.child("name"), &mut messages);
     errors.prepend(messages);
     if !signer.is_empty() {
@@ -111,7 +111,7 @@ fn validate_names(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn invalid_name_messages(name: &str, signer: &str, rule: impl Fn(&str) -> Faults) -> Faults {
+fn invalid_name_messages(name: &str, signer: &str, rule: impl Fn(&str) -> ErrorMessages) -> ErrorMessages {
     if signer.is_empty() {
         if name.contains(':') {
             return vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()];
@@ -128,12 +128,12 @@ fn invalid_name_messages(name: &str, signer: &str, rule: impl Fn(&str) -> Faults
 }
 
 // upstream: pkg/apis/certificates/validation/validation.go validateTrustBundle
-fn validate_trust_bundle(bundle: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_trust_bundle(bundle: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if bundle.len() > MAX_BUNDLE_BYTES {
         errors.push(Error::too_long(at, MAX_BUNDLE_BYTES));
         return;
     }
-    let mut messages = Errors::new();
+    let mut messages = ErrorList::new();
     let mut push = |detail: String| messages.push(Error::invalid(at, "<value omitted>", detail));
     let blocks = pem_blocks(bundle.as_bytes());
     let mut anchors: BTreeMap<&[u8], Vec<String>> = BTreeMap::new();
@@ -172,7 +172,7 @@ mod tests {
     use super::{super::samples, *};
 
     fn bundle(text: &str) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_trust_bundle(text, &Path::new("b"), &mut errors);
         errors.into_iter().map(|error| error.detail).collect()
     }
@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn requires_the_signer_as_name_prefix() {
-        let msgs = |name, signer| invalid_name_messages(name, signer, |name| Rule::Subdomain.name(name));
+        let msgs =
+            |name, signer| invalid_name_messages(name, signer, |name| NameFormat::Subdomain.name(name));
         assert_eq!(msgs("a.io:s:x", "a.io/s"), [""; 0]);
         assert_eq!(msgs("x", ""), [""; 0]);
         assert_eq!(

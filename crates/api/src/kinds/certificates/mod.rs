@@ -10,10 +10,10 @@ mod signing_request;
 pub use self::signing_request::{
     CertificateRequestInfo, SubjectAltNameKind, certificate_not_after, parse_certificate_request,
 };
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "CertificateSigningRequest" => &signing_request::CertificateSigningRequest,
         "ClusterTrustBundle" => &cluster_trust_bundle::ClusterTrustBundle,

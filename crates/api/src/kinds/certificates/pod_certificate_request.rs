@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::signer;
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     base64,
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::{condition, field_checks, status_meta},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
+    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
@@ -39,25 +39,27 @@ const COLUMNS: &[Column] = &[
     Column::field("UnverifiedUserAnnotations", "spec.unverifiedUserAnnotations"),
 ];
 
-impl Rules for PodCertificateRequest {
-    fn default(&self, object: &mut Value) {
-        object.make("spec").fill("maxExpirationSeconds", DAY);
+impl RestStrategy for PodCertificateRequest {
+    fn set_defaults(&self, object: &mut Value) {
+        object
+            .ensure_object("spec")
+            .set_default("maxExpirationSeconds", DAY);
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
     // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestCreate
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_pod_certificate_request_spec(object.at("spec"), errors);
     }
 
     // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         if new.at("spec") != old.at("spec") {
-            let spec_value = Shown::Printed(spec_json(new.at("spec")));
+            let spec_value = BadValue::Printed(spec_json(new.at("spec")));
             errors.push(Error::invalid(
                 &Path::new("spec"),
                 spec_value,
@@ -67,39 +69,45 @@ impl Rules for PodCertificateRequest {
     }
 
     // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         if errors.is_empty() {
             validate_status_update(new, old, at.now, errors);
         }
     }
 
     // upstream: pkg/registry/certificates/podcertificaterequest/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let fields: &[&[&str]] = if subresource.is_empty() {
             &[&["status"]]
         } else {
             &[&["metadata"], &["spec"]]
         };
-        Some(Reset::Fields(FieldSet::of_fields(fields)))
+        Some(ResetFields::Fields(FieldSet::of_fields(fields)))
     }
 
     fn selects_by_namespace(&self) -> bool {
         false
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
-        const FIELDS: &[Selectable] = &[
-            Selectable::rule("spec.signerName", |object| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const FIELDS: &[SelectableField] = &[
+            SelectableField::rule("spec.signerName", |object| {
                 Cow::Borrowed(object.at("spec").text("signerName"))
             }),
-            Selectable::rule("spec.podName", |object| {
+            SelectableField::rule("spec.podName", |object| {
                 Cow::Borrowed(object.at("spec").text("podName"))
             }),
-            Selectable::rule("spec.nodeName", |object| {
+            SelectableField::rule("spec.nodeName", |object| {
                 Cow::Borrowed(object.at("spec").text("nodeName"))
             }),
         ];
@@ -136,7 +144,7 @@ impl Rules for PodCertificateRequest {
 }
 
 // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestCreate
-fn validate_pod_certificate_request_spec(spec: &Value, errors: &mut Errors) {
+fn validate_pod_certificate_request_spec(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     signer::validate_signer_name(spec.text("signerName"), &at.child("signerName"), errors);
     validate_annotations(spec, &at.child("unverifiedUserAnnotations"), errors);
@@ -146,7 +154,12 @@ fn validate_pod_certificate_request_spec(spec: &Value, errors: &mut Errors) {
         ("nodeName", "nodeUID"),
     ] {
         let value = spec.text(name);
-        field_checks::push_invalid(value, name::dns1123_subdomain(value), &at.child(name), errors);
+        field_checks::push_invalid(
+            value,
+            name::validate_dns1123_subdomain(value),
+            &at.child(name),
+            errors,
+        );
         let field_path = at.child(uid);
         match spec.text(uid).len() {
             0 => errors.push(Error::invalid(&field_path, "", "must not be empty")),
@@ -171,17 +184,17 @@ fn validate_pod_certificate_request_spec(spec: &Value, errors: &mut Errors) {
     let request = spec.text("stubPKCS10Request");
     if request.is_empty() {
         let detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
-        errors.push(Error::invalid(&at, Shown::Omitted, detail));
+        errors.push(Error::invalid(&at, BadValue::Omitted, detail));
     } else {
         let bytes = base64::decode(request).unwrap_or_default();
         validate_stub_pkcs10_request(&bytes, &at.child("stubPKCS10Request"), errors);
     }
 }
 
-fn validate_annotations(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_annotations(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let mut bytes = 0;
     for (key, value) in spec.entries("unverifiedUserAnnotations") {
-        errors.extend(name::domain_prefixed_key(at, &key.to_lowercase()));
+        errors.extend(name::validate_domain_prefixed_key(at, &key.to_lowercase()));
         bytes += key.len() + value.as_str().map_or(0, str::len);
     }
     if bytes > MAX_ANNOTATIONS_BYTES {
@@ -190,7 +203,7 @@ fn validate_annotations(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/certificates/validation/validation.go validateStubPKCS10Request
-fn validate_stub_pkcs10_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
+fn validate_stub_pkcs10_request(bytes: &[u8], at: &Path<'_>, errors: &mut ErrorList) {
     if bytes.len() > MAX_REQUEST_BYTES {
         errors.push(Error::too_long(at, MAX_REQUEST_BYTES));
         return;
@@ -200,7 +213,11 @@ fn validate_stub_pkcs10_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors
         Ok(request) => request.public_key().kind(),
         Err(RequestError::Signature { key, .. }) => *key,
         Err(_) => {
-            errors.push(Error::invalid(at, Shown::Omitted, "must be a valid PKCS#10 CSR"));
+            errors.push(Error::invalid(
+                at,
+                BadValue::Omitted,
+                "must be a valid PKCS#10 CSR",
+            ));
             return;
         }
     };
@@ -217,12 +234,12 @@ fn validate_stub_pkcs10_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors
         )),
         KeyKind::Unknown => Some(Error::invalid(
             at,
-            Shown::Omitted,
+            BadValue::Omitted,
             "unknown public key type; supported types are Ed25519, ECDSA, and RSA",
         )),
         KeyKind::Ed25519 | KeyKind::Ecdsa(_) | KeyKind::Rsa { .. } => request
             .err()
-            .map(|_| Error::invalid(at, Shown::Omitted, "invalid signature")),
+            .map(|_| Error::invalid(at, BadValue::Omitted, "invalid signature")),
     });
 }
 
@@ -237,7 +254,7 @@ fn has_condition(object: &Value, condition_type: &str) -> bool {
 }
 
 // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
-fn validate_status_update(new: &Value, old: &Value, now: Time, errors: &mut Errors) {
+fn validate_status_update(new: &Value, old: &Value, now: Time, errors: &mut ErrorList) {
     let at = Path::new("status");
     let status = new.at("status");
     validate_conditions(status.items("conditions"), &at.child("conditions"), errors);
@@ -245,7 +262,7 @@ fn validate_status_update(new: &Value, old: &Value, now: Time, errors: &mut Erro
         return;
     }
     let changed = status != old.at("status");
-    let mut reject = |detail: &str| errors.push(Error::invalid(&at, Shown::Omitted, detail));
+    let mut reject = |detail: &str| errors.push(Error::invalid(&at, BadValue::Omitted, detail));
     if TERMINAL_CONDITIONS
         .iter()
         .any(|condition_type| has_condition(old, condition_type))
@@ -268,7 +285,7 @@ fn validate_status_update(new: &Value, old: &Value, now: Time, errors: &mut Erro
 }
 
 // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
-fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Errors) {
+fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut ErrorList) {
     let mut terminal_conditions = 0;
     for (index, condition) in conditions.iter().enumerate() {
         // upstream: pkg/apis/certificates/validation/validation.go formatIndex; the path has a dot before the bracket

@@ -3,14 +3,14 @@
 use crate::{
     field::{Error, Path},
     go, name,
-    rules::Errors,
+    strategy::ErrorList,
 };
 
 const MAX_DOMAIN_BYTES: usize = 253;
 const MAX_NAME_BYTES: usize = MAX_DOMAIN_BYTES + (253 + 63 + 1) + 1;
 
 // upstream: pkg/apis/certificates/validation/validation.go ValidateCertificateSigningRequestCreate
-pub(super) fn validate_signer_name(signer: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_signer_name(signer: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if signer.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -24,12 +24,12 @@ pub(super) fn validate_signer_name(signer: &str, at: &Path<'_>, errors: &mut Err
     if domain.len() > MAX_DOMAIN_BYTES {
         errors.push(Error::too_long(at, MAX_DOMAIN_BYTES));
     }
-    validate_labels(domain, name::dns1123_label, at, errors);
+    validate_labels(domain, name::validate_dns1123_label, at, errors);
     if !domain.contains('.') {
         let detail = "should be a domain with at least two segments separated by dots";
         errors.push(Error::invalid(at, domain, detail));
     }
-    validate_labels(path, name::dns1123_subdomain, at, errors);
+    validate_labels(path, name::validate_dns1123_subdomain, at, errors);
     if signer.len() > MAX_NAME_BYTES {
         errors.push(Error::too_long(at, MAX_NAME_BYTES));
     }
@@ -42,7 +42,12 @@ pub(super) fn is_kubernetes_signer(signer: &str) -> bool {
 }
 
 /// Reports the first malformed label only; the others would give the same message.
-fn validate_labels(segment: &str, rule: fn(&str) -> name::Faults, at: &Path<'_>, errors: &mut Errors) {
+fn validate_labels(
+    segment: &str,
+    rule: fn(&str) -> name::ErrorMessages,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     for label in segment.split('.') {
         let msgs = rule(label);
         if msgs.is_empty() {
@@ -63,7 +68,7 @@ mod tests {
     #[test]
     fn rejects_malformed_signer_names() {
         let msgs = |signer: &str| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             validate_signer_name(signer, &Path::new("s"), &mut errors);
             errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };

@@ -13,13 +13,13 @@ use self::conditions::{
 };
 use super::signer;
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     base64,
     field::{Error, Path},
     go,
     kinds::field_checks,
-    name::Rule,
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
+    name::NameFormat,
+    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, age},
     time::{self, Duration, Time},
 };
 
@@ -85,14 +85,14 @@ const COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/certificates/certificates/strategy.go csrStrategy
-impl Rules for CertificateSigningRequest {
-    fn names(&self) -> Rule {
-        Rule::Any
+impl RestStrategy for CertificateSigningRequest {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Any
     }
 
     // upstream: pkg/registry/certificates/certificates/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        let spec = object.make("spec");
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        let spec = object.ensure_object("spec");
         for field in ["username", "uid", "groups", "extra"] {
             spec.remove(field);
         }
@@ -113,12 +113,12 @@ impl Rules for CertificateSigningRequest {
     }
 
     // upstream: pkg/registry/certificates/certificates/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         new.copy_from("status", old);
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         for kind in [APPROVED, DENIED] {
             preserve_condition_instances(new, old, kind);
@@ -127,31 +127,37 @@ impl Rules for CertificateSigningRequest {
     }
 
     // upstream: pkg/apis/certificates/validation/validation.go ValidateCertificateSigningRequestCreate
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_certificate_signing_request(object, None, errors);
     }
 
     // upstream: pkg/apis/certificates/validation/validation.go ValidateCertificateSigningRequestUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_update_by_endpoint(new, old, UpdateEndpoint::Object, errors);
     }
 
     // upstream: pkg/apis/certificates/validation/validation.go ValidateCertificateSigningRequestStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_update_by_endpoint(new, old, UpdateEndpoint::Status, errors);
     }
 
-    fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
+    fn subresource_strategy(&self, subresource: &str) -> Option<&'static dyn RestStrategy> {
         (subresource == "approval").then_some(&CertificateSigningRequestApproval)
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let other: &[&str] = match subresource {
             "status" => &["status", "conditions"],
             "approval" => &["status", "certificate"],
             _ => &["status"],
         };
-        Some(Reset::Fields(FieldSet::of_fields(&[&["spec"], other])))
+        Some(ResetFields::Fields(FieldSet::of_fields(&[&["spec"], other])))
     }
 
     fn selects_by_namespace(&self) -> bool {
@@ -159,8 +165,8 @@ impl Rules for CertificateSigningRequest {
     }
 
     // upstream: pkg/registry/certificates/certificates/strategy.go SelectableFields
-    fn selectable(&self) -> &'static [Selectable] {
-        const FIELDS: &[Selectable] = &[Selectable::rule("spec.signerName", |object| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const FIELDS: &[SelectableField] = &[SelectableField::rule("spec.signerName", |object| {
             Cow::Borrowed(object.at("spec").text("signerName"))
         })];
         FIELDS
@@ -193,26 +199,26 @@ impl Rules for CertificateSigningRequest {
     }
 }
 
-impl Rules for CertificateSigningRequestApproval {
+impl RestStrategy for CertificateSigningRequestApproval {
     // upstream: pkg/registry/certificates/certificates/strategy.go csrApprovalStrategy
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         populate_condition_timestamps(new, old, at.now);
-        let conditions = new.make("status").remove("conditions");
+        let conditions = new.ensure_object("status").remove("conditions");
         new.copy_from("spec", old);
         new.copy_from("status", old);
-        let status = new.make("status");
+        let status = new.ensure_object("status");
         match conditions {
             Some(conditions) => status.set("conditions", conditions),
             None => drop(status.remove("conditions")),
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_update_by_endpoint(new, old, UpdateEndpoint::Approval, errors);
     }
 
-    fn reset(&self, _: &str) -> Option<Reset> {
-        CertificateSigningRequest.reset("approval")
+    fn reset_fields(&self, _: &str) -> Option<ResetFields> {
+        CertificateSigningRequest.reset_fields("approval")
     }
 }
 
@@ -220,7 +226,7 @@ impl Rules for CertificateSigningRequestApproval {
 
 /// Validates a request. Invalid values that the old request already has are tolerated.
 // upstream: pkg/apis/certificates/validation/validation.go validateCertificateSigningRequest, getValidationOptions
-fn validate_certificate_signing_request(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate_certificate_signing_request(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let spec = object.at("spec");
     // An unchanged request was parsed on create.
@@ -262,7 +268,7 @@ fn validate_certificate_signing_request(object: &Value, old: Option<&Value>, err
 }
 
 // upstream: pkg/apis/certificates/validation/validation.go hasUnknownUsage, hasDuplicateUsage
-fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mut ErrorList) {
     let usages: Vec<_> = spec.texts("usages").collect();
     let before: Vec<_> = old
         .map(|old| old.at("spec").texts("usages").collect())
@@ -286,7 +292,7 @@ fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mu
 
 /// Validates an update through an endpoint.
 // upstream: pkg/apis/certificates/validation/validation.go validateCertificateSigningRequestUpdate
-fn validate_update_by_endpoint(new: &Value, old: &Value, endpoint: UpdateEndpoint, errors: &mut Errors) {
+fn validate_update_by_endpoint(new: &Value, old: &Value, endpoint: UpdateEndpoint, errors: &mut ErrorList) {
     validate_certificate_signing_request(new, Some(old), errors);
     let status = Path::new("status");
     let list = status.child("conditions");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::counts::NOT_NEGATIVE,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -21,25 +21,25 @@ const COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/coordination/lease/strategy.go leaseStrategy
-impl Rules for Lease {
+impl RestStrategy for Lease {
     // upstream: pkg/registry/coordination/lease/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         for name in COORDINATED_LEADER_ELECTION_FIELDS {
-            object.make("spec").remove(name);
+            object.ensure_object("spec").remove(name);
         }
     }
 
     // upstream: pkg/registry/coordination/lease/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         for name in COORDINATED_LEADER_ELECTION_FIELDS {
             if !old.at("spec").has(name) {
-                new.make("spec").remove(name);
+                new.ensure_object("spec").remove(name);
             }
         }
     }
 
     // upstream: pkg/apis/coordination/validation/validation.go ValidateLease
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         // upstream: pkg/apis/coordination/validation/validation.go ValidateLeaseSpec
         let spec = object.at("spec");
         let at = Path::new("spec");
@@ -54,12 +54,12 @@ impl Rules for Lease {
     }
 
     // upstream: pkg/registry/coordination/lease/strategy.go AllowCreateOnUpdate
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
     // upstream: pkg/registry/coordination/lease/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 

@@ -6,13 +6,13 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks::push_invalid,
     name,
-    rules::{Circumstances, Errors, Rules, Tree},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree},
 };
 
 pub(super) struct Binding;
 
-impl Rules for Binding {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+impl RestStrategy for Binding {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let target = object.at("target");
         let kind = target.text("kind");
         let node = target.text("name");
@@ -26,7 +26,7 @@ impl Rules for Binding {
         if node.is_empty() {
             errors.push(Error::required(&field_path, ""));
         } else if is_node {
-            push_invalid(node, name::dns1123_subdomain(node), &field_path, errors);
+            push_invalid(node, name::validate_dns1123_subdomain(node), &field_path, errors);
         }
     }
 }

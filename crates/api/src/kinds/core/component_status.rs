@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    rules::{Column, Row, Rules, Tree},
+    strategy::{Column, RestStrategy, Row, Tree},
     time::Time,
 };
 
@@ -16,7 +16,7 @@ const COLUMNS: &[Column] = &[
     Column::text("Error", "Error of the component conditions"),
 ];
 
-impl Rules for ComponentStatus {
+impl RestStrategy for ComponentStatus {
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }

@@ -6,7 +6,7 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks::push_invalid,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
@@ -24,9 +24,9 @@ pub(super) struct ConfigMap;
 const COLUMNS: &[Column] = &[Column::name(), Column::field("Data", "data"), Column::age()];
 
 // upstream: pkg/registry/core/configmap/strategy.go strategy
-impl Rules for ConfigMap {
+impl RestStrategy for ConfigMap {
     // upstream: pkg/apis/core/validation/validation.go ValidateConfigMap
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let mut bytes = 0;
         let data = object.entries("data");
         let binary = object.entries("binaryData");
@@ -34,7 +34,7 @@ impl Rules for ConfigMap {
         let binary_place = Path::new("binaryData");
         for (key, value) in data {
             let field_path = data_place.key(key);
-            push_invalid(key, name::config_key(key), &field_path, errors);
+            push_invalid(key, name::validate_config_key(key), &field_path, errors);
             if binary.contains_key(key) {
                 let detail = "duplicate of key present in binaryData";
                 errors.push(Error::invalid(&field_path, key, detail));
@@ -42,7 +42,12 @@ impl Rules for ConfigMap {
             bytes += value.as_str().map_or(0, str::len);
         }
         for (key, value) in binary {
-            push_invalid(key, name::config_key(key), &binary_place.key(key), errors);
+            push_invalid(
+                key,
+                name::validate_config_key(key),
+                &binary_place.key(key),
+                errors,
+            );
             bytes += bytes_of(value);
         }
         if bytes > MAX_BYTES {
@@ -52,7 +57,7 @@ impl Rules for ConfigMap {
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateConfigMapUpdate
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         immutable(errors, new, old, &["data", "binaryData"]);
         self.validate(new, at, errors);
     }
@@ -69,7 +74,7 @@ impl Rules for ConfigMap {
 }
 
 /// What is wrong with a change of something that once was said to be immutable.
-pub(in crate::kinds) fn immutable(errors: &mut Errors, new: &Value, old: &Value, fields: &[&str]) {
+pub(in crate::kinds) fn immutable(errors: &mut ErrorList, new: &Value, old: &Value, fields: &[&str]) {
     if !old.flag("immutable") {
         return;
     }
@@ -90,7 +95,7 @@ mod tests {
     use crate::{
         base64,
         kinds::builtin,
-        rules::{self, User},
+        strategy::{self, User},
     };
 
     #[test]
@@ -103,7 +108,7 @@ mod tests {
     #[test]
     fn what_is_immutable_stays_so() {
         let old = json!({"immutable": true, "data": {"a": "b"}});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         immutable(
             &mut errors,
             &json!({"data": {"a": "c"}}),
@@ -119,14 +124,14 @@ mod tests {
 
     #[test]
     fn a_finalizer_without_a_domain_is_a_standard_one() {
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: builtin().kind("", "v1", "ConfigMap").unwrap(),
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
         let create = |finalizer: &str| {
             let metadata = json!({"name": "x", "namespace": "n", "finalizers": [finalizer]});
-            rules::create(&mut json!({"metadata": metadata}), &at)
+            strategy::create(&mut json!({"metadata": metadata}), &at)
         };
         assert!(create("orphan").is_ok() && create("e.com/x").is_ok());
         assert_eq!(

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use crate::{
     field::{Error, Path},
     name,
-    rules::Errors,
+    strategy::ErrorList,
 };
 
 /// What is wrong with an address that others are to connect to: it must not be one that means a place of their own.
-pub(in crate::kinds) fn endpoint_ip(errors: &mut Errors, at: &Path<'_>, text: &str) {
+pub(in crate::kinds) fn endpoint_ip(errors: &mut ErrorList, at: &Path<'_>, text: &str) {
     let Some(ip) = name::parse_ip_sloppy(text) else {
         errors.push(Error::invalid(at, text, "must be a valid IP address"));
         return;
@@ -68,12 +68,12 @@ mod tests {
             ("ff12::1", "link-local multicast"),
             ("x", "must be a valid IP address"),
         ] {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             endpoint_ip(&mut errors, &Path::new("ip"), text);
             assert_eq!(errors.len(), 1, "{text}");
             assert!(errors[0].detail.contains(part), "{text}: {}", errors[0].detail);
         }
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         endpoint_ip(&mut errors, &Path::new("ip"), "10.0.0.1");
         endpoint_ip(&mut errors, &Path::new("ip"), "2001:db8::1");
         assert!(errors.is_empty());

@@ -7,7 +7,7 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks::{push_invalid, validate_port_number, validate_protocol},
     name::{self, Strictness},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -23,23 +23,23 @@ const ADDRESSES: [&str; 2] = ["addresses", "notReadyAddresses"];
 const MAX_SHOWN: usize = 3;
 
 // upstream: pkg/registry/core/endpoint/strategy.go endpointsStrategy
-impl Rules for Endpoints {
+impl RestStrategy for Endpoints {
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Endpoints
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         for subset in object.items_mut("subsets") {
             for port in subset.items_mut("ports") {
-                port.fill("protocol", "TCP");
+                port.set_default("protocol", "TCP");
             }
         }
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateEndpointsCreate
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         subsets(errors, object);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateEndpointsUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         // What was taken once stays valid.
         if new.at("subsets") != old.at("subsets") {
             subsets(errors, new);
@@ -68,7 +68,7 @@ impl Rules for Endpoints {
     }
 
     // upstream: pkg/registry/core/endpoint/strategy.go AllowCreateOnUpdate
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
@@ -82,7 +82,7 @@ impl Rules for Endpoints {
     }
 }
 
-fn subsets(errors: &mut Errors, object: &Value) {
+fn subsets(errors: &mut ErrorList, object: &Value) {
     let root = Path::new("subsets");
     for (index, subset) in object.items("subsets").iter().enumerate() {
         let subset_place = root.index(index);
@@ -104,30 +104,55 @@ fn subsets(errors: &mut Errors, object: &Value) {
     }
 }
 
-fn address(errors: &mut Errors, at: &Path<'_>, address: &Value) {
+fn address(errors: &mut ErrorList, at: &Path<'_>, address: &Value) {
     let ip = address.text("ip");
-    errors.extend(name::legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
+    errors.extend(name::validate_legacy_ip(
+        &at.child("ip"),
+        ip,
+        Strictness::Strict,
+        &[],
+    ));
     let host = address.text("hostname");
     if !host.is_empty() {
-        push_invalid(host, name::dns1123_label(host), &at.child("hostname"), errors);
+        push_invalid(
+            host,
+            name::validate_dns1123_label(host),
+            &at.child("hostname"),
+            errors,
+        );
     }
     if let Some(node) = address.at("nodeName").as_str() {
-        push_invalid(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
+        push_invalid(
+            node,
+            name::validate_dns1123_subdomain(node),
+            &at.child("nodeName"),
+            errors,
+        );
     }
     endpoint_ip(errors, &at.child("ip"), ip);
 }
 
-fn port(errors: &mut Errors, at: &Path<'_>, port: &Value, needs_name: bool) {
+fn port(errors: &mut ErrorList, at: &Path<'_>, port: &Value, needs_name: bool) {
     let name = port.text("name");
     if !name.is_empty() {
-        push_invalid(name, name::dns1123_label(name), &at.child("name"), errors);
+        push_invalid(
+            name,
+            name::validate_dns1123_label(name),
+            &at.child("name"),
+            errors,
+        );
     } else if needs_name {
         errors.push(Error::required(&at.child("name"), ""));
     }
     validate_port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
     validate_protocol(port.text("protocol"), &at.child("protocol"), errors);
     if let Some(word) = port.at("appProtocol").as_str() {
-        push_invalid(word, name::label_key(word), &at.child("appProtocol"), errors);
+        push_invalid(
+            word,
+            name::validate_label_key(word),
+            &at.child("appProtocol"),
+            errors,
+        );
     }
 }
 
@@ -190,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_address_is_judged_twice() {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         subsets(
             &mut errors,
             &json!({"subsets": [{"addresses": [{"ip": "x"}]}, {}]}),

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::pod::resources::{default_list, overcommits, validate_container_name, validate_name};
+use super::pod::resources::{
+    is_overcommit_allowed, set_defaults_resource_list, validate_container_resource_name,
+    validate_resource_name,
+};
 use crate::{
     field::{Error, Path},
     kinds::{field_checks::push_invalid, go_values::typed_string},
     name,
     quantity::{Format, Quantity},
-    rules::{Circumstances, Errors, Rules, Tree, TreeMut},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut},
 };
 
 pub(super) struct LimitRange;
@@ -29,9 +32,9 @@ const RATIO: &str = "maxLimitRequestRatio";
 const MAX_IN_MILLIS: i64 = i64::MAX / 1000;
 
 // upstream: pkg/registry/core/limitrange/strategy.go limitrangeStrategy
-impl Rules for LimitRange {
-    fn default(&self, object: &mut Value) {
-        for limit in object.make("spec").items_mut("limits") {
+impl RestStrategy for LimitRange {
+    fn set_defaults(&self, object: &mut Value) {
+        for limit in object.ensure_object("spec").items_mut("limits") {
             if limit.text("type") == CONTAINER {
                 inherit(limit, DEFAULT, MAX);
                 inherit(limit, DEFAULT_REQUEST, DEFAULT);
@@ -39,16 +42,16 @@ impl Rules for LimitRange {
             }
             for list in [MAX, MIN, DEFAULT, DEFAULT_REQUEST, RATIO] {
                 if let Some(list) = limit.at_mut(list) {
-                    default_list(list);
+                    set_defaults_resource_list(list);
                 }
             }
         }
     }
 
     // upstream: pkg/registry/core/limitrange/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         // A limit range needs no name of its own choice.
-        let metadata = object.make("metadata");
+        let metadata = object.ensure_object("metadata");
         if metadata.text("name").is_empty() && metadata.has("uid") {
             let uid = metadata.text("uid").to_owned();
             metadata.set("name", uid);
@@ -56,10 +59,10 @@ impl Rules for LimitRange {
     }
 
     // upstream: pkg/registry/core/limitrange/strategy.go PrepareForUpdate
-    fn prepare_update(&self, _: &mut Value, _: &Value, _: &Circumstances<'_>) {}
+    fn prepare_for_update(&self, _: &mut Value, _: &Value, _: &StrategyContext<'_>) {}
 
     // upstream: pkg/apis/core/validation/validation.go ValidateLimitRange
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = Path::new("spec");
         let root = spec.child("limits");
         let mut types = BTreeSet::new();
@@ -75,7 +78,7 @@ impl Rules for LimitRange {
     }
 
     // upstream: pkg/registry/core/limitrange/strategy.go AllowCreateOnUpdate
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 }
@@ -84,15 +87,15 @@ impl Rules for LimitRange {
 fn inherit(limit: &mut Value, into: &str, from: &str) {
     let amounts = limit.entries(from).clone();
     if !amounts.is_empty() {
-        let target = limit.make(into);
+        let target = limit.ensure_object(into);
         for (name, amount) in amounts {
-            target.fill(&name, amount);
+            target.set_default(&name, amount);
         }
     }
 }
 
-fn limit_type(errors: &mut Errors, at: &Path<'_>, ty: &str) {
-    let msgs = name::label_key(ty);
+fn limit_type(errors: &mut ErrorList, at: &Path<'_>, ty: &str) {
+    let msgs = name::validate_label_key(ty);
     if !msgs.is_empty() {
         push_invalid(ty, msgs, at, errors);
     } else if !ty.contains('/') && ![POD, CONTAINER, CLAIM].contains(&ty) {
@@ -104,7 +107,7 @@ fn limit_type(errors: &mut Errors, at: &Path<'_>, ty: &str) {
 /// The amounts of one list that were understood, by name.
 type Amounts<'v> = BTreeMap<&'v str, Quantity>;
 
-fn judge(errors: &mut Errors, at: &Path<'_>, limit: &Value, ty: &str) {
+fn judge(errors: &mut ErrorList, at: &Path<'_>, limit: &Value, ty: &str) {
     let max = read(errors, at, limit, ty, MAX);
     let min = read(errors, at, limit, ty, MIN);
     let mut default = Amounts::new();
@@ -143,14 +146,14 @@ fn judge(errors: &mut Errors, at: &Path<'_>, limit: &Value, ty: &str) {
 }
 
 /// Reads a list of amounts, and tells which names are wrong.
-fn read<'v>(errors: &mut Errors, at: &Path<'_>, limit: &'v Value, ty: &str, list: &str) -> Amounts<'v> {
+fn read<'v>(errors: &mut ErrorList, at: &Path<'_>, limit: &'v Value, ty: &str, list: &str) -> Amounts<'v> {
     let field_path = at.child(list);
     let mut amounts = Amounts::new();
     for (name, amount) in limit.entries(list) {
         if matches!(ty, POD | CONTAINER) {
-            validate_container_name(name, &field_path.key(name), errors);
+            validate_container_resource_name(name, &field_path.key(name), errors);
         } else {
-            validate_name(name, &field_path.key(name), errors);
+            validate_resource_name(name, &field_path.key(name), errors);
         }
         if let Ok(amount) = Quantity::from_value(amount) {
             amounts.insert(name, amount);
@@ -170,7 +173,7 @@ struct Bounds<'b> {
 }
 
 impl Bounds<'_> {
-    fn judge(&self, errors: &mut Errors, at: &Path<'_>) {
+    fn judge(&self, errors: &mut ErrorList, at: &Path<'_>) {
         let mut push_at = |list: &str, shown: &Quantity, detail: String| {
             let field_path = at.child(list);
             errors.push(Error::invalid(
@@ -236,7 +239,7 @@ impl Bounds<'_> {
         }
         if let (Some(default), Some(request)) = (self.default, self.request)
             && default != request
-            && !overcommits(self.name)
+            && !is_overcommit_allowed(self.name)
         {
             let name = self.name;
             push_at(
@@ -273,7 +276,7 @@ mod tests {
             {"type": "Container", "max": {"cpu": "1999500u"}, "min": {"cpu": "1", "memory": "1Mi"}},
             {"type": "Pod", "max": {"cpu": "2"}},
         ]}});
-        LimitRange.default(&mut range);
+        LimitRange.set_defaults(&mut range);
         assert_eq!(
             range["spec"]["limits"],
             json!([
@@ -292,7 +295,7 @@ mod tests {
             "max": {"cpu": "1"}, "min": {"cpu": "2"}, "default": {"cpu": "3", "hugepages-2Mi": "2Mi"},
             "defaultRequest": {"cpu": "4", "hugepages-2Mi": "4Mi"}, "maxLimitRequestRatio": {"cpu": "500m"},
         });
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         judge(&mut errors, &Path::new("l"), &limit, CONTAINER);
         let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -315,7 +318,7 @@ mod tests {
     #[test]
     fn a_ratio_fits_its_bounds() {
         let limit = json!({"max": {"cpu": "4"}, "min": {"cpu": "3"}, "maxLimitRequestRatio": {"cpu": "2"}});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         judge(&mut errors, &Path::new("l"), &limit, POD);
         assert_eq!(errors[0].detail, "ratio 2 is greater than max/min = 1.333333");
         assert_eq!(errors.len(), 1);

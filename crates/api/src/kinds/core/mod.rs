@@ -21,10 +21,10 @@ pub mod service;
 mod service_account;
 pub(crate) mod volume;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "Binding" => &binding::Binding,
         "ComponentStatus" => &component_status::ComponentStatus,

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::{field_checks::push_invalid, go_values, reset_fields},
-    name::{self, Rule},
-    rules::{
-        Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row, standard_finalizer,
+    name::{self, NameFormat},
+    strategy::{
+        Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, named_row,
+        standard_finalizer,
     },
     time::Time,
 };
@@ -29,28 +30,28 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-const SELECTABLE: &[Selectable] = &[Selectable::rule("status.phase", |namespace| {
+const SELECTABLE: &[SelectableField] = &[SelectableField::rule("status.phase", |namespace| {
     Cow::Borrowed(namespace.at("status").text("phase"))
 })];
 
 // upstream: pkg/registry/core/namespace/strategy.go namespaceStrategy
-impl Rules for Namespace {
-    fn names(&self) -> Rule {
-        Rule::Label
+impl RestStrategy for Namespace {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Label
     }
 
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Namespace
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         label_with_name(object);
-        object.make("status").fill("phase", "Active");
+        object.ensure_object("status").set_default("phase", "Active");
     }
 
     // upstream: pkg/registry/core/namespace/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         // The name may have been made after the defaults were set.
         label_with_name(object);
         object.set("status", json!({"phase": "Active"}));
-        let spec = object.make("spec");
+        let spec = object.ensure_object("spec");
         let mut finalizers = spec.items("finalizers").to_vec();
         if !finalizers.iter().any(|name| name == KUBERNETES) {
             finalizers.push(json!(KUBERNETES));
@@ -59,13 +60,13 @@ impl Rules for Namespace {
     }
 
     // upstream: pkg/registry/core/namespace/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
-        new.make("spec").copy_from("finalizers", old.at("spec"));
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
+        new.ensure_object("spec").copy_from("finalizers", old.at("spec"));
         new.copy_from("status", old);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateNamespace
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = Path::new("spec");
         let field_path = spec.child("finalizers");
         for name in object.at("spec").texts("finalizers") {
@@ -74,7 +75,13 @@ impl Rules for Namespace {
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateNamespaceStatusUpdate
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let (phase, detail) = if new.at("metadata").has("deletionTimestamp") {
             (
                 "Terminating",
@@ -91,11 +98,11 @@ impl Rules for Namespace {
         }
     }
 
-    fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
-        (subresource == "finalize").then_some(&Finalize as &'static dyn Rules)
+    fn subresource_strategy(&self, subresource: &str) -> Option<&'static dyn RestStrategy> {
+        (subresource == "finalize").then_some(&Finalize as &'static dyn RestStrategy)
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
@@ -104,7 +111,7 @@ impl Rules for Namespace {
     }
 
     // upstream: pkg/registry/core/namespace/strategy.go NamespaceToSelectableFields
-    fn selectable(&self) -> &'static [Selectable] {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
         SELECTABLE
     }
 
@@ -118,12 +125,12 @@ impl Rules for Namespace {
     }
 }
 
-impl Rules for Finalize {
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+impl RestStrategy for Finalize {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, _: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = Path::new("spec");
         let field_path = spec.child("finalizers");
         for (index, name) in new.at("spec").texts("finalizers").enumerate() {
@@ -131,21 +138,21 @@ impl Rules for Finalize {
         }
     }
 
-    fn reset(&self, _: &str) -> Option<Reset> {
-        Some(Reset::Fields(FieldSet::of_fields(&[&["status"]])))
+    fn reset_fields(&self, _: &str) -> Option<ResetFields> {
+        Some(ResetFields::Fields(FieldSet::of_fields(&[&["status"]])))
     }
 }
 
-fn finalizer(errors: &mut Errors, at: &Path<'_>, name: &str) {
-    push_invalid(name, name::label_key(name), at, errors);
+fn finalizer(errors: &mut ErrorList, at: &Path<'_>, name: &str) {
+    push_invalid(name, name::validate_label_key(name), at, errors);
     standard_finalizer(name, at, errors);
 }
 
 fn label_with_name(namespace: &mut Value) {
-    let metadata = namespace.make("metadata");
+    let metadata = namespace.ensure_object("metadata");
     let name = metadata.text("name").to_owned();
     if !name.is_empty() {
-        metadata.make("labels").set(NAME_LABEL, name);
+        metadata.ensure_object("labels").set(NAME_LABEL, name);
     }
 }
 
@@ -156,11 +163,11 @@ mod tests {
     #[test]
     fn a_namespace_carries_its_name_as_a_label() {
         let mut namespace = json!({"metadata": {"name": "a", "labels": {NAME_LABEL: "b"}}});
-        Namespace.default(&mut namespace);
+        Namespace.set_defaults(&mut namespace);
         assert_eq!(namespace["metadata"]["labels"][NAME_LABEL], "a");
         assert_eq!(namespace["status"]["phase"], "Active");
         let mut nameless = json!({"metadata": {"generateName": "a-"}});
-        Namespace.default(&mut nameless);
+        Namespace.set_defaults(&mut nameless);
         assert!(!nameless.at("metadata").has("labels"));
     }
 

@@ -6,8 +6,8 @@ use crate::kinds::field_checks;
 use crate::{
     field::{Error, Path},
     go,
-    name::{self, Rule},
-    rules::{Errors, Tree},
+    name::{self, NameFormat},
+    strategy::{ErrorList, Tree},
 };
 
 const NO_OPERATOR: &str = "not a valid selector operator";
@@ -55,7 +55,7 @@ const DEPRECATED: [(&str, &str); 8] = [
 ];
 
 /// What is wrong with a selector of nodes.
-pub(crate) fn validate(selector: &Value, values: Values, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate(selector: &Value, values: Values, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("nodeSelectorTerms");
     let terms = selector.items("nodeSelectorTerms");
     if terms.is_empty() {
@@ -68,7 +68,7 @@ pub(crate) fn validate(selector: &Value, values: Values, at: &Path<'_>, errors: 
 }
 
 /// What is wrong with a term of such a selector.
-pub(crate) fn validate_term(term: &Value, values: Values, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_term(term: &Value, values: Values, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("matchExpressions");
     for (index, requirement) in term.items("matchExpressions").iter().enumerate() {
         label_requirement(requirement, values, &field_path.index(index), errors);
@@ -79,7 +79,7 @@ pub(crate) fn validate_term(term: &Value, values: Values, at: &Path<'_>, errors:
     }
 }
 
-fn label_requirement(requirement: &Value, taken: Values, at: &Path<'_>, errors: &mut Errors) {
+fn label_requirement(requirement: &Value, taken: Values, at: &Path<'_>, errors: &mut ErrorList) {
     let values = requirement.items("values");
     let field_path = at.child("values");
     match requirement.text("operator") {
@@ -106,13 +106,18 @@ fn label_requirement(requirement: &Value, taken: Values, at: &Path<'_>, errors: 
     field_checks::validate_qualified_name(requirement.text("key"), &at.child("key"), errors);
     if taken == Values::Checked {
         for (index, value) in requirement.texts("values").enumerate() {
-            field_checks::push_invalid(value, name::label_value(value), &field_path.index(index), errors);
+            field_checks::push_invalid(
+                value,
+                name::validate_label_value(value),
+                &field_path.index(index),
+                errors,
+            );
         }
     }
 }
 
 /// Of the fields of a node, only its name can be asked for.
-fn field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("values");
     match requirement.text("operator") {
         "In" | "NotIn" => {
@@ -136,7 +141,7 @@ fn field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (index, value) in requirement.texts("values").enumerate() {
         field_checks::push_invalid(
             value,
-            Rule::Subdomain.name(value),
+            NameFormat::Subdomain.name(value),
             &field_path.index(index),
             errors,
         );
@@ -150,7 +155,7 @@ pub(crate) fn has_invalid_values(selector: &Value) -> bool {
         .iter()
         .flat_map(|term| term.items("matchExpressions"))
         .flat_map(|requirement| requirement.texts("values"))
-        .any(|value| !name::label_value(value).is_empty())
+        .any(|value| !name::validate_label_value(value).is_empty())
 }
 
 /// What to say of a label that should no longer be used.
@@ -225,7 +230,7 @@ mod tests {
     use super::*;
 
     fn errors(term: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let selector = json!({"nodeSelectorTerms": [term]});
         validate(&selector, Values::Checked, &Path::new("required"), &mut errors);
         errors.iter().map(ToString::to_string).collect()

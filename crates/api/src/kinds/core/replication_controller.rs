@@ -5,11 +5,14 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     field::{Error, ErrorKind, Path},
     kinds::{counts, label_selector, pod_template, reset_fields},
-    rules::{self, Circumstances, Column, Dependents, Errors, Row, Rules, Selectable, Tree, TreeMut},
     selector::label::Selector,
+    strategy::{
+        self, Column, ErrorList, GarbageCollectionPolicy, RestStrategy, Row, SelectableField,
+        StrategyContext, Tree, TreeMut,
+    },
     time::Time,
 };
 
@@ -21,42 +24,42 @@ pub(super) struct ReplicationController;
 const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 
 // upstream: pkg/registry/core/replicationcontroller/strategy.go rcStrategy
-impl Rules for ReplicationController {
+impl RestStrategy for ReplicationController {
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_ReplicationController
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         let labels = spec.at("template").at("metadata").at("labels").clone();
         if !labels.is_null() && spec.entries("selector").is_empty() {
             spec.set("selector", labels.clone());
         }
-        spec.fill("replicas", 1);
+        spec.set_default("replicas", 1);
         if let Some(template) = spec.at_mut("template").filter(|template| !template.is_null()) {
-            pod::default_template(template);
+            pod::set_defaults_pod_template(template);
         }
-        let metadata = object.make("metadata");
+        let metadata = object.ensure_object("metadata");
         if !labels.is_null() && metadata.entries("labels").is_empty() {
             metadata.set("labels", labels);
         }
     }
 
     // upstream: pkg/registry/core/replicationcontroller/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
     // upstream: pkg/registry/core/replicationcontroller/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         pod_template::drop_disabled_template_fields(new, old);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateReplicationController
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         // Names are told of after the spec, and what they were to begin with is not.
         let of = |error: &Error, field| error.kind == ErrorKind::Invalid && error.field == field;
         let is_name = |error: &Error| of(error, "metadata.name");
-        let names: Errors = errors.iter().filter(|error| is_name(error)).cloned().collect();
+        let names: ErrorList = errors.iter().filter(|error| is_name(error)).cloned().collect();
         errors.retain(|error| !of(error, "metadata.generateName") && !is_name(error));
         let spec = object.at("spec");
         validate(spec, None, errors);
@@ -65,7 +68,7 @@ impl Rules for ReplicationController {
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateReplicationControllerUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(new.at("spec"), Some(old.at("spec")), errors);
         for (key, value) in old.at("metadata").entries("annotations") {
             let Some((NON_CONVERTIBLE, field)) = key.split_once('/') else {
@@ -94,7 +97,13 @@ impl Rules for ReplicationController {
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateReplicationControllerStatusUpdate
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         pod_template::validate_replica_counts(new.at("status"), &Path::new("status"), errors);
     }
 
@@ -114,20 +123,20 @@ impl Rules for ReplicationController {
         true
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
-        const REPLICAS: Selectable = Selectable::rule("status.replicas", |object| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const REPLICAS: SelectableField = SelectableField::rule("status.replicas", |object| {
             let replicas = object.at("status").int("replicas").unwrap_or_default();
             Cow::Owned(replicas.to_string())
         });
-        const FIELDS: &[Selectable] = &[REPLICAS];
+        const FIELDS: &[SelectableField] = &[REPLICAS];
         FIELDS
     }
 
-    fn dependents(&self) -> Dependents {
-        Dependents::Orphan
+    fn default_garbage_collection_policy(&self) -> GarbageCollectionPolicy {
+        GarbageCollectionPolicy::OrphanDependents
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
@@ -141,7 +150,7 @@ impl Rules for ReplicationController {
     }
 }
 
-fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     if spec.entries("selector").is_empty() {
         errors.push(Error::required(&at.child("selector"), ""));
@@ -153,7 +162,7 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     } else {
         let selector = Selector::from_labels(spec.get("selector"));
         pod_template::validate_labels_match(&selector, template, &field_path, errors);
-        pod::validate_template_with(
+        pod::validate_pod_template_spec(
             template,
             &pod_template::template_validation_options(old),
             &field_path,
@@ -163,7 +172,7 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn counts(spec: &Value, errors: &mut Errors) {
+fn counts(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     counts::validate_nonnegative_fields(spec, &["replicas", "minReadySeconds"], &at, errors);
 }
@@ -173,14 +182,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{kinds::builtin, rules::User};
+    use crate::{kinds::builtin, strategy::User};
 
     #[test]
     fn names_are_told_of_after_the_spec() {
         let kind = builtin()
             .kind("", "v1", "ReplicationController")
             .expect("the kind is built in");
-        let at = Circumstances {
+        let at = StrategyContext {
             kind,
             now: Time::from_unix(0, 0),
             user: &User::default(),
@@ -188,7 +197,7 @@ mod tests {
         let metadata =
             json!({"generateName": "A", "name": "Abc", "namespace": "default", "labels": {"-": ""}});
         let mut object = json!({"metadata": metadata, "spec": {"replicas": -1}});
-        let refused = rules::create(&mut object, &at).expect_err("it has faults");
+        let refused = strategy::create(&mut object, &at).expect_err("it has faults");
         let causes = refused.details.expect("it says which").causes;
         let places: Vec<_> = causes.into_iter().map(|cause| cause.field).collect();
         assert_eq!(

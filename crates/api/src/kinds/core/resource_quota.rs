@@ -5,18 +5,19 @@ use std::{cell::LazyCell, collections::BTreeSet};
 use serde_json::{Value, json};
 
 use super::pod::resources::{
-    default_list, is_standard_quota, quantity_or_zero, validate_amount, validate_quota_name,
+    is_standard_quota, quantity_or_zero, set_defaults_resource_list, validate_quota_resource_name,
+    validate_resource_quantity_value,
 };
 use crate::{
-    apply::managed::Reset,
-    bound::{self, MOST_VALUE},
-    field::{Error, Path, Shown},
+    apply::managed::ResetFields,
+    field::{BadValue, Error, Path},
     kinds::{
         go_values::{self, typed_string},
         reset_fields,
     },
+    limits::{self, MAX_VALUE_BYTES},
     quantity::Quantity,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -59,23 +60,23 @@ const OF_PODS: [&str; 7] = [
 ];
 
 // upstream: pkg/registry/core/resourcequota/strategy.go resourcequotaStrategy
-impl Rules for ResourceQuota {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for ResourceQuota {
+    fn set_defaults(&self, object: &mut Value) {
         for (part, list) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
             if let Some(list) = object.at_mut(part).and_then(|part| part.at_mut(list)) {
-                default_list(list);
+                set_defaults_resource_list(list);
             }
         }
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuota
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         spec(errors, object.at("spec"));
         status(errors, object.at("status"));
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         spec(errors, new.at("spec"));
         let scopes = |quota: &Value| -> BTreeSet<String> {
             quota.at("spec").texts("scopes").map(str::to_owned).collect()
@@ -88,7 +89,13 @@ impl Rules for ResourceQuota {
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaStatusUpdate
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         if new.at("metadata").text("resourceVersion").is_empty() {
             errors.push(Error::required(&Path::new("resourceVersion"), ""));
         }
@@ -124,7 +131,7 @@ impl Rules for ResourceQuota {
         warnings
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
@@ -154,7 +161,7 @@ impl Rules for ResourceQuota {
     }
 }
 
-fn spec(errors: &mut Errors, spec: &Value) {
+fn spec(errors: &mut ErrorList, spec: &Value) {
     let root = Path::new("spec");
     amounts(errors, &root.child("hard"), spec.at("hard"));
     scopes(errors, &root.child("scopes"), spec);
@@ -164,22 +171,22 @@ fn spec(errors: &mut Errors, spec: &Value) {
     }
 }
 
-fn status(errors: &mut Errors, status: &Value) {
+fn status(errors: &mut ErrorList, status: &Value) {
     let root = Path::new("status");
     for list in ["hard", "used"] {
         amounts(errors, &root.child(list), status.at(list));
     }
 }
 
-fn amounts(errors: &mut Errors, at: &Path<'_>, list: &Value) {
+fn amounts(errors: &mut ErrorList, at: &Path<'_>, list: &Value) {
     for (name, value) in list.as_object().into_iter().flatten() {
         let field_path = at.key(name);
-        validate_quota_name(name, &field_path, errors);
-        validate_amount(name, &quantity_or_zero(value), &field_path, errors);
+        validate_quota_resource_name(name, &field_path, errors);
+        validate_resource_quantity_value(name, &quantity_or_zero(value), &field_path, errors);
     }
 }
 
-fn scopes(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
+fn scopes(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
     let whole = LazyCell::new(|| go_values::json_value(spec.at("scopes")));
     let shown = || whole.clone();
     let scopes: Vec<_> = spec.texts("scopes").collect();
@@ -192,12 +199,12 @@ fn scopes(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
     opposites(errors, at, &scopes, shown);
 }
 
-fn expressions(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
+fn expressions(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
     let expressions = spec.at("scopeSelector").items("matchExpressions");
     // Many errors may show the whole selector.
     let whole = LazyCell::new(|| {
         let printed = go_values::internal_json("core", "ScopeSelector", spec.at("scopeSelector"));
-        Shown::Printed(bound::cut_owned(printed, MOST_VALUE))
+        BadValue::Printed(limits::cut_owned(printed, MAX_VALUE_BYTES))
     });
     for expression in expressions {
         let scope = expression.text("scopeName");
@@ -243,7 +250,7 @@ fn expressions(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
 }
 
 /// Tells for each limited resource that it has nothing to do with a scope.
-fn unfitting(errors: &mut Errors, at: &Path<'_>, spec: &Value, scope: &str, shown: impl Fn() -> Shown) {
+fn unfitting(errors: &mut ErrorList, at: &Path<'_>, spec: &Value, scope: &str, shown: impl Fn() -> BadValue) {
     if errors.is_full() {
         return;
     }
@@ -258,7 +265,7 @@ fn unfitting(errors: &mut Errors, at: &Path<'_>, spec: &Value, scope: &str, show
     }
 }
 
-fn opposites(errors: &mut Errors, at: &Path<'_>, scopes: &[&str], shown: impl Fn() -> Shown) {
+fn opposites(errors: &mut ErrorList, at: &Path<'_>, scopes: &[&str], shown: impl Fn() -> BadValue) {
     for pair in OPPOSITES {
         if pair.iter().all(|scope| scopes.contains(scope)) {
             errors.push(Error::invalid(at, shown(), "conflicting scopes"));
@@ -289,7 +296,7 @@ mod tests {
     use super::*;
 
     fn msgs(object: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         spec(&mut errors, object);
         errors.iter().map(ToString::to_string).collect()
     }

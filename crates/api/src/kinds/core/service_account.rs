@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    rules::{Circumstances, Column, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -13,20 +13,20 @@ const MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 const COLUMNS: &[Column] = &[Column::name(), Column::age()];
 
 // upstream: pkg/registry/core/serviceaccount/strategy.go strategy
-impl Rules for ServiceAccount {
+impl RestStrategy for ServiceAccount {
     // upstream: pkg/registry/core/serviceaccount/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         keep_names_of_secrets(object);
     }
 
     // upstream: pkg/registry/core/serviceaccount/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, _: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, _: &Value, _: &StrategyContext<'_>) {
         keep_names_of_secrets(new);
     }
 
     // upstream: pkg/registry/core/serviceaccount/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let marked = |object: &Value| object.way("metadata.annotations").has(MOUNTABLE_SECRETS);
+        let marked = |object: &Value| object.at_path("metadata.annotations").has(MOUNTABLE_SECRETS);
         if !marked(new) || old.is_some_and(marked) {
             return Vec::new();
         }

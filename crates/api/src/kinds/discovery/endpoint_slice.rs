@@ -6,7 +6,7 @@ use crate::{
     field::{Error, Path},
     kinds::{core::endpoint_ip::endpoint_ip, field_checks},
     name::{self, Strictness},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -37,21 +37,21 @@ const COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/discovery/endpointslice/strategy.go endpointSliceStrategy
-impl Rules for EndpointSlice {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for EndpointSlice {
+    fn set_defaults(&self, object: &mut Value) {
         for port in object.items_mut("ports") {
-            port.fill("name", "");
-            port.fill("protocol", "TCP");
+            port.set_default("name", "");
+            port.set_default("protocol", "TCP");
         }
     }
 
     // upstream: pkg/registry/discovery/endpointslice/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         drop_topology(object);
     }
 
     // upstream: pkg/registry/discovery/endpointslice/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         if new.at("endpoints") != old.at("endpoints") {
             drop_topology(new);
         }
@@ -69,7 +69,7 @@ impl Rules for EndpointSlice {
     }
 
     // upstream: pkg/apis/discovery/validation/validation.go ValidateEndpointSliceCreate
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_ports(object.items("ports"), errors);
         validate_endpoints(object, errors);
         // Declarative validation runs after the hand-written one, so its errors are last.
@@ -78,7 +78,7 @@ impl Rules for EndpointSlice {
     }
 
     // upstream: pkg/apis/discovery/validation/validation.go ValidateEndpointSliceUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let changed_type = new.at("addressType") != old.at("addressType");
         let changed_endpoints = new.at("endpoints") != old.at("endpoints");
         let at = Path::new("addressType");
@@ -165,7 +165,7 @@ fn format_first(mut all: impl Iterator<Item = String>) -> String {
 }
 
 // upstream: pkg/apis/discovery/validation/validation.go validateAddressType
-fn validate_address_type(object: &Value, errors: &mut Errors) {
+fn validate_address_type(object: &Value, errors: &mut ErrorList) {
     let at = Path::new("addressType");
     match object.text("addressType") {
         "" => errors.push(Error::required(&at, "")),
@@ -175,7 +175,7 @@ fn validate_address_type(object: &Value, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/discovery/validation/validation.go validateEndpoints
-fn validate_address_counts(endpoints: &[Value], errors: &mut Errors) {
+fn validate_address_counts(endpoints: &[Value], errors: &mut ErrorList) {
     let list = Path::new("endpoints");
     for (index, endpoint) in endpoints.iter().enumerate() {
         let at = list.index(index);
@@ -191,7 +191,7 @@ fn validate_address_counts(endpoints: &[Value], errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/discovery/validation/validation.go validatePorts
-fn validate_ports(ports: &[Value], errors: &mut Errors) {
+fn validate_ports(ports: &[Value], errors: &mut ErrorList) {
     let list = Path::new("ports");
     if ports.len() > MAX_PORTS {
         errors.push(Error::too_many(&list, Some(ports.len()), MAX_PORTS));
@@ -203,7 +203,7 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
         let name = port.text("name");
         let field_path = at.child("name");
         if !name.is_empty() {
-            field_checks::push_invalid(name, name::dns1123_label(name), &field_path, errors);
+            field_checks::push_invalid(name, name::validate_dns1123_label(name), &field_path, errors);
         }
         if duplicates[index] {
             errors.push(Error::duplicate(&field_path, name));
@@ -218,7 +218,7 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
         if let Some(protocol) = port.at("appProtocol").as_str() {
             field_checks::push_invalid(
                 protocol,
-                name::label_key(protocol),
+                name::validate_label_key(protocol),
                 &at.child("appProtocol"),
                 errors,
             );
@@ -227,7 +227,7 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/discovery/validation/validation.go validateEndpoints
-fn validate_endpoints(object: &Value, errors: &mut Errors) {
+fn validate_endpoints(object: &Value, errors: &mut ErrorList) {
     let list = Path::new("endpoints");
     let endpoints = object.items("endpoints");
     if endpoints.len() > MAX_ENDPOINTS {
@@ -241,10 +241,20 @@ fn validate_endpoints(object: &Value, errors: &mut Errors) {
             validate_address(kind, address, &at.child("addresses"), index, errors);
         }
         if let Some(node) = endpoint.at("nodeName").as_str() {
-            field_checks::push_invalid(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
+            field_checks::push_invalid(
+                node,
+                name::validate_dns1123_subdomain(node),
+                &at.child("nodeName"),
+                errors,
+            );
         }
         if let Some(host) = endpoint.at("hostname").as_str() {
-            field_checks::push_invalid(host, name::dns1123_label(host), &at.child("hostname"), errors);
+            field_checks::push_invalid(
+                host,
+                name::validate_dns1123_label(host),
+                &at.child("hostname"),
+                errors,
+            );
         }
         if endpoint.has("hints") {
             validate_hints(endpoint.at("hints"), &at.child("hints"), errors);
@@ -253,13 +263,13 @@ fn validate_endpoints(object: &Value, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/discovery/validation/validation.go validateEndpoints
-fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, errors: &mut Errors) {
+fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, errors: &mut ErrorList) {
     let at = list.index(index);
     let malformed = match kind {
-        "IPv4" => name::legacy_ip(&at, address, Strictness::Strict, &[]),
-        "IPv6" => name::ip(&at, address),
+        "IPv4" => name::validate_legacy_ip(&at, address, Strictness::Strict, &[]),
+        "IPv6" => name::validate_ip(&at, address),
         "FQDN" => {
-            errors.extend(name::fully_qualified_domain(&at, address));
+            errors.extend(name::validate_fully_qualified_domain(&at, address));
             return;
         }
         _ => return,
@@ -280,7 +290,7 @@ fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, er
 }
 
 // upstream: pkg/apis/discovery/validation/validation.go validateHints; an excess of zones returns before the nodes are validated
-fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in ["forZones", "forNodes"] {
         let list = at.child(field);
         let items = hints.items(field);
@@ -295,8 +305,8 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
                 errors.push(Error::duplicate(&at, name));
             }
             let msgs = match field {
-                "forZones" => name::label_value(name),
-                _ => name::dns1123_subdomain(name),
+                "forZones" => name::validate_label_value(name),
+                _ => name::validate_dns1123_subdomain(name),
             };
             field_checks::push_invalid(name, msgs, &at, errors);
         }
@@ -307,8 +317,8 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn messages(call: impl FnOnce(&mut Errors)) -> Vec<String> {
-        let mut errors = Errors::new();
+    fn messages(call: impl FnOnce(&mut ErrorList)) -> Vec<String> {
+        let mut errors = ErrorList::new();
         call(&mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -316,7 +326,7 @@ mod tests {
     #[test]
     fn defaults_protocol_and_name_of_ports() {
         let mut object = json!({"ports": [{"port": 1}]});
-        EndpointSlice.default(&mut object);
+        EndpointSlice.set_defaults(&mut object);
         assert_eq!(
             object["ports"][0],
             json!({"port": 1, "name": "", "protocol": "TCP"})

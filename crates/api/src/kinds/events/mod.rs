@@ -2,12 +2,12 @@
 
 use crate::{
     kinds::core::event::{Event, Form},
-    rules::Rules,
+    strategy::RestStrategy,
 };
 
 // upstream: pkg/registry/core/event/strategy.go eventStrategy; both groups share one strategy and storage
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "Event" => &Event(Form::Events),
         _ => return None,

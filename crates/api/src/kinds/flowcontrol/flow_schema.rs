@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::status;
 use crate::{
     bootstrap,
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::{field_checks, go_values},
     name,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
+    strategy::{Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age},
     time::Time,
 };
 
@@ -45,21 +45,21 @@ const COLUMNS: &[Column] = &[
 pub(super) struct FlowSchema;
 
 // upstream: pkg/registry/flowcontrol/flowschema/strategy.go flowSchemaStrategy
-impl Rules for FlowSchema {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+impl RestStrategy for FlowSchema {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if spec.int("matchingPrecedence").unwrap_or_default() == 0 {
             spec.set("matchingPrecedence", DEFAULT_PRECEDENCE);
         }
     }
 
     // upstream: pkg/registry/flowcontrol/flowschema/strategy.go flowSchemaStatusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         status::prepare_status_for_update(new, old);
     }
 
     // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchema
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let name = object.at("metadata").text("name");
         let spec = object.at("spec");
         let at = Path::new("spec");
@@ -70,7 +70,7 @@ impl Rules for FlowSchema {
             let detail = format!("spec of '{name}' must equal the fixed value");
             errors.push(Error::invalid(
                 &at,
-                Shown::Printed(go_values::internal_json("flowcontrol", "FlowSchemaSpec", spec)),
+                BadValue::Printed(go_values::internal_json("flowcontrol", "FlowSchemaSpec", spec)),
                 detail,
             ));
         }
@@ -78,7 +78,13 @@ impl Rules for FlowSchema {
     }
 
     // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchemaStatusUpdate
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         status::validate_status_conditions(new, errors);
     }
 
@@ -131,7 +137,7 @@ fn is_same_name_and_spec(one: &Value, other: &Value) -> bool {
 }
 
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchemaSpec
-fn validate_flow_schema_spec(schema_name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_flow_schema_spec(schema_name: &str, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let precedence = spec.int("matchingPrecedence").unwrap_or_default();
     let field_path = at.child("matchingPrecedence");
     if precedence <= 0 {
@@ -151,7 +157,7 @@ fn validate_flow_schema_spec(schema_name: &str, spec: &Value, at: &Path<'_>, err
     }
     let method = spec.at("distinguisherMethod");
     if !method.is_null() && !matches!(method.text("type"), "ByNamespace" | "ByUser") {
-        let spec_value = Shown::Printed(go_values::internal_json(
+        let spec_value = BadValue::Printed(go_values::internal_json(
             "flowcontrol",
             "FlowDistinguisherMethod",
             method,
@@ -167,7 +173,12 @@ fn validate_flow_schema_spec(schema_name: &str, spec: &Value, at: &Path<'_>, err
     let field_path = field_path.child("name");
     match spec.at("priorityLevelConfiguration").text("name") {
         "" => errors.push(Error::required(&field_path, "must reference a priority level")),
-        level => field_checks::push_invalid(level, name::dns1123_subdomain(level), &field_path, errors),
+        level => field_checks::push_invalid(
+            level,
+            name::validate_dns1123_subdomain(level),
+            &field_path,
+            errors,
+        ),
     }
     let field_path = at.child("rules");
     for (index, rule) in spec.items("rules").iter().enumerate() {
@@ -176,7 +187,7 @@ fn validate_flow_schema_spec(schema_name: &str, spec: &Value, at: &Path<'_>, err
 }
 
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchemaPolicyRulesWithSubjects
-fn validate_policy_rules_with_subjects(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_policy_rules_with_subjects(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("subjects");
     if rule.items("subjects").is_empty() {
         errors.push(Error::required(
@@ -202,7 +213,7 @@ fn validate_policy_rules_with_subjects(rule: &Value, at: &Path<'_>, errors: &mut
 }
 
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchemaSubject
-fn validate_subject(subject: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_subject(subject: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     const FIELDS: [(&str, &str); 3] = [
         ("ServiceAccount", "serviceAccount"),
         ("User", "user"),
@@ -233,12 +244,12 @@ fn validate_subject(subject: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateServiceAccountSubject
-fn validate_service_account_subject(account: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_service_account_subject(account: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("name");
     match account.text("name") {
         "" => errors.push(Error::required(&field_path, "")),
         "*" => {}
-        text => field_checks::push_invalid(text, name::dns1123_subdomain(text), &field_path, errors),
+        text => field_checks::push_invalid(text, name::validate_dns1123_subdomain(text), &field_path, errors),
     }
     let field_path = at.child("namespace");
     match account.text("namespace") {
@@ -246,7 +257,7 @@ fn validate_service_account_subject(account: &Value, at: &Path<'_>, errors: &mut
             &field_path,
             "must specify namespace for service account",
         )),
-        text => field_checks::push_invalid(text, name::dns1123_label(text), &field_path, errors),
+        text => field_checks::push_invalid(text, name::validate_dns1123_label(text), &field_path, errors),
     }
 }
 
@@ -255,7 +266,7 @@ fn has_wildcard(rule: &Value, list: &str) -> bool {
 }
 
 /// A wildcard must be the only item of its list.
-fn validate_wildcard_alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_wildcard_alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if rule.items(list).len() > 1 && has_wildcard(rule, list) {
         let detail = format!("if '*' is present, must not specify other {what}");
         errors.push(Error::invalid(&at.child(list), rule.at(list), detail));
@@ -263,7 +274,7 @@ fn validate_wildcard_alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, 
 }
 
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchemaResourcePolicyRule, ValidateFlowSchemaNonResourcePolicyRule
-fn validate_verbs(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_verbs(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("verbs");
     if rule.items("verbs").is_empty() {
         errors.push(Error::required(
@@ -278,7 +289,7 @@ fn validate_verbs(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchemaResourcePolicyRule
-fn validate_resource_policy_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_resource_policy_rule(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_verbs(rule, at, errors);
     for (list, one, others) in [
         ("apiGroups", "api group", "api groups"),
@@ -298,7 +309,7 @@ fn validate_resource_policy_rule(rule: &Value, at: &Path<'_>, errors: &mut Error
         validate_wildcard_alone(rule, "namespaces", "namespaces", at, errors);
     } else {
         for (index, namespace) in rule.texts("namespaces").enumerate() {
-            errors.extend(name::dns1123_label(namespace).into_iter().map(|msg| {
+            errors.extend(name::validate_dns1123_label(namespace).into_iter().map(|msg| {
                 Error::invalid(
                     &field_path.index(index),
                     namespace,
@@ -310,7 +321,7 @@ fn validate_resource_policy_rule(rule: &Value, at: &Path<'_>, errors: &mut Error
 }
 
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchemaNonResourcePolicyRule
-fn validate_non_resource_policy_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_non_resource_policy_rule(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_verbs(rule, at, errors);
     let field_path = at.child("nonResourceURLs");
     if rule.items("nonResourceURLs").is_empty() {
@@ -349,19 +360,19 @@ mod tests {
     use super::*;
     use crate::{
         kinds::builtin,
-        rules::{User, create},
+        strategy::{User, create},
     };
 
     fn messages(mut object: Value) -> Result<Vec<String>, String> {
         let user = User::default();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: builtin()
                 .kind("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema")
                 .unwrap(),
             now: Time::parse("2026-01-02T03:04:05Z").unwrap(),
             user: &user,
         };
-        FlowSchema.default(&mut object);
+        FlowSchema.set_defaults(&mut object);
         create(&mut object, &at).map_err(|status| status.to_json())
     }
 

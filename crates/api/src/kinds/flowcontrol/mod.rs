@@ -4,10 +4,10 @@ mod flow_schema;
 mod priority_level_configuration;
 mod status;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "FlowSchema" => &flow_schema::FlowSchema,
         "PriorityLevelConfiguration" => &priority_level_configuration::PriorityLevelConfiguration,

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::status;
 use crate::{
     bootstrap,
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::go_values,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -37,13 +37,13 @@ const COLUMNS: &[Column] = &[
 pub(super) struct PriorityLevelConfiguration;
 
 // upstream: pkg/registry/flowcontrol/prioritylevelconfiguration/strategy.go priorityLevelConfigurationStrategy
-impl Rules for PriorityLevelConfiguration {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+impl RestStrategy for PriorityLevelConfiguration {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if spec.has("limited") {
-            let limited = spec.make("limited");
-            limited.fill("nominalConcurrencyShares", 30);
-            limited.fill("lendablePercent", 0);
+            let limited = spec.ensure_object("limited");
+            limited.set_default("nominalConcurrencyShares", 30);
+            limited.set_default("lendablePercent", 0);
             let queuing = limited
                 .at_mut("limitResponse")
                 .and_then(|response| response.at_mut("queuing"));
@@ -56,19 +56,19 @@ impl Rules for PriorityLevelConfiguration {
             }
         }
         if spec.has("exempt") {
-            let exempt = spec.make("exempt");
-            exempt.fill("nominalConcurrencyShares", 0);
-            exempt.fill("lendablePercent", 0);
+            let exempt = spec.ensure_object("exempt");
+            exempt.set_default("nominalConcurrencyShares", 0);
+            exempt.set_default("lendablePercent", 0);
         }
     }
 
     // upstream: pkg/registry/flowcontrol/prioritylevelconfiguration/strategy.go priorityLevelConfigurationStatusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         status::prepare_status_for_update(new, old);
     }
 
     // upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelConfiguration
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let metadata = object.at("metadata");
         if metadata.at("annotations").has(ZERO_SHARES) {
             let field_path = Path::new("metadata");
@@ -84,7 +84,13 @@ impl Rules for PriorityLevelConfiguration {
     }
 
     // upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelConfigurationStatusUpdate
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         status::validate_status_conditions(new, errors);
     }
 
@@ -117,7 +123,7 @@ impl Rules for PriorityLevelConfiguration {
 }
 
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelConfigurationSpec
-fn validate_priority_level_spec(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_priority_level_spec(name: &str, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = spec.text("type");
     let field_path = at.child("type");
     if (name == "exempt") != (kind == "Exempt") {
@@ -136,12 +142,12 @@ fn validate_priority_level_spec(name: &str, spec: &Value, at: &Path<'_>, errors:
 }
 
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateExemptPriorityLevelConfiguration
-fn validate_exempt(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_exempt(level: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_nominal_shares(level, at, errors);
     validate_lendable_percent(level, at, errors);
 }
 
-fn validate_nominal_shares(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_nominal_shares(level: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(shares) = level.int("nominalConcurrencyShares").filter(|shares| *shares < 0) {
         let field_path = at.child("nominalConcurrencyShares");
         errors.push(Error::invalid(
@@ -152,7 +158,7 @@ fn validate_nominal_shares(level: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn validate_lendable_percent(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_lendable_percent(level: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(percent) = level
         .int("lendablePercent")
         .filter(|percent| !(0..=100).contains(percent))
@@ -167,7 +173,7 @@ fn validate_lendable_percent(level: &Value, at: &Path<'_>, errors: &mut Errors) 
 }
 
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateLimitedPriorityLevelConfiguration
-fn validate_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_limited(limited: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if limited.is_null() {
         return;
     }
@@ -198,7 +204,7 @@ fn validate_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelQueuingConfiguration
-fn validate_queuing(queuing: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_queuing(queuing: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if queuing.is_null() {
         return;
     }
@@ -240,7 +246,7 @@ fn required_entropy_bits(queues: i64, hand: i64) -> f64 {
 
 /// Mandatory levels have a fixed spec, except for the shares of the exempt level.
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateIfMandatoryPriorityLevelConfigurationObject
-fn validate_if_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_if_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !bootstrap::MANDATORY.contains(&name) {
         return;
     }
@@ -249,7 +255,7 @@ fn validate_if_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut E
         .filter(|level| level.at("metadata").text("name") == name)
         .any(|mut level| {
             if exempt {
-                level.make("spec").copy_from("exempt", spec);
+                level.ensure_object("spec").copy_from("exempt", spec);
             }
             level.at("spec") == spec
         });
@@ -262,7 +268,7 @@ fn validate_if_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut E
         let detail = format!("spec of '{name}'{except} must equal the fixed value");
         errors.push(Error::invalid(
             at,
-            Shown::Printed(go_values::internal_json(
+            BadValue::Printed(go_values::internal_json(
                 "flowcontrol",
                 "PriorityLevelConfigurationSpec",
                 spec,
@@ -274,7 +280,7 @@ fn validate_if_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut E
 
 /// Declarative validation of the unions, whose errors are last.
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateLimitResponse
-fn validate_unions(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_unions(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = spec.text("type");
     if kind != "Exempt" && spec.has("exempt") {
         errors.push(Error::forbidden(&at.child("exempt"), ""));
@@ -295,7 +301,7 @@ fn validate_unions(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A union member must be set if and only if the discriminator has its value.
-fn validate_union_member(holder: &Value, kind: &str, part: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_union_member(holder: &Value, kind: &str, part: &str, at: &Path<'_>, errors: &mut ErrorList) {
     match (holder.text("type") == kind, holder.has(part)) {
         (true, false) => errors.push(Error::required(&at.child(part), "")),
         (false, true) => errors.push(Error::forbidden(&at.child(part), "")),
@@ -309,8 +315,8 @@ mod tests {
 
     fn messages(name: &str, spec: &Value) -> Vec<String> {
         let mut object = json!({"metadata": {"name": name}, "spec": spec});
-        PriorityLevelConfiguration.default(&mut object);
-        let mut errors = Errors::new();
+        PriorityLevelConfiguration.set_defaults(&mut object);
+        let mut errors = ErrorList::new();
         let at = Path::new("spec");
         validate_priority_level_spec(name, object.at("spec"), &at, &mut errors);
         validate_if_mandatory(name, object.at("spec"), &at, &mut errors);

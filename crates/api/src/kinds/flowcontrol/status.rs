@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// A write of the status changes only the status and managedFields.
@@ -15,13 +15,15 @@ pub(super) fn prepare_status_for_update(new: &mut Value, old: &Value) {
     let metadata = new.at("metadata").clone();
     new.copy_from("spec", old);
     new.copy_from("metadata", old);
-    new.make("metadata").copy_from("managedFields", &metadata);
-    new.make("metadata").copy_from("resourceVersion", &metadata);
+    new.ensure_object("metadata")
+        .copy_from("managedFields", &metadata);
+    new.ensure_object("metadata")
+        .copy_from("resourceVersion", &metadata);
 }
 
 /// Each condition type may occur once.
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchemaStatus, ValidatePriorityLevelConfigurationStatus
-pub(super) fn validate_status_conditions(object: &Value, errors: &mut Errors) {
+pub(super) fn validate_status_conditions(object: &Value, errors: &mut ErrorList) {
     let status = Path::new("status");
     let at = status.child("conditions");
     let conditions = object.at("status").items("conditions");

@@ -6,11 +6,11 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 // upstream: pkg/apis/networking/validation/validation.go validateIngressBackend
-pub(super) fn validate_ingress_backend(backend: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_ingress_backend(backend: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match (backend.has("resource"), backend.has("service")) {
         (true, true) => errors.push(Error::invalid(
             at,
@@ -26,12 +26,12 @@ pub(super) fn validate_ingress_backend(backend: &Value, at: &Path<'_>, errors: &
 }
 
 // upstream: pkg/apis/networking/validation/validation.go validateIngressTypedLocalObjectReference
-fn validate_typed_local_object_reference(resource: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_typed_local_object_reference(resource: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if resource.has("apiGroup") {
         let group = resource.text("apiGroup");
         field_checks::push_invalid(
             group,
-            name::dns1123_subdomain(group),
+            name::validate_dns1123_subdomain(group),
             &at.child("apiGroup"),
             errors,
         );
@@ -43,26 +43,32 @@ fn validate_typed_local_object_reference(resource: &Value, at: &Path<'_>, errors
 }
 
 // upstream: pkg/apis/networking/validation/validation.go validateIngressBackend
-fn validate_service_backend(service: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_service_backend(service: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("service");
     match service.text("name") {
         "" => errors.push(Error::required(&field_path.child("name"), "")),
-        name => {
-            field_checks::push_invalid(name, name::dns1123_label(name), &field_path.child("name"), errors)
-        }
+        name => field_checks::push_invalid(
+            name,
+            name::validate_dns1123_label(name),
+            &field_path.child("name"),
+            errors,
+        ),
     }
     let port = service.at("port");
     let field_path = field_path.child("port");
     match (port.text("name"), port.int("number").unwrap_or_default()) {
         ("", 0) => errors.push(Error::required(at, "port name or number is required")),
         ("", number) => errors.extend(
-            name::port_number(number)
+            name::validate_port_number(number)
                 .into_iter()
                 .map(|msg| Error::invalid(&field_path.child("number"), number, msg)),
         ),
-        (name, 0) => {
-            field_checks::push_invalid(name, name::port_name(name), &field_path.child("name"), errors)
-        }
+        (name, 0) => field_checks::push_invalid(
+            name,
+            name::validate_port_name(name),
+            &field_path.child("name"),
+            errors,
+        ),
         _ => errors.push(Error::invalid(at, "", "cannot set both port name & port number")),
     }
 }

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::backend;
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     go,
     kinds::field_checks,
     name::{self, Strictness},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
@@ -53,16 +53,16 @@ struct IngressValidationOptions {
 }
 
 // upstream: pkg/registry/networking/ingress/strategy.go ingressStrategy
-impl Rules for Ingress {
+impl RestStrategy for Ingress {
     fn has_generation(&self) -> bool {
         true
     }
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateIngressCreate
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_ingress_spec(object.at("spec"), IngressValidationOptions::default(), errors);
         let annotation = object
-            .way("metadata")
+            .at_path("metadata")
             .entries("annotations")
             .get(CLASS_ANNOTATION);
         let class = object.at("spec").at("ingressClassName").as_str();
@@ -79,7 +79,7 @@ impl Rules for Ingress {
     }
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateIngressUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_ingress_spec(
             new.at("spec"),
             IngressValidationOptions::from_old(old.at("spec")),
@@ -88,22 +88,38 @@ impl Rules for Ingress {
     }
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateIngressStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let before = old.way("status.loadBalancer").items("ingress").iter();
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let before = old.at_path("status.loadBalancer").items("ingress").iter();
         let before: HashSet<_> = before.map(|point| point.text("ip")).collect();
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
         let list = balancer.child("ingress");
-        for (index, point) in new.way("status.loadBalancer").items("ingress").iter().enumerate() {
+        for (index, point) in new
+            .at_path("status.loadBalancer")
+            .items("ingress")
+            .iter()
+            .enumerate()
+        {
             let at = list.index(index);
             let ip = point.text("ip");
             if !ip.is_empty() && !before.contains(ip) {
-                errors.extend(name::legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
+                errors.extend(name::validate_legacy_ip(
+                    &at.child("ip"),
+                    ip,
+                    Strictness::Strict,
+                    &[],
+                ));
             }
             let host = point.text("hostname");
             if !host.is_empty() {
                 let at = at.child("hostname");
-                field_checks::push_invalid(host, name::dns1123_subdomain(host), &at, errors);
+                field_checks::push_invalid(host, name::validate_dns1123_subdomain(host), &at, errors);
                 if name::parse_ip_sloppy(host).is_some() {
                     errors.push(Error::invalid(&at, host, NOT_AN_ADDRESS));
                 }
@@ -131,15 +147,19 @@ impl Rules for Ingress {
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
         let list = balancer.child("ingress");
-        let ingresses = new.way("status.loadBalancer").items("ingress").iter().enumerate();
+        let ingresses = new
+            .at_path("status.loadBalancer")
+            .items("ingress")
+            .iter()
+            .enumerate();
         ingresses
             .filter_map(|(index, point)| name::ip_warning(&list.index(index), point.text("ip")))
             .collect()
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let field = if subresource.is_empty() { "status" } else { "spec" };
-        Some(Reset::Fields(FieldSet::of_fields(&[&[field]])))
+        Some(ResetFields::Fields(FieldSet::of_fields(&[&[field]])))
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -172,8 +192,8 @@ impl IngressValidationOptions {
     fn from_old(old: &Value) -> Self {
         let secret = |tls: &Value| !validate_tls_secret_name(tls.text("secretName")).is_empty();
         let wildcard = |rule: &Value| {
-            let mut errors = Errors::new();
-            validate_ingress_rule_value(rule, &Path::NOWHERE, &mut errors);
+            let mut errors = ErrorList::new();
+            validate_ingress_rule_value(rule, &Path::NIL, &mut errors);
             rule.text("host").contains('*') && !errors.is_empty()
         };
         IngressValidationOptions {
@@ -184,7 +204,7 @@ impl IngressValidationOptions {
 }
 
 // upstream: pkg/apis/networking/validation/validation.go ValidateIngressSpec
-fn validate_ingress_spec(spec: &Value, options: IngressValidationOptions, errors: &mut Errors) {
+fn validate_ingress_spec(spec: &Value, options: IngressValidationOptions, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let rules = spec.items("rules");
     if rules.is_empty() && !spec.has("defaultBackend") {
@@ -204,7 +224,7 @@ fn validate_ingress_spec(spec: &Value, options: IngressValidationOptions, errors
         let class = spec.text("ingressClassName");
         field_checks::push_invalid(
             class,
-            name::dns1123_subdomain(class),
+            name::validate_dns1123_subdomain(class),
             &at.child("ingressClassName"),
             errors,
         );
@@ -216,7 +236,7 @@ fn validate_ingress_rule(
     rule: &Value,
     at: &Path<'_>,
     options: IngressValidationOptions,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let host = rule.text("host");
     if !host.is_empty() {
@@ -232,17 +252,17 @@ fn validate_ingress_rule(
 }
 
 // upstream: pkg/apis/networking/validation/validation.go validateIngressRules
-fn validate_host(host: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_host(host: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let msgs = if host.contains('*') {
-        name::wildcard_dns1123_subdomain(host)
+        name::validate_wildcard_dns1123_subdomain(host)
     } else {
-        name::dns1123_subdomain(host)
+        name::validate_dns1123_subdomain(host)
     };
     field_checks::push_invalid(host, msgs, at, errors);
 }
 
 // upstream: pkg/apis/networking/validation/validation.go validateIngressRuleValue, validateHTTPIngressRuleValue
-fn validate_ingress_rule_value(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_ingress_rule_value(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !rule.has("http") {
         return;
     }
@@ -258,7 +278,7 @@ fn validate_ingress_rule_value(rule: &Value, at: &Path<'_>, errors: &mut Errors)
 }
 
 // upstream: pkg/apis/networking/validation/validation.go validateHTTPIngressPath
-fn validate_http_ingress_path(value: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_http_ingress_path(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("path");
     let path = value.text("path");
     let relative = || Error::invalid(&field_path, path, "must be an absolute path");
@@ -294,7 +314,12 @@ fn validate_http_ingress_path(value: &Value, at: &Path<'_>, errors: &mut Errors)
 }
 
 // upstream: pkg/apis/networking/validation/validation.go validateIngressTLS
-fn validate_ingress_tls(tls: &Value, at: &Path<'_>, options: IngressValidationOptions, errors: &mut Errors) {
+fn validate_ingress_tls(
+    tls: &Value,
+    at: &Path<'_>,
+    options: IngressValidationOptions,
+    errors: &mut ErrorList,
+) {
     for (index, host) in tls.texts("hosts").enumerate() {
         validate_host(host, &at.child("hosts").index(index), errors);
     }
@@ -310,11 +335,11 @@ fn validate_ingress_tls(tls: &Value, at: &Path<'_>, options: IngressValidationOp
 }
 
 // upstream: pkg/apis/networking/validation/validation.go validateTLSSecretName
-fn validate_tls_secret_name(name: &str) -> name::Faults {
+fn validate_tls_secret_name(name: &str) -> name::ErrorMessages {
     if name.is_empty() {
         Vec::new()
     } else {
-        name::dns1123_subdomain(name)
+        name::validate_dns1123_subdomain(name)
     }
 }
 
@@ -339,7 +364,7 @@ fn format_hosts(rules: &[Value]) -> String {
 /// The addresses of the load balancer, sorted.
 // upstream: pkg/printers/internalversion/printers.go ingressLoadBalancerStatusStringer
 fn format_addresses(object: &Value) -> String {
-    let ingresses = object.way("status.loadBalancer").items("ingress").iter();
+    let ingresses = object.at_path("status.loadBalancer").items("ingress").iter();
     let mut addresses: Vec<_> = ingresses
         .map(|point| match point.text("ip") {
             "" => point.text("hostname"),

@@ -6,7 +6,7 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -29,12 +29,12 @@ const COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/networking/ingressclass/strategy.go ingressClassStrategy
-impl Rules for IngressClass {
+impl RestStrategy for IngressClass {
     // upstream: pkg/apis/networking/v1/defaults.go SetDefaults_IngressClass
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         let parameters = object.at_mut("spec").and_then(|spec| spec.at_mut("parameters"));
         if let Some(parameters) = parameters {
-            parameters.fill("scope", "Cluster");
+            parameters.set_default("scope", "Cluster");
         }
     }
 
@@ -43,7 +43,7 @@ impl Rules for IngressClass {
     }
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateIngressClass
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let at = Path::new("spec");
         let spec = object.at("spec");
         let controller = spec.text("controller");
@@ -51,14 +51,14 @@ impl Rules for IngressClass {
         if controller.len() > MAX_CONTROLLER_BYTES {
             errors.push(Error::too_long(&field_path, MAX_CONTROLLER_BYTES));
         }
-        errors.extend(name::domain_prefixed_path(&field_path, controller));
+        errors.extend(name::validate_domain_prefixed_path(&field_path, controller));
         if spec.has("parameters") {
             validate_parameters_reference(spec.at("parameters"), &at.child("parameters"), errors);
         }
     }
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateIngressClassUpdate
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let after = new.at("spec").text("controller");
         let before = old.at("spec").text("controller");
         if after != before {
@@ -97,11 +97,11 @@ impl Rules for IngressClass {
 }
 
 // upstream: pkg/apis/networking/validation/validation.go validateIngressClassParametersReference
-fn validate_parameters_reference(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_parameters_reference(parameters: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(group) = parameters.at("apiGroup").as_str() {
         field_checks::push_invalid(
             group,
-            name::dns1123_subdomain(group),
+            name::validate_dns1123_subdomain(group),
             &at.child("apiGroup"),
             errors,
         );
@@ -118,7 +118,12 @@ fn validate_parameters_reference(parameters: &Value, at: &Path<'_>, errors: &mut
             "`parameters.scope` is set to 'Namespace'",
         )),
         (Some("Namespace"), Some(namespace)) => {
-            field_checks::push_invalid(namespace, name::dns1123_label(namespace), &field_path, errors);
+            field_checks::push_invalid(
+                namespace,
+                name::validate_dns1123_label(namespace),
+                &field_path,
+                errors,
+            );
         }
         (Some("Cluster"), Some(_)) => {
             errors.push(Error::forbidden(
@@ -142,7 +147,7 @@ mod tests {
     use super::*;
 
     fn validate_parameters(parameters: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_parameters_reference(parameters, &Path::new("p"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -150,7 +155,7 @@ mod tests {
     #[test]
     fn defaults_parameters_scope_to_cluster() {
         let mut object = json!({"spec": {"parameters": {"kind": "K", "name": "n"}}});
-        IngressClass.default(&mut object);
+        IngressClass.set_defaults(&mut object);
         assert_eq!(object["spec"]["parameters"]["scope"], "Cluster");
         assert_eq!(validate_parameters(&object["spec"]["parameters"]), [""; 0]);
     }

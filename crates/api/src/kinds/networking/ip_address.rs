@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    name::{self, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    name::{self, NameFormat},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
@@ -17,13 +17,13 @@ pub(super) struct IpAddress;
 const COLUMNS: &[Column] = &[Column::name(), Column::field("ParentRef", "spec.parentRef")];
 
 // upstream: pkg/registry/networking/ipaddress/strategy.go ipAddressStrategy
-impl Rules for IpAddress {
-    fn names(&self) -> Rule {
-        Rule::Address
+impl RestStrategy for IpAddress {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Address
     }
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateIPAddress
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = Path::new("spec");
         let parent = object.at("spec").at("parentRef");
         let at = spec.child("parentRef");
@@ -36,11 +36,11 @@ impl Rules for IpAddress {
     }
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateIPAddressUpdate
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate(new, at, errors);
         let spec = Path::new("spec");
-        let after = new.way("spec.parentRef");
-        let before = old.way("spec.parentRef");
+        let after = new.at_path("spec.parentRef");
+        let before = old.at_path("spec.parentRef");
         field_checks::validate_immutable_hiding_value(after, before, &spec.child("parentRef"), errors);
     }
 
@@ -59,10 +59,15 @@ impl Rules for IpAddress {
 }
 
 // upstream: pkg/apis/networking/validation/validation.go validateIPAddressParentReference
-fn validate_parent_reference(parent: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_parent_reference(parent: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let group = parent.text("group");
     if !group.is_empty() {
-        field_checks::push_invalid(group, name::dns1123_subdomain(group), &at.child("group"), errors);
+        field_checks::push_invalid(
+            group,
+            name::validate_dns1123_subdomain(group),
+            &at.child("group"),
+            errors,
+        );
     }
     for field in ["resource", "name", "namespace"] {
         field_checks::validate_path_segment_name(parent, field, at, errors);
@@ -106,7 +111,7 @@ mod tests {
 
     #[test]
     fn reports_missing_fields_after_malformed_ones() {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let parent = json!({"group": "-", "namespace": "a/b"});
         validate_parent_reference(&parent, &Path::new("p"), &mut errors);
         let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();

@@ -7,10 +7,10 @@ mod ip_address;
 mod network_policy;
 mod service_cidr;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "IPAddress" => &ip_address::IpAddress,
         "Ingress" => &ingress::Ingress,

@@ -8,8 +8,8 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name::{self, Strictness},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -35,14 +35,14 @@ struct NetworkPolicyValidationOptions<'o> {
 }
 
 // upstream: pkg/registry/networking/networkpolicy/strategy.go networkPolicyStrategy
-impl Rules for NetworkPolicy {
+impl RestStrategy for NetworkPolicy {
     // upstream: pkg/apis/networking/v1/defaults.go SetDefaults_NetworkPolicy
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         for (direction, _) in DIRECTIONS {
             for rule in spec.items_mut(direction) {
                 for port in rule.items_mut("ports") {
-                    port.fill("protocol", "TCP");
+                    port.set_default("protocol", "TCP");
                 }
             }
         }
@@ -61,7 +61,7 @@ impl Rules for NetworkPolicy {
     }
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicy
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let options = NetworkPolicyValidationOptions {
             values: InvalidValues::Refused,
             cidrs: HashSet::new(),
@@ -70,7 +70,7 @@ impl Rules for NetworkPolicy {
     }
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicyUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_network_policy_spec(
             new.at("spec"),
             &NetworkPolicyValidationOptions::from_old(old.at("spec")),
@@ -121,7 +121,7 @@ impl<'o> NetworkPolicyValidationOptions<'o> {
     // upstream: pkg/apis/networking/validation/validation.go ValidationOptionsForNetworking
     fn from_old(old: &'o Value) -> Self {
         let selector = label::validate(
-            &Path::NOWHERE,
+            &Path::NIL,
             old.at("podSelector"),
             InvalidValues::Refused,
             UnknownOperators::Refused,
@@ -143,7 +143,7 @@ impl<'o> NetworkPolicyValidationOptions<'o> {
         }
     }
 
-    fn validate_selector(&self, selector: &Value, at: &Path<'_>, errors: &mut Errors) {
+    fn validate_selector(&self, selector: &Value, at: &Path<'_>, errors: &mut ErrorList) {
         errors.extend(label::validate(
             at,
             selector,
@@ -157,7 +157,7 @@ impl<'o> NetworkPolicyValidationOptions<'o> {
 fn validate_network_policy_spec(
     spec: &Value,
     options: &NetworkPolicyValidationOptions<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let at = Path::new("spec");
     options.validate_selector(spec.at("podSelector"), &at.child("podSelector"), errors);
@@ -213,7 +213,7 @@ fn for_each_peer(spec: &Value, mut call: impl FnMut(&Value, &Path<'_>)) {
 }
 
 // upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicyPort
-fn validate_network_policy_port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_network_policy_port(port: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(protocol) = port.at("protocol").as_str()
         && !PROTOCOLS.contains(&protocol)
     {
@@ -228,7 +228,7 @@ fn validate_network_policy_port(port: &Value, at: &Path<'_>, errors: &mut Errors
         }
         Value::String(name) => {
             errors.extend(end.map(|end| misplaced(end, "may not be specified when `port` is non-numeric")));
-            field_checks::push_invalid(name, name::port_name(name), &at.child("port"), errors);
+            field_checks::push_invalid(name, name::validate_port_name(name), &at.child("port"), errors);
         }
         number => {
             let number = number.as_i64().unwrap_or_default();
@@ -243,9 +243,9 @@ fn validate_network_policy_port(port: &Value, at: &Path<'_>, errors: &mut Errors
     }
 }
 
-fn validate_port_number(number: i64, at: &Path<'_>, errors: &mut Errors) {
+fn validate_port_number(number: i64, at: &Path<'_>, errors: &mut ErrorList) {
     errors.extend(
-        name::port_number(number)
+        name::validate_port_number(number)
             .into_iter()
             .map(|msg| Error::invalid(at, number, msg)),
     );
@@ -256,7 +256,7 @@ fn validate_network_policy_peer(
     peer: &Value,
     at: &Path<'_>,
     options: &NetworkPolicyValidationOptions<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let mut selectors = false;
     for field in ["podSelector", "namespaceSelector"] {
@@ -280,13 +280,13 @@ fn validate_network_policy_peer(
 }
 
 // upstream: pkg/apis/networking/validation/validation.go ValidateIPBlock
-fn validate_ip_block(block: &Value, at: &Path<'_>, tolerated: &HashSet<&str>, errors: &mut Errors) {
+fn validate_ip_block(block: &Value, at: &Path<'_>, tolerated: &HashSet<&str>, errors: &mut ErrorList) {
     let cidr = block.text("cidr");
     if cidr.is_empty() {
         return;
     }
     if !tolerated.contains(cidr) {
-        errors.extend(name::legacy_cidr(
+        errors.extend(name::validate_legacy_cidr(
             &at.child("cidr"),
             cidr,
             Strictness::Strict,
@@ -300,7 +300,7 @@ fn validate_ip_block(block: &Value, at: &Path<'_>, tolerated: &HashSet<&str>, er
         let list = at.child("except");
         let at = list.index(index);
         if !tolerated.contains(except) {
-            errors.extend(name::legacy_cidr(&at, except, Strictness::Strict, &[]));
+            errors.extend(name::validate_legacy_cidr(&at, except, Strictness::Strict, &[]));
         }
         if let Some(inner) = name::parse_cidr_sloppy(except)
             && (!outer.contains(inner.network) || outer.prefix >= inner.prefix)
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     fn errors(spec: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let options = old.map_or(
             NetworkPolicyValidationOptions {
                 values: InvalidValues::Refused,
@@ -330,11 +330,11 @@ mod tests {
     #[test]
     fn defaults_policy_types_by_rules() {
         let mut object = json!({"spec": {"egress": [{"ports": [{"port": 1}]}]}});
-        NetworkPolicy.default(&mut object);
+        NetworkPolicy.set_defaults(&mut object);
         assert_eq!(object["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
         assert_eq!(object["spec"]["egress"][0]["ports"][0]["protocol"], "TCP");
         let mut object = json!({});
-        NetworkPolicy.default(&mut object);
+        NetworkPolicy.set_defaults(&mut object);
         assert_eq!(object["spec"]["policyTypes"], json!(["Ingress"]));
     }
 

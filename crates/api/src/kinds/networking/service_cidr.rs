@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::{
-    apply::{FieldSet, managed::Reset},
-    field::{Error, Path, Shown},
+    apply::{FieldSet, managed::ResetFields},
+    field::{BadValue, Error, Path},
     go,
     kinds::{field_checks, status_meta},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -21,20 +21,20 @@ const COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/networking/servicecidr/strategy.go serviceCIDRStrategy
-impl Rules for ServiceCidr {
+impl RestStrategy for ServiceCidr {
     // upstream: pkg/registry/networking/servicecidr/strategy.go serviceCIDRStatusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateServiceCIDR
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_service_cidr_spec(object.at("spec"), errors);
     }
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateServiceCIDRUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = new.at("spec");
         let root = Path::new("spec");
         let at = root.child("cidrs");
@@ -42,7 +42,7 @@ impl Rules for ServiceCidr {
         let before: Vec<_> = old.at("spec").texts("cidrs").collect();
         let grown = (before.len(), after.len()) == (1, 2);
         if before.len() != after.len() && !grown {
-            let cidrs = Shown::Json(spec.items("cidrs").into());
+            let cidrs = BadValue::Json(spec.items("cidrs").into());
             errors.push(Error::invalid(&at, cidrs, field_checks::IMMUTABLE));
             return;
         }
@@ -56,13 +56,13 @@ impl Rules for ServiceCidr {
         }
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let fields: &[&[&str]] = if subresource.is_empty() {
             &[&["status"]]
         } else {
             &[&["metadata"], &["spec"]]
         };
-        Some(Reset::Fields(FieldSet::of_fields(fields)))
+        Some(ResetFields::Fields(FieldSet::of_fields(fields)))
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -77,7 +77,7 @@ impl Rules for ServiceCidr {
 }
 
 // upstream: pkg/apis/networking/validation/validation.go validateServiceCIDRSpec
-fn validate_service_cidr_spec(spec: &Value, errors: &mut Errors) {
+fn validate_service_cidr_spec(spec: &Value, errors: &mut ErrorList) {
     let root = Path::new("spec");
     let at = root.child("cidrs");
     let cidrs: Vec<_> = spec.texts("cidrs").collect();
@@ -86,12 +86,12 @@ fn validate_service_cidr_spec(spec: &Value, errors: &mut Errors) {
         return;
     }
     if cidrs.len() > 2 {
-        let spec_value = Shown::Printed(format!("{{\"CIDRs\":{}}}", go::json(spec.at("cidrs"))));
+        let spec_value = BadValue::Printed(format!("{{\"CIDRs\":{}}}", go::json(spec.at("cidrs"))));
         errors.push(Error::invalid(&at, spec_value, "may only hold up to 2 values"));
         return;
     }
     for (index, cidr) in cidrs.iter().enumerate() {
-        errors.extend(name::cidr(&at.index(index), cidr));
+        errors.extend(name::validate_cidr(&at.index(index), cidr));
     }
     let family = |cidr: &&str| name::parse_cidr_sloppy(cidr).map(|subnet| subnet.network.is_ipv4());
     if let [first, second] = cidrs.as_slice()
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn errors(cidrs: &[&str]) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_service_cidr_spec(&json!({"cidrs": cidrs}), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -134,17 +134,17 @@ mod tests {
 
     #[test]
     fn allows_adding_a_second_family_only() {
-        let user = crate::rules::User::default();
+        let user = crate::strategy::User::default();
         let kind = crate::kinds::builtin()
             .kind("networking.k8s.io", "v1", "ServiceCIDR")
             .unwrap();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind,
             now: Time::from_unix(0, 0),
             user: &user,
         };
         let change = |before: &[&str], after: &[&str]| -> Vec<String> {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             let object = |cidrs: &[&str]| json!({"spec": {"cidrs": cidrs}});
             ServiceCidr.validate_update(&object(after), &object(before), &at, &mut errors);
             errors.iter().map(|error| error.field.clone()).collect()

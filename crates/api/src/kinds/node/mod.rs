@@ -2,10 +2,10 @@
 
 mod runtime_class;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "RuntimeClass" => &runtime_class::RuntimeClass,
         _ => return None,

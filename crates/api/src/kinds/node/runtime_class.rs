@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{
         core::{node_selector, pod},
         field_checks,
     },
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
@@ -22,9 +22,9 @@ const COLUMNS: &[Column] = &[Column::name(), Column::text("Handler", ""), Column
 const TOLERATION_KEY: [&str; 4] = ["key", "operator", "value", "effect"];
 
 // upstream: pkg/registry/node/runtimeclass/strategy.go strategy
-impl Rules for RuntimeClass {
+impl RestStrategy for RuntimeClass {
     // upstream: pkg/apis/node/validation/validation.go ValidateRuntimeClass
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_overhead_and_scheduling(object, errors);
         // Declarative validation runs after the hand-written one, so its errors are last.
         let at = Path::new("handler");
@@ -32,16 +32,16 @@ impl Rules for RuntimeClass {
         if handler.is_empty() {
             errors.push(Error::required(&at, ""));
         } else {
-            field_checks::push_invalid(handler, name::dns1123_label(handler), &at, errors);
+            field_checks::push_invalid(handler, name::validate_dns1123_label(handler), &at, errors);
         }
     }
 
     // upstream: pkg/apis/node/validation/validation.go ValidateRuntimeClassUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let at = Path::new("handler");
         let handler = new.text("handler");
         if !handler.is_empty() {
-            field_checks::push_invalid(handler, name::dns1123_label(handler), &at, errors);
+            field_checks::push_invalid(handler, name::validate_dns1123_label(handler), &at, errors);
         }
         validate_overhead_and_scheduling(new, errors);
         field_checks::validate_immutable_hiding_value(new.at("handler"), old.at("handler"), &at, errors);
@@ -61,12 +61,12 @@ impl Rules for RuntimeClass {
     }
 
     // upstream: pkg/registry/node/runtimeclass/strategy.go AllowCreateOnUpdate
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
     // upstream: pkg/registry/node/runtimeclass/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -81,7 +81,7 @@ impl Rules for RuntimeClass {
 }
 
 // upstream: pkg/apis/node/validation/validation.go ValidateRuntimeClass, validateOverhead, validateScheduling
-fn validate_overhead_and_scheduling(object: &Value, errors: &mut Errors) {
+fn validate_overhead_and_scheduling(object: &Value, errors: &mut ErrorList) {
     if object.has("overhead") {
         let amounts = object.at("overhead").at("podFixed");
         pod::validate_overhead(amounts, &Path::new("overhead"), errors);
@@ -90,15 +90,15 @@ fn validate_overhead_and_scheduling(object: &Value, errors: &mut Errors) {
     let scheduling = object.at("scheduling");
     if !scheduling.is_null() {
         let selector = scheduling.entries("nodeSelector");
-        errors.extend(name::labels(&at.child("nodeSelector"), selector));
+        errors.extend(name::validate_labels(&at.child("nodeSelector"), selector));
         validate_tolerations(scheduling.items("tolerations"), &at.child("tolerations"), errors);
     }
 }
 
 /// Validates tolerations and rejects duplicates.
 // upstream: pkg/apis/node/validation/validation.go validateTolerations
-fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    pod::validate_added_tolerations(tolerations, at, errors);
+fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
+    pod::validate_runtime_class_tolerations(tolerations, at, errors);
     let key = |toleration: &Value| TOLERATION_KEY.map(|field| toleration.text(field).to_owned());
     let duplicates = field_checks::duplicate_flags(tolerations.iter().map(key));
     for (index, toleration) in tolerations.iter().enumerate() {
@@ -109,10 +109,10 @@ fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Error
 }
 
 /// A toleration as the value of an error: the internal type has no JSON tags.
-fn toleration_value(toleration: &Value) -> Shown {
+fn toleration_value(toleration: &Value) -> BadValue {
     let [key, operator, value, effect] = TOLERATION_KEY.map(|field| go::json_string(toleration.text(field)));
     let seconds = toleration.at("tolerationSeconds");
-    Shown::Printed(format!(
+    BadValue::Printed(format!(
         "{{\"Key\":{key},\"Operator\":{operator},\"Value\":{value},\"Effect\":{effect},\"TolerationSeconds\":{seconds}}}"
     ))
 }
@@ -120,17 +120,17 @@ fn toleration_value(toleration: &Value) -> Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{kinds::builtin, rules::User};
+    use crate::{kinds::builtin, strategy::User};
 
     #[test]
     fn rejects_a_change_of_the_handler() {
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: builtin().kind("node.k8s.io", "v1", "RuntimeClass").unwrap(),
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
         let change = |new: Value| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             RuntimeClass.validate_update(&new, &json!({"handler": "a"}), &at, &mut errors);
             errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn rejects_duplicate_and_numeric_tolerations() {
         let errors = |tolerations: &[Value]| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             validate_tolerations(tolerations, &Path::new("t"), &mut errors);
             errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn reports_overhead_errors_at_limits() {
         let object = json!({"overhead": {"podFixed": {"cpu": "-1", "hugepages-2Mi": "2Mi", "pods": "1"}}});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_overhead_and_scheduling(&object, &mut errors);
         let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(

@@ -4,16 +4,16 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    rules::{Circumstances, Errors, Rules, Tree},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree},
 };
 
 pub(super) struct Eviction;
 
 const IGNORE_READ_ERRORS: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
-impl Rules for Eviction {
+impl RestStrategy for Eviction {
     // upstream: pkg/registry/core/pod/storage/eviction.go Create
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         if object.at("deleteOptions").flag(IGNORE_READ_ERRORS) {
             let root = Path::new("deleteOptions");
             let detail = "can not be set for pod eviction, try after removing the option";

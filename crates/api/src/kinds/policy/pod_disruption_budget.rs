@@ -3,13 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     field::{Error, Path},
     go,
     kinds::{condition, counts, go_values, int_or_string, label_selector, reset_fields},
-    name::Rule,
-    rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::NameFormat,
     selector::label::InvalidValues,
+    strategy::{
+        self, Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -38,40 +40,35 @@ const COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/policy/poddisruptionbudget/strategy.go podDisruptionBudgetStrategy
-impl Rules for PodDisruptionBudget {
-    fn names(&self) -> Rule {
-        Rule::PathSegment
+impl RestStrategy for PodDisruptionBudget {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::PathSegment
     }
 
     // upstream: pkg/registry/policy/poddisruptionbudget/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         strip_v1beta1_label(object);
     }
 
     // upstream: pkg/registry/policy/poddisruptionbudget/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         if new.at("spec").at("selector") != old.at("spec").at("selector") {
             strip_v1beta1_label(new);
         }
     }
 
     // upstream: pkg/apis/policy/validation/validation.go ValidatePodDisruptionBudget
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_pod_disruption_budget_spec(object.at("spec"), InvalidValues::Refused, errors);
     }
 
     // upstream: pkg/apis/policy/validation/validation.go ValidatePodDisruptionBudget
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let before = old.at("spec").at("selector");
-        let mut old_errors = Errors::new();
-        label_selector::validate_label_selector(
-            before,
-            InvalidValues::Refused,
-            &Path::NOWHERE,
-            &mut old_errors,
-        );
+        let mut old_errors = ErrorList::new();
+        label_selector::validate_label_selector(before, InvalidValues::Refused, &Path::NIL, &mut old_errors);
         let values = if old_errors.is_empty() {
             InvalidValues::Refused
         } else {
@@ -81,7 +78,13 @@ impl Rules for PodDisruptionBudget {
     }
 
     // upstream: pkg/apis/policy/validation/validation.go ValidatePodDisruptionBudgetStatusUpdate
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let status = new.at("status");
         let at = Path::new("status");
         condition::validate_conditions(status.items("conditions"), &at.child("conditions"), errors);
@@ -99,11 +102,11 @@ impl Rules for PodDisruptionBudget {
     }
 
     // upstream: pkg/registry/policy/poddisruptionbudget/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
@@ -127,7 +130,7 @@ impl Rules for PodDisruptionBudget {
 /// Removes the v1beta1 label unless it is alone in the selector.
 // upstream: pkg/apis/policy/helper.go StripPDBV1beta1Label
 fn strip_v1beta1_label(object: &mut Value) {
-    let Some(selector) = object.make("spec").at_mut("selector") else {
+    let Some(selector) = object.ensure_object("spec").at_mut("selector") else {
         return;
     };
     if *selector == json!({"matchExpressions": [{"key": EMPTY_SELECTOR_LABEL, "operator": "Exists"}]}) {
@@ -143,7 +146,7 @@ fn strip_v1beta1_label(object: &mut Value) {
 }
 
 // upstream: pkg/apis/policy/validation/validation.go ValidatePodDisruptionBudgetSpec
-fn validate_pod_disruption_budget_spec(spec: &Value, values: InvalidValues, errors: &mut Errors) {
+fn validate_pod_disruption_budget_spec(spec: &Value, values: InvalidValues, errors: &mut ErrorList) {
     let at = Path::new("spec");
     if spec.has("minAvailable") && spec.has("maxUnavailable") {
         let detail = "minAvailable and maxUnavailable cannot be both set";
@@ -177,7 +180,7 @@ mod tests {
         let strip = |expressions: Value| {
             let mut budget = json!({"spec": {"selector": {"matchExpressions": expressions}}});
             strip_v1beta1_label(&mut budget);
-            budget.way("spec.selector").at("matchExpressions").clone()
+            budget.at_path("spec.selector").at("matchExpressions").clone()
         };
         assert_eq!(strip(json!([deprecated])), json!([deprecated]));
         assert_eq!(strip(json!([deprecated, other])), json!([other]));

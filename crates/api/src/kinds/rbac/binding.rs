@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::GROUP;
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{Scope, field_checks},
-    name::{self, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::{self, NameFormat},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -44,26 +44,26 @@ const CLUSTER_COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/rbac/rolebinding/strategy.go strategy
-impl Rules for RoleBindingStrategy {
-    fn names(&self) -> Rule {
-        Rule::PathSegment
+impl RestStrategy for RoleBindingStrategy {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::PathSegment
     }
 
     // upstream: pkg/apis/rbac/v1/defaults.go SetDefaults_RoleBinding
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         for subject in object.items_mut("subjects") {
             if subject.text("apiGroup").is_empty() && matches!(subject.text("kind"), "User" | "Group") {
                 subject.set("apiGroup", GROUP);
             }
         }
-        let role = object.make("roleRef");
+        let role = object.ensure_object("roleRef");
         if role.text("apiGroup").is_empty() {
             role.set("apiGroup", GROUP);
         }
     }
 
     // upstream: pkg/apis/rbac/validation/validation.go ValidateRoleBinding
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate_role_binding(object, errors);
         // Declarative validation runs after the hand-written one, so its errors are last.
         validate_subject_names(object, errors);
@@ -71,7 +71,7 @@ impl Rules for RoleBindingStrategy {
     }
 
     // upstream: pkg/apis/rbac/validation/validation.go ValidateRoleBindingUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate_role_binding(new, errors);
         let at = Path::new("roleRef");
         let role = new.at("roleRef");
@@ -83,7 +83,7 @@ impl Rules for RoleBindingStrategy {
     }
 
     // upstream: pkg/registry/rbac/rolebinding/strategy.go AllowCreateOnUpdate
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
@@ -118,7 +118,7 @@ impl Rules for RoleBindingStrategy {
 
 impl RoleBindingStrategy {
     // upstream: pkg/apis/rbac/validation/validation.go ValidateRoleBinding, ValidateClusterRoleBinding
-    fn validate_role_binding(&self, object: &Value, errors: &mut Errors) {
+    fn validate_role_binding(&self, object: &Value, errors: &mut ErrorList) {
         let at = Path::new("roleRef");
         let role = object.at("roleRef");
         let group = role.text("apiGroup");
@@ -142,13 +142,18 @@ impl RoleBindingStrategy {
 }
 
 // upstream: pkg/apis/rbac/validation/validation.go ValidateRoleBindingSubject
-fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors) {
+fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut ErrorList) {
     let name = subject.text("name");
     let group = subject.text("apiGroup");
     match subject.text("kind") {
         "ServiceAccount" => {
             if !name.is_empty() {
-                field_checks::push_invalid(name, name::dns1123_subdomain(name), &at.child("name"), errors);
+                field_checks::push_invalid(
+                    name,
+                    name::validate_dns1123_subdomain(name),
+                    &at.child("name"),
+                    errors,
+                );
             }
             if !group.is_empty() {
                 errors.push(Error::not_supported(&at.child("apiGroup"), group, [""]));
@@ -166,7 +171,7 @@ fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut E
     }
 }
 
-fn validate_subject_names(object: &Value, errors: &mut Errors) {
+fn validate_subject_names(object: &Value, errors: &mut ErrorList) {
     let list = Path::new("subjects");
     for (index, subject) in object.items("subjects").iter().enumerate() {
         field_checks::require_fields(subject, &["name"], &list.index(index), errors);
@@ -174,9 +179,9 @@ fn validate_subject_names(object: &Value, errors: &mut Errors) {
 }
 
 /// A RoleRef as the value of an error: the internal type has no JSON tags.
-fn role_ref_value(role: &Value) -> Shown {
+fn role_ref_value(role: &Value) -> BadValue {
     let field = |name: &str| go::json_string(role.text(name));
-    Shown::Printed(format!(
+    BadValue::Printed(format!(
         "{{\"APIGroup\":{},\"Kind\":{},\"Name\":{}}}",
         field("apiGroup"),
         field("kind"),
@@ -190,7 +195,7 @@ mod tests {
 
     fn binding(subjects: &Value) -> Value {
         let mut object = json!({"roleRef": {"kind": "ClusterRole", "name": "x"}, "subjects": subjects});
-        RoleBindingStrategy(Scope::Cluster).default(&mut object);
+        RoleBindingStrategy(Scope::Cluster).set_defaults(&mut object);
         object
     }
 
@@ -208,7 +213,7 @@ mod tests {
     fn cluster_role_binding_requires_a_namespace_of_service_accounts() {
         let object = binding(&json!([{"kind": "ServiceAccount", "name": "a"}]));
         let count = |scope: Scope| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             RoleBindingStrategy(scope).validate_role_binding(&object, &mut errors);
             errors.len()
         };

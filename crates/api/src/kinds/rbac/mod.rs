@@ -3,12 +3,12 @@
 mod binding;
 mod role;
 
-use crate::{kinds::Scope, rules::Rules};
+use crate::{kinds::Scope, strategy::RestStrategy};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "ClusterRole" => &role::RoleStrategy(Scope::Cluster),
         "ClusterRoleBinding" => &binding::RoleBindingStrategy(Scope::Cluster),

@@ -3,32 +3,32 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::Scope,
-    name::Rule,
-    rules::{Circumstances, Errors, Rules, Tree},
+    name::NameFormat,
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree},
 };
 
 pub(super) struct RoleStrategy(pub(super) Scope);
 
 // upstream: pkg/registry/rbac/role/strategy.go strategy
-impl Rules for RoleStrategy {
-    fn names(&self) -> Rule {
-        Rule::PathSegment
+impl RestStrategy for RoleStrategy {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::PathSegment
     }
 
     // upstream: pkg/apis/rbac/validation/validation.go ValidateRole
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate_role(object, InvalidValues::Refused, errors);
     }
 
     // upstream: pkg/apis/rbac/validation/validation.go ValidateRoleUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let malformed = cluster_role_selectors(old).iter().any(|selector| {
             let values = InvalidValues::Refused;
             let operators = UnknownOperators::Refused;
-            !label::validate(&Path::NOWHERE, selector, values, operators).is_empty()
+            !label::validate(&Path::NIL, selector, values, operators).is_empty()
         });
         let values = if malformed {
             InvalidValues::Taken
@@ -39,7 +39,7 @@ impl Rules for RoleStrategy {
     }
 
     // upstream: pkg/registry/rbac/role/strategy.go AllowCreateOnUpdate
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 }
@@ -48,7 +48,7 @@ impl Rules for RoleStrategy {
 
 impl RoleStrategy {
     // upstream: pkg/apis/rbac/validation/validation.go ValidateRole, ValidateClusterRole
-    fn validate_role(&self, object: &Value, values: InvalidValues, errors: &mut Errors) {
+    fn validate_role(&self, object: &Value, values: InvalidValues, errors: &mut ErrorList) {
         let list = Path::new("rules");
         for (index, rule) in object.items("rules").iter().enumerate() {
             validate_policy_rule(rule, self.0, &list.index(index), errors);
@@ -70,7 +70,7 @@ fn cluster_role_selectors(object: &Value) -> &[Value] {
 }
 
 // upstream: pkg/apis/rbac/validation/validation.go ValidatePolicyRule
-fn validate_policy_rule(rule: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors) {
+fn validate_policy_rule(rule: &Value, scope: Scope, at: &Path<'_>, errors: &mut ErrorList) {
     if !rule.items("nonResourceURLs").is_empty() {
         let at = at.child("nonResourceURLs");
         let urls = rule.at("nonResourceURLs");
@@ -98,7 +98,7 @@ fn validate_policy_rule(rule: &Value, scope: Scope, at: &Path<'_>, errors: &mut 
 }
 
 // upstream: pkg/apis/rbac/validation/validation.go ValidateClusterRole
-fn validate_aggregation_rule(selectors: &[Value], values: InvalidValues, errors: &mut Errors) {
+fn validate_aggregation_rule(selectors: &[Value], values: InvalidValues, errors: &mut ErrorList) {
     let root = Path::new("aggregationRule");
     let list = root.child("clusterRoleSelectors");
     if selectors.is_empty() {
@@ -109,7 +109,7 @@ fn validate_aggregation_rule(selectors: &[Value], values: InvalidValues, errors:
         let at = list.index(index);
         errors.extend(label::validate(&at, selector, values, UnknownOperators::Refused));
         if Selector::from_object(Some(selector)).is_err() {
-            let nothing = Shown::Json(Value::Null);
+            let nothing = BadValue::Json(Value::Null);
             errors.push(Error::invalid(&at, nothing, "invalid label selector."));
         }
     }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     fn errors(scope: Scope, object: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         RoleStrategy(scope).validate_role(object, InvalidValues::Refused, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

@@ -1,17 +1,18 @@
-//! The status of a claim: which devices it got, who uses them, what drivers tell of them.
+//! Status of a ResourceClaim: allocated devices, the consumers that reserved them, and device status from drivers.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::{
-    claim::REQUESTS,
-    configuration::{self, Age, CONFIGURATIONS},
-    declared, device, taint,
-    word::{self, Requests},
+    claim::MAX_REQUESTS,
+    configuration::{self, MAX_CONFIGURATIONS, ValidatedItem},
+    declarative, device,
+    names::{self, RequestNames},
+    taint,
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{
         condition,
@@ -22,25 +23,26 @@ use crate::{
         field_checks,
     },
     name,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
-const CONSUMERS: usize = 256;
-const RESULTS: usize = 32;
-const CONDITIONS: usize = 8;
-const DATA_BYTES: usize = 10 * 1024;
-const ADDRESSES: usize = 16;
-const INTERFACE_BYTES: usize = 256;
-const HARDWARE_BYTES: usize = 128;
-/// What tells devices of a claim apart.
-const IDENTITY: [&str; 4] = ["driver", "device", "pool", "shareID"];
-/// In the order errors list them.
-const SOURCES: [&str; 2] = ["FromClaim", "FromClass"];
+const MAX_CONSUMERS: usize = 256;
+const MAX_RESULTS: usize = 32;
+const MAX_CONDITIONS: usize = 8;
+const MAX_DATA_BYTES: usize = 10 * 1024;
+const MAX_ADDRESSES: usize = 16;
+const MAX_INTERFACE_NAME_BYTES: usize = 256;
+const MAX_HARDWARE_ADDRESS_BYTES: usize = 128;
+/// The fields that identify a device of a claim.
+const DEVICE_ID_FIELDS: [&str; 4] = ["driver", "device", "pool", "shareID"];
+/// In the order of error messages.
+const CONFIG_SOURCES: [&str; 2] = ["FromClaim", "FromClass"];
 
-/// Takes out what belongs to features that are off, and what drivers told of devices the claim no longer has.
-pub(super) fn prepare(status: &mut Value, old: &Value) {
+/// Clears fields of disabled feature gates, and status of devices that are no longer allocated.
+// upstream: pkg/registry/resource/resourceclaim/strategy.go dropDisabledStatusFields, dropDeallocatedStatusDevices
+pub(super) fn prepare_status(status: &mut Value, old: &Value) {
     let skips = |result: &Value| !result.items("skipNodeOperations").is_empty();
-    if !results(old).iter().any(skips)
+    if !allocation_results(old).iter().any(skips)
         && let Some(devices) = status
             .at_mut("allocation")
             .and_then(|allocation| allocation.at_mut("devices"))
@@ -49,42 +51,43 @@ pub(super) fn prepare(status: &mut Value, old: &Value) {
             result.remove("skipNodeOperations");
         }
     }
-    let kept: HashSet<_> = results(status).iter().map(identity).collect();
-    let gone: HashSet<_> = results(old)
+    let allocated: HashSet<_> = allocation_results(status).iter().map(device_id).collect();
+    let deallocated: HashSet<_> = allocation_results(old)
         .iter()
-        .map(identity)
-        .filter(|old| !kept.contains(old))
+        .map(device_id)
+        .filter(|old| !allocated.contains(old))
         .map(|old| old.map(str::to_owned))
         .collect();
-    if gone.is_empty() {
+    if deallocated.is_empty() {
         return;
     }
     if let Some(Value::Array(devices)) = status.at_mut("devices") {
-        devices.retain(|device| !gone.contains(&identity(device).map(str::to_owned)));
+        devices.retain(|device| !deallocated.contains(&device_id(device).map(str::to_owned)));
         if devices.is_empty() {
             status.remove("devices");
         }
     }
 }
 
-fn results(status: &Value) -> &[Value] {
-    status.way("allocation.devices").items("results")
+// upstream: pkg/apis/resource/validation/validation.go gatherAllocatedDevices
+fn allocation_results(status: &Value) -> &[Value] {
+    status.at_path("allocation.devices").items("results")
 }
 
-fn identity(device: &Value) -> [&str; 4] {
-    IDENTITY.map(|name| device.text(name))
+fn device_id(device: &Value) -> [&str; 4] {
+    DEVICE_ID_FIELDS.map(|name| device.text(name))
 }
 
-/// What is wrong with a new status.
-pub(super) fn validate(claim: &Value, old: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateResourceClaimStatusUpdate
+pub(super) fn validate_status_update(claim: &Value, old: &Value, errors: &mut ErrorList) {
     let status = claim.at("status");
     let at = Path::new("status");
-    judge_consumers(claim, old, &at, errors);
+    validate_consumers_and_devices(claim, old, &at, errors);
     let allocation = status.at("allocation");
     let field_path = at.child("allocation");
     if !allocation.is_null() && !old.has("allocation") {
-        let requests = Requests::new(claim.way("spec.devices").items("requests"));
-        judge_allocation(allocation, &requests, &field_path, errors);
+        let requests = RequestNames::new(claim.at_path("spec.devices").items("requests"));
+        validate_allocation_result(allocation, &requests, &field_path, errors);
     }
     if !allocation.is_null() && old.has("allocation") {
         if allocation != old.at("allocation") {
@@ -92,25 +95,26 @@ pub(super) fn validate(claim: &Value, old: &Value, errors: &mut Errors) {
             errors.push(Error::invalid(&field_path, Value::Null, detail));
         }
     } else if !allocation.is_null() {
-        declared_allocation(allocation, &field_path, errors);
+        validate_declaratively_allocation(allocation, &field_path, errors);
     }
-    declared_rest(status, &at, errors);
+    validate_declaratively_status(status, &at, errors);
 }
 
-fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateResourceClaimStatusUpdate, validateResourceClaimUserReference
+fn validate_consumers_and_devices(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let status = claim.at("status");
     let consumers = status.items("reservedFor");
     let field_path = at.child("reservedFor");
-    if consumers.len() <= CONSUMERS {
+    if consumers.len() <= MAX_CONSUMERS {
         for (index, consumer) in consumers.iter().enumerate() {
             let field_path = field_path.index(index);
             field_checks::require_fields(consumer, &["resource", "name", "uid"], &field_path, errors);
         }
     }
     let devices = at.child("devices");
-    let allocated: HashSet<_> = results(status).iter().map(identity).collect();
+    let allocated: HashSet<_> = allocation_results(status).iter().map(device_id).collect();
     for (index, device) in status.items("devices").iter().enumerate() {
-        judge_device(device, &allocated, &devices.index(index), errors);
+        validate_device_status(device, &allocated, &devices.index(index), errors);
     }
     if consumers.is_empty() {
         return;
@@ -127,13 +131,19 @@ fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut Error
     }
 }
 
-fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateDeviceStatus, validateNetworkDeviceData
+fn validate_device_status(
+    device: &Value,
+    allocated: &HashSet<[&str; 4]>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     validate_csi_driver_name(device.text("driver"), &at.child("driver"), errors);
-    word::pool(device.text("pool"), &at.child("pool"), errors);
+    names::validate_pool_name(device.text("pool"), &at.child("pool"), errors);
     field_checks::validate_dns1123_label(device.text("device"), &at.child("device"), errors);
-    if !allocated.contains(&identity(device)) {
+    if !allocated.contains(&device_id(device)) {
         let text = |name: &str| go::json_string(device.text(name));
-        let shown = format!(
+        let device_id = format!(
             "{{\"Driver\":{},\"Pool\":{},\"Device\":{},\"ShareID\":{}}}",
             text("driver"),
             text("pool"),
@@ -141,47 +151,65 @@ fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, e
             text("shareID"),
         );
         let detail = "must be an allocated device in the claim";
-        errors.push(Error::invalid(at, Shown::Printed(shown), detail));
+        errors.push(Error::invalid(at, BadValue::Printed(device_id), detail));
     }
     let conditions = device.items("conditions");
     let field_path = at.child("conditions");
-    if conditions.len() > CONDITIONS {
-        errors.push(Error::too_many(&field_path, Some(conditions.len()), CONDITIONS));
+    if conditions.len() > MAX_CONDITIONS {
+        errors.push(Error::too_many(
+            &field_path,
+            Some(conditions.len()),
+            MAX_CONDITIONS,
+        ));
     }
     condition::validate_conditions(conditions, &field_path, errors);
     if device.has("data") {
-        configuration::raw(device.at("data"), Some(DATA_BYTES), &at.child("data"), errors);
+        configuration::validate_raw_extension(
+            device.at("data"),
+            Some(MAX_DATA_BYTES),
+            &at.child("data"),
+            errors,
+        );
     }
     let addresses = device.at("networkData").items("ips");
-    if addresses.len() <= ADDRESSES {
+    if addresses.len() <= MAX_ADDRESSES {
         let field_path = at.child("networkData");
         let field_path = field_path.child("ips");
         for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
-            errors.extend(name::interface_address(&field_path.index(index), address));
+            errors.extend(name::validate_interface_address(
+                &field_path.index(index),
+                address,
+            ));
         }
     }
 }
 
-fn judge_allocation(allocation: &Value, requests: &Requests<'_>, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateAllocationResult, validateDeviceAllocationResult
+fn validate_allocation_result(
+    allocation: &Value,
+    requests: &RequestNames<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let devices = at.child("devices");
     let results = allocation.at("devices").items("results");
     let field_path = devices.child("results");
-    if results.len() <= RESULTS {
+    if results.len() <= MAX_RESULTS {
         for (index, result) in results.iter().enumerate() {
             let field_path = field_path.index(index);
-            requests.judge(result.text("request"), &field_path.child("request"), errors);
+            requests.validate_reference(result.text("request"), &field_path.child("request"), errors);
             field_checks::validate_dns1123_label(result.text("device"), &field_path.child("device"), errors);
-            device::judge_conditions(result, &field_path, errors);
-            taint::judge_tolerations(result, &field_path, errors);
+            device::validate_binding_conditions(result, &field_path, errors);
+            taint::validate_tolerations(result, &field_path, errors);
         }
     }
     let configurations = allocation.at("devices").items("config");
     let field_path = devices.child("config");
-    if configurations.len() <= 2 * CONFIGURATIONS {
+    if configurations.len() <= 2 * MAX_CONFIGURATIONS {
         for (index, one) in configurations.iter().enumerate() {
             let field_path = field_path.index(index);
-            requests.judge_all(one, &field_path, errors);
-            configuration::judge(one, Age::New, &field_path, errors);
+            requests.validate_references(one, &field_path, errors);
+            configuration::validate_device_configuration(one, ValidatedItem::New, &field_path, errors);
         }
     }
     if allocation.has("nodeSelector") {
@@ -195,55 +223,69 @@ fn judge_allocation(allocation: &Value, requests: &Requests<'_>, at: &Path<'_>, 
     }
 }
 
-fn declared_allocation(allocation: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_declaratively_allocation(allocation: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let devices = at.child("devices");
     let results = allocation.at("devices").items("results");
     let field_path = devices.child("results");
-    if declared::few(results, RESULTS, &field_path, errors) {
+    if declarative::validate_max_items(results, MAX_RESULTS, &field_path, errors) {
         for (index, result) in results.iter().enumerate() {
             let field_path = field_path.index(index);
-            word::declared_driver(result.text("driver"), &field_path.child("driver"), errors);
-            word::declared_pool(result.text("pool"), &field_path.child("pool"), errors);
-            taint::declared_tolerations(result, &field_path, errors);
-            device::declared_conditions(result, &field_path, errors);
-            word::declared_uuid(result.at("shareID"), &field_path.child("shareID"), errors);
+            names::validate_declaratively_driver_name(
+                result.text("driver"),
+                &field_path.child("driver"),
+                errors,
+            );
+            names::validate_declaratively_pool_name(result.text("pool"), &field_path.child("pool"), errors);
+            taint::validate_declaratively_tolerations(result, &field_path, errors);
+            device::validate_declaratively_binding_conditions(result, &field_path, errors);
+            names::validate_declaratively_share_id(
+                result.at("shareID"),
+                &field_path.child("shareID"),
+                errors,
+            );
         }
     }
     let configurations = allocation.at("devices").items("config");
     let field_path = devices.child("config");
-    if declared::few(configurations, 2 * CONFIGURATIONS, &field_path, errors) {
+    if declarative::validate_max_items(configurations, 2 * MAX_CONFIGURATIONS, &field_path, errors) {
         for (index, one) in configurations.iter().enumerate() {
             let field_path = field_path.index(index);
-            declared::required_of(one, "source", &SOURCES, &field_path, errors);
-            declared::set(one, "requests", REQUESTS, &field_path, errors);
-            configuration::declared(one, &field_path, errors);
+            declarative::validate_required_enum(one, "source", &CONFIG_SOURCES, &field_path, errors);
+            declarative::validate_set(one, "requests", MAX_REQUESTS, &field_path, errors);
+            configuration::validate_declaratively_configuration(one, &field_path, errors);
         }
     }
 }
 
-fn declared_rest(status: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_declaratively_status(status: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let consumers = status.items("reservedFor");
     let field_path = at.child("reservedFor");
-    if declared::few(consumers, CONSUMERS, &field_path, errors) {
+    if declarative::validate_max_items(consumers, MAX_CONSUMERS, &field_path, errors) {
         let ty = "ResourceClaimConsumerReference";
-        declared::unique(consumers, &["uid"], ty, &field_path, errors);
+        declarative::validate_unique(consumers, &["uid"], ty, &field_path, errors);
     }
     let devices = status.items("devices");
     let field_path = at.child("devices");
-    declared::unique(devices, &IDENTITY, "AllocatedDeviceStatus", &field_path, errors);
+    declarative::validate_unique(
+        devices,
+        &DEVICE_ID_FIELDS,
+        "AllocatedDeviceStatus",
+        &field_path,
+        errors,
+    );
     for (index, device) in devices.iter().enumerate() {
         let field_path = field_path.index(index);
-        word::declared_uuid(device.at("shareID"), &field_path.child("shareID"), errors);
+        names::validate_declaratively_share_id(device.at("shareID"), &field_path.child("shareID"), errors);
         let network = device.at("networkData");
         let field_path = field_path.child("networkData");
-        let short = |name: &str, most: usize, errors: &mut Errors| {
+        let short = |name: &str, most: usize, errors: &mut ErrorList| {
             if network.text(name).len() > most {
                 errors.push(Error::too_long(&field_path.child(name), most));
             }
         };
-        short("interfaceName", INTERFACE_BYTES, errors);
-        declared::set(network, "ips", ADDRESSES, &field_path, errors);
-        short("hardwareAddress", HARDWARE_BYTES, errors);
+        short("interfaceName", MAX_INTERFACE_NAME_BYTES, errors);
+        declarative::validate_set(network, "ips", MAX_ADDRESSES, &field_path, errors);
+        short("hardwareAddress", MAX_HARDWARE_ADDRESS_BYTES, errors);
     }
 }
 
@@ -258,8 +300,8 @@ mod tests {
     }
 
     fn errors(status: &Value, old: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
-        validate(&claim(status), old, &mut errors);
+        let mut errors = ErrorList::new();
+        validate_status_update(&claim(status), old, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
@@ -268,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allocated_stays() {
+    fn rejects_a_change_of_the_allocation() {
         assert!(errors(&allocated("a"), &json!({})).is_empty());
         assert_eq!(
             errors(&allocated("b"), &allocated("a")),
@@ -278,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_uses_what_is_not_allocated() {
+    fn rejects_consumers_without_allocation() {
         let consumer = json!({"resource": "pods", "name": "p", "uid": "u"});
         assert_eq!(
             errors(&json!({"reservedFor": [consumer]}), &json!({})),
@@ -287,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_tell_of_devices_of_the_claim_only() {
+    fn rejects_status_of_unallocated_devices() {
         let mut status = allocated("a");
         status.set("devices", json!([{"driver": "d", "pool": "p", "device": "x"}]));
         assert_eq!(
@@ -296,7 +338,7 @@ mod tests {
                 "status.devices[0]: Invalid value: {\"Driver\":\"d\",\"Pool\":\"p\",\"Device\":\"x\",\"ShareID\":\"\"}: must be an allocated device in the claim"
             ]
         );
-        prepare(&mut status, &allocated("x"));
+        prepare_status(&mut status, &allocated("x"));
         assert!(!status.has("devices"));
     }
 }

@@ -1,4 +1,4 @@
-//! How much of a capacity of a device may be asked for.
+//! Request policies of device capacities: which amounts a claim may request (consumable capacity, KEP-5075).
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     quantity::{Format, Quantity},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
-/// How many amounts may be listed.
-const VALUES: usize = 10;
+const MAX_VALID_VALUES: usize = 10;
 
-/// What is wrong with a capacity of a device, which may be given to several claims or not.
-pub(super) fn judge(capacity: &Value, shared: bool, at: &Path<'_>, errors: &mut Errors) {
+/// Validates a capacity; `shared` is whether the device allows multiple allocations.
+// upstream: pkg/apis/resource/validation/validation.go validateMultiAllocatableDeviceCapacity, validateSingleAllocatableDeviceCapacity, validateRequestPolicy
+pub(super) fn validate_capacity(capacity: &Value, shared: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let policy = capacity.at("requestPolicy");
     if policy.is_null() {
         return;
@@ -47,17 +47,24 @@ pub(super) fn judge(capacity: &Value, shared: bool, at: &Path<'_>, errors: &mut 
                 .iter()
                 .map(field_checks::quantity_or_zero)
                 .collect();
-            listed(&values, &default, &whole, &at.child("validValues"), errors);
+            validate_valid_values(&values, &default, &whole, &at.child("validValues"), errors);
         }
         (false, true, Some(default)) => {
-            let range = Range::read(policy.at("validRange"), default);
-            range.judge(&whole, &at.child("validRange"), errors);
+            let range = RequestRange::parse(policy.at("validRange"), default);
+            range.validate(&whole, &at.child("validRange"), errors);
         }
         (false, false, _) => {}
     }
 }
 
-fn listed(values: &[Quantity], default: &Quantity, whole: &Quantity, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateRequestPolicyValidValues
+fn validate_valid_values(
+    values: &[Quantity],
+    default: &Quantity,
+    whole: &Quantity,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     for (index, pair) in values.windows(2).enumerate() {
         if let [before, after] = pair
             && before > after
@@ -66,8 +73,8 @@ fn listed(values: &[Quantity], default: &Quantity, whole: &Quantity, at: &Path<'
             errors.push(Error::invalid(&at.index(index + 1), after.to_string(), detail));
         }
     }
-    if values.len() > VALUES {
-        errors.push(Error::too_many(at, Some(values.len()), VALUES));
+    if values.len() > MAX_VALID_VALUES {
+        errors.push(Error::too_many(at, Some(values.len()), MAX_VALID_VALUES));
     } else {
         for (index, value) in values.iter().enumerate() {
             if value > whole {
@@ -77,18 +84,19 @@ fn listed(values: &[Quantity], default: &Quantity, whole: &Quantity, at: &Path<'
         }
         for (index, value) in values.iter().enumerate() {
             if values[..index].contains(value) {
-                errors.push(Error::duplicate(&at.index(index), decimal(value)));
+                errors.push(Error::duplicate(&at.index(index), without_suffix(value)));
             }
         }
     }
-    if values.len() > VALUES || !values.contains(default) {
+    if values.len() > MAX_VALID_VALUES || !values.contains(default) {
         let detail = "default value is not valid according to the requestPolicy";
         errors.push(Error::invalid(at, default.to_string(), detail));
     }
 }
 
+// upstream: pkg/apis/resource/validation/validation.go quantityKeyAsDec
 /// An amount without its suffix.
-fn decimal(amount: &Quantity) -> String {
+fn without_suffix(amount: &Quantity) -> String {
     if is_fractional(amount) {
         let milli = amount.milli_value();
         format!("{}.{:03}", milli / 1000, milli.abs() % 1000)
@@ -97,28 +105,29 @@ fn decimal(amount: &Quantity) -> String {
     }
 }
 
+// upstream: pkg/apis/resource/validation/validation.go isFractionalQuantity
 fn is_fractional(amount: &Quantity) -> bool {
     let mut whole = amount.clone();
     whole.round_up(0);
     whole != *amount
 }
 
-/// A range of amounts, and the one that is meant if nothing is said.
-struct Range {
+/// A `validRange` of amounts with the default.
+struct RequestRange {
     default: Quantity,
     min: Option<Quantity>,
     max: Option<Quantity>,
     step: Option<Quantity>,
 }
 
-impl Range {
-    fn read(range: &Value, default: Quantity) -> Self {
+impl RequestRange {
+    fn parse(range: &Value, default: Quantity) -> Self {
         let read = |name: &str| {
             range
                 .has(name)
                 .then(|| field_checks::quantity_or_zero(range.at(name)))
         };
-        Range {
+        RequestRange {
             default,
             min: read("min"),
             max: read("max"),
@@ -126,6 +135,7 @@ impl Range {
         }
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go rangeHasFractional
     fn bounds(&self) -> impl Iterator<Item = (&'static str, &Quantity)> {
         [
             ("default", Some(&self.default)),
@@ -137,20 +147,21 @@ impl Range {
         .filter_map(|(name, bound)| bound.map(|bound| (name, bound)))
     }
 
-    fn judge(&self, whole: &Quantity, at: &Path<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/resource/validation/validation.go validateRequestPolicyRange
+    fn validate(&self, whole: &Quantity, at: &Path<'_>, errors: &mut ErrorList) {
         let Some(min) = &self.min else {
             let detail = "required when validRange is defined";
             errors.push(Error::required(&at.child("min"), detail));
             return;
         };
-        let mut refuse = |name: &str, shown: &Quantity, detail: String| {
+        let mut reject = |name: &str, shown: &Quantity, detail: String| {
             errors.push(Error::invalid(&at.child(name), shown.to_string(), detail));
         };
         if min > whole {
-            refuse("min", min, format!("min is larger than capacity value: {whole}"));
+            reject("min", min, format!("min is larger than capacity value: {whole}"));
         }
         if self.default < *min {
-            refuse(
+            reject(
                 "default",
                 &self.default,
                 format!("default is less than min: {min}"),
@@ -158,20 +169,20 @@ impl Range {
         }
         if let Some(max) = &self.max {
             if min > max {
-                refuse("max", min, format!("min is larger than max: {max}"));
+                reject("max", min, format!("min is larger than max: {max}"));
             }
             if max > whole {
-                refuse("max", max, format!("max is larger than capacity value: {whole}"));
+                reject("max", max, format!("max is larger than capacity value: {whole}"));
             }
             if self.default > *max {
-                refuse(
+                reject(
                     "default",
                     &self.default,
                     format!("default is more than max: {max}"),
                 );
             }
         }
-        // Steps are counted in thousandths as soon as one amount is not whole.
+        // Steps are counted in thousandths as soon as one amount is fractional.
         let fine = self.bounds().any(|(_, bound)| is_fractional(bound));
         if fine {
             let before = errors.len();
@@ -186,18 +197,19 @@ impl Range {
             }
         }
         if let Some(step) = &self.step {
-            self.judge_step(step, min, whole, fine, at, errors);
+            self.validate_step(step, min, whole, fine, at, errors);
         }
     }
 
-    fn judge_step(
+    // upstream: pkg/apis/resource/validation/validation.go validateRequestPolicyRangeStep
+    fn validate_step(
         &self,
         step: &Quantity,
         min: &Quantity,
         whole: &Quantity,
         fine: bool,
         at: &Path<'_>,
-        errors: &mut Errors,
+        errors: &mut ErrorList,
     ) {
         let field_path = at.child("step");
         if !step.sign().is_gt() {
@@ -251,14 +263,14 @@ mod tests {
     use super::*;
 
     fn errors(policy: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let capacity = json!({"value": "10", "requestPolicy": policy});
-        judge(&capacity, true, &Path::new("c"), &mut errors);
+        validate_capacity(&capacity, true, &Path::new("c"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn listed_amounts_rise_and_hold_the_default() {
+    fn requires_increasing_values_with_the_default() {
         assert!(errors(&json!({"default": "2", "validValues": ["1", "2"]})).is_empty());
         assert_eq!(
             errors(&json!({"default": "3", "validValues": ["2", "1", "11"]})),
@@ -271,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_has_whole_steps() {
+    fn rejects_ranges_with_partial_steps() {
         assert!(
             errors(&json!({"default": "3", "validRange": {"min": "1", "max": "5", "step": "2"}})).is_empty()
         );

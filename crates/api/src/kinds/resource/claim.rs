@@ -1,39 +1,39 @@
-//! What a claim asks for: requests of devices, what binds them together, and what their drivers are told.
+//! Spec of a ResourceClaim: device requests, constraints and driver configuration (dynamic resource allocation, KEP-4381).
 
 use serde_json::Value;
 
 use super::{
-    configuration::{self, Age, CONFIGURATIONS},
-    declared, taint,
-    word::{self, Requests},
+    configuration::{self, MAX_CONFIGURATIONS, ValidatedItem},
+    declarative,
+    names::{self, RequestNames},
+    taint,
 };
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
-/// How many requests, alternatives of one, and constraints there may be.
-pub(super) const REQUESTS: usize = 32;
-const ALTERNATIVES: usize = 8;
-const CONSTRAINTS: usize = 32;
+pub(super) const MAX_REQUESTS: usize = 32;
+const MAX_SUBREQUESTS: usize = 8;
+const MAX_CONSTRAINTS: usize = 32;
 
-/// In the order errors list them.
-const MODES: [&str; 2] = ["All", "ExactCount"];
+/// In the order of error messages.
+const ALLOCATION_MODES: [&str; 2] = ["All", "ExactCount"];
 
-/// Fills in what was left out of the spec of a claim.
-pub(super) fn default(spec: &mut Value) {
-    each_request(spec, |request| {
-        request.fill("allocationMode", "ExactCount");
+// upstream: pkg/apis/resource/v1/defaults.go SetDefaults_ExactDeviceRequest, SetDefaults_DeviceSubRequest
+pub(super) fn set_defaults_claim_spec(spec: &mut Value) {
+    for_each_request(spec, |request| {
+        request.set_default("allocationMode", "ExactCount");
         if request.text("allocationMode") == "ExactCount" {
-            request.fill("count", 1);
+            request.set_default("count", 1);
         }
-        taint::default_tolerations(request);
+        taint::set_defaults_tolerations(request);
     });
 }
 
-/// Takes out attributes that are derived, which belongs to a feature that is off, unless the old spec has some.
-pub(super) fn drop_disabled(spec: &mut Value, old: &Value) {
+/// Clears derivedAttributes, whose feature gate is off, unless the old spec has some.
+pub(super) fn drop_disabled_fields(spec: &mut Value, old: &Value) {
     let has = |request: &Value| !request.items("derivedAttributes").is_empty();
     let in_use = old
         .at("devices")
@@ -41,12 +41,12 @@ pub(super) fn drop_disabled(spec: &mut Value, old: &Value) {
         .iter()
         .any(|request| has(request.at("exactly")) || request.items("firstAvailable").iter().any(has));
     if !in_use {
-        each_request(spec, |request| drop(request.remove("derivedAttributes")));
+        for_each_request(spec, |request| drop(request.remove("derivedAttributes")));
     }
 }
 
-/// The requests of a spec that say which devices they want: exact ones, and alternatives.
-fn each_request(spec: &mut Value, mut change: impl FnMut(&mut Value)) {
+/// Calls `change` with each exact request and subrequest of a spec.
+fn for_each_request(spec: &mut Value, mut change: impl FnMut(&mut Value)) {
     let Some(devices) = spec.at_mut("devices") else {
         return;
     };
@@ -60,29 +60,30 @@ fn each_request(spec: &mut Value, mut change: impl FnMut(&mut Value)) {
     }
 }
 
-/// What is wrong with the spec of a claim.
-pub(super) fn validate(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateResourceClaimSpec
+pub(super) fn validate_claim_spec(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let devices = spec.at("devices");
     let field_path = at.child("devices");
-    judge(devices, &field_path, errors);
-    declared(devices, &field_path, errors);
+    validate_device_claim(devices, &field_path, errors);
+    validate_declaratively_claim(devices, &field_path, errors);
 }
 
-fn judge(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateDeviceClaim
+fn validate_device_claim(devices: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let requests = devices.items("requests");
     let field_path = at.child("requests");
-    if requests.len() <= REQUESTS {
+    if requests.len() <= MAX_REQUESTS {
         for (index, request) in requests.iter().enumerate() {
-            judge_request(request, &field_path.index(index), errors);
+            validate_device_request(request, &field_path.index(index), errors);
         }
     }
-    let names = Requests::new(requests);
+    let names = RequestNames::new(requests);
     let constraints = devices.items("constraints");
     let field_path = at.child("constraints");
-    if constraints.len() <= CONSTRAINTS {
+    if constraints.len() <= MAX_CONSTRAINTS {
         for (index, constraint) in constraints.iter().enumerate() {
             let field_path = field_path.index(index);
-            names.judge_all(constraint, &field_path, errors);
+            names.validate_references(constraint, &field_path, errors);
             if !constraint.has("matchAttribute") && !constraint.has("distinctAttribute") {
                 let detail = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set";
                 errors.push(Error::required(&field_path, detail));
@@ -91,16 +92,17 @@ fn judge(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let configurations = devices.items("config");
     let field_path = at.child("config");
-    if configurations.len() <= CONFIGURATIONS {
+    if configurations.len() <= MAX_CONFIGURATIONS {
         for (index, one) in configurations.iter().enumerate() {
             let field_path = field_path.index(index);
-            names.judge_all(one, &field_path, errors);
-            configuration::judge(one, Age::New, &field_path, errors);
+            names.validate_references(one, &field_path, errors);
+            configuration::validate_device_configuration(one, ValidatedItem::New, &field_path, errors);
         }
     }
 }
 
-fn judge_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateDeviceRequest
+fn validate_device_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::validate_dns1123_label(request.text("name"), &at.child("name"), errors);
     let alternatives = request.items("firstAvailable");
     match (request.has("exactly"), alternatives.is_empty()) {
@@ -113,7 +115,7 @@ fn judge_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
                 "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
             errors.push(Error::invalid(at, Value::Null, detail));
         }
-        (false, false) if alternatives.len() > ALTERNATIVES => {}
+        (false, false) if alternatives.len() > MAX_SUBREQUESTS => {}
         (false, false) => {
             let field_path = at.child("firstAvailable");
             for (index, alternative) in alternatives.iter().enumerate() {
@@ -123,7 +125,7 @@ fn judge_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
                     &field_path.child("name"),
                     errors,
                 );
-                judge_devices(alternative, &field_path, errors);
+                validate_exact_request(alternative, &field_path, errors);
             }
         }
         (true, true) => {
@@ -137,14 +139,15 @@ fn judge_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
                     errors,
                 ),
             }
-            judge_devices(exactly, &field_path, errors);
+            validate_exact_request(exactly, &field_path, errors);
         }
     }
 }
 
-/// What is asked of exact requests and alternatives alike.
-fn judge_devices(request: &Value, at: &Path<'_>, errors: &mut Errors) {
-    configuration::judge_selectors(request, Age::New, at, errors);
+/// Validates what exact requests and subrequests have in common.
+// upstream: pkg/apis/resource/validation/validation.go validateExactDeviceRequest, validateDeviceSubRequest
+fn validate_exact_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    configuration::validate_selectors(request, ValidatedItem::New, at, errors);
     let count = request.int("count").unwrap_or_default();
     let field_path = at.child("count");
     match request.text("allocationMode") {
@@ -157,50 +160,50 @@ fn judge_devices(request: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         _ => {}
     }
-    taint::judge_tolerations(request, at, errors);
+    taint::validate_tolerations(request, at, errors);
 }
 
-fn declared(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_declaratively_claim(devices: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let requests = devices.items("requests");
     let field_path = at.child("requests");
-    if declared::few(requests, REQUESTS, &field_path, errors) {
-        declared::unique(requests, &["name"], "DeviceRequest", &field_path, errors);
+    if declarative::validate_max_items(requests, MAX_REQUESTS, &field_path, errors) {
+        declarative::validate_unique(requests, &["name"], "DeviceRequest", &field_path, errors);
         for (index, request) in requests.iter().enumerate() {
-            declared_request(request, &field_path.index(index), errors);
+            validate_declaratively_request(request, &field_path.index(index), errors);
         }
     }
     let constraints = devices.items("constraints");
     let field_path = at.child("constraints");
-    if declared::few(constraints, CONSTRAINTS, &field_path, errors) {
+    if declarative::validate_max_items(constraints, MAX_CONSTRAINTS, &field_path, errors) {
         for (index, constraint) in constraints.iter().enumerate() {
             let field_path = field_path.index(index);
-            declared::set(constraint, "requests", REQUESTS, &field_path, errors);
+            declarative::validate_set(constraint, "requests", MAX_REQUESTS, &field_path, errors);
             for name in ["matchAttribute", "distinctAttribute"] {
                 if let Some(full) = constraint.at(name).as_str() {
-                    word::declared_full(full, &field_path.child(name), errors);
+                    names::validate_declaratively_attribute_name(full, &field_path.child(name), errors);
                 }
             }
         }
     }
     let configurations = devices.items("config");
     let field_path = at.child("config");
-    if declared::few(configurations, CONFIGURATIONS, &field_path, errors) {
+    if declarative::validate_max_items(configurations, MAX_CONFIGURATIONS, &field_path, errors) {
         for (index, one) in configurations.iter().enumerate() {
             let field_path = field_path.index(index);
-            declared::set(one, "requests", REQUESTS, &field_path, errors);
-            configuration::declared(one, &field_path, errors);
+            declarative::validate_set(one, "requests", MAX_REQUESTS, &field_path, errors);
+            configuration::validate_declaratively_configuration(one, &field_path, errors);
         }
     }
 }
 
-fn declared_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_declaratively_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if request.has("exactly") {
-        declared_devices(request.at("exactly"), &at.child("exactly"), errors);
+        validate_declaratively_exact_request(request.at("exactly"), &at.child("exactly"), errors);
     }
     let alternatives = request.items("firstAvailable");
     let field_path = at.child("firstAvailable");
-    if declared::few(alternatives, ALTERNATIVES, &field_path, errors) {
-        declared::unique(alternatives, &["name"], "DeviceSubRequest", &field_path, errors);
+    if declarative::validate_max_items(alternatives, MAX_SUBREQUESTS, &field_path, errors) {
+        declarative::validate_unique(alternatives, &["name"], "DeviceSubRequest", &field_path, errors);
         for (index, alternative) in alternatives.iter().enumerate() {
             let field_path = field_path.index(index);
             match alternative.text("deviceClassName") {
@@ -211,13 +214,13 @@ fn declared_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
                     errors,
                 ),
             }
-            declared_devices(alternative, &field_path, errors);
+            validate_declaratively_exact_request(alternative, &field_path, errors);
         }
     }
 }
 
-fn declared_devices(request: &Value, at: &Path<'_>, errors: &mut Errors) {
-    configuration::declared_selectors(request, at, errors);
-    declared::optional_of(request, "allocationMode", &MODES, at, errors);
-    taint::declared_tolerations(request, at, errors);
+fn validate_declaratively_exact_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    configuration::validate_declaratively_selectors(request, at, errors);
+    declarative::validate_optional_enum(request, "allocationMode", &ALLOCATION_MODES, at, errors);
+    taint::validate_declaratively_tolerations(request, at, errors);
 }

@@ -1,32 +1,32 @@
-//! What drivers are told of devices, and how devices are selected: in classes, claims and allocations.
+//! Device selectors and opaque driver configuration, in classes, claims and allocations.
 
 use serde_json::Value;
 
-use super::{declared, selector, word};
+use super::{declarative, names, selector};
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
-/// How many selectors, and how many configurations there may be.
-pub(super) const SELECTORS: usize = 32;
-pub(super) const CONFIGURATIONS: usize = 32;
-const EXPRESSION_BYTES: usize = 10 * 1024;
-const PARAMETER_BYTES: usize = 10 * 1024;
+pub(super) const MAX_SELECTORS: usize = 32;
+pub(super) const MAX_CONFIGURATIONS: usize = 32;
+const MAX_EXPRESSION_BYTES: usize = 10 * 1024;
+const MAX_PARAMETER_BYTES: usize = 10 * 1024;
 
-/// What is judged again of parts that were stored before.
+/// Which rules apply to items that are already stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Age {
-    /// All.
+pub(super) enum ValidatedItem {
+    /// All of them.
     New,
-    /// Not the limits, which were others once.
+    /// All but the size limits, which were different in earlier releases.
     Stored,
 }
 
-/// What is wrong with selectors, by hand.
-pub(super) fn judge_selectors(of: &Value, age: Age, at: &Path<'_>, errors: &mut Errors) {
-    let selectors = of.items("selectors");
-    if selectors.len() > SELECTORS {
+/// Hand-written validation of selectors.
+// upstream: pkg/apis/resource/validation/validation.go validateSelectorSlice, validateSelector
+pub(super) fn validate_selectors(holder: &Value, age: ValidatedItem, at: &Path<'_>, errors: &mut ErrorList) {
+    let selectors = holder.items("selectors");
+    if selectors.len() > MAX_SELECTORS {
         return;
     }
     let field_path = at.child("selectors");
@@ -39,46 +39,62 @@ pub(super) fn judge_selectors(of: &Value, age: Age, at: &Path<'_>, errors: &mut 
         }
         let text = one.at("cel").text("expression");
         let field_path = field_path.child("expression");
-        if age == Age::Stored {
+        if age == ValidatedItem::Stored {
             continue;
         }
-        if text.len() > EXPRESSION_BYTES {
-            errors.push(Error::too_long(&field_path, EXPRESSION_BYTES));
+        if text.len() > MAX_EXPRESSION_BYTES {
+            errors.push(Error::too_long(&field_path, MAX_EXPRESSION_BYTES));
         } else {
-            selector::judge(text, &field_path, errors);
+            selector::validate_cel_expression(text, &field_path, errors);
         }
     }
 }
 
-/// What the type says of selectors.
-pub(super) fn declared_selectors(of: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Declarative validation of selectors.
+pub(super) fn validate_declaratively_selectors(holder: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("selectors");
-    declared::few(of.items("selectors"), SELECTORS, &field_path, errors);
+    declarative::validate_max_items(holder.items("selectors"), MAX_SELECTORS, &field_path, errors);
 }
 
-/// What is wrong with a configuration, by hand.
-pub(super) fn judge(configuration: &Value, age: Age, at: &Path<'_>, errors: &mut Errors) {
+/// Hand-written validation of a configuration.
+// upstream: pkg/apis/resource/validation/validation.go validateDeviceConfiguration, validateOpaqueConfiguration
+pub(super) fn validate_device_configuration(
+    configuration: &Value,
+    age: ValidatedItem,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let field_path = at.child("opaque");
     if !configuration.has("opaque") {
         errors.push(Error::required(&field_path, ""));
         return;
     }
     let parameters = configuration.at("opaque").at("parameters");
-    let most = (age == Age::New).then_some(PARAMETER_BYTES);
-    raw(parameters, most, &field_path.child("parameters"), errors);
+    let most = (age == ValidatedItem::New).then_some(MAX_PARAMETER_BYTES);
+    validate_raw_extension(parameters, most, &field_path.child("parameters"), errors);
 }
 
-/// What the type says of a configuration.
-pub(super) fn declared(configuration: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Declarative validation of a configuration.
+pub(super) fn validate_declaratively_configuration(
+    configuration: &Value,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if configuration.has("opaque") {
         let field_path = at.child("opaque");
         let driver = configuration.at("opaque").text("driver");
-        word::declared_driver(driver, &field_path.child("driver"), errors);
+        names::validate_declaratively_driver_name(driver, &field_path.child("driver"), errors);
     }
 }
 
-/// Data of a driver's own: an object, not too long.
-pub(super) fn raw(data: &Value, most: Option<usize>, at: &Path<'_>, errors: &mut Errors) {
+/// Opaque data of a driver: a JSON object within the size limit.
+// upstream: pkg/apis/resource/validation/validation.go validateRawExtension
+pub(super) fn validate_raw_extension(
+    data: &Value,
+    most: Option<usize>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if data.is_null() {
         errors.push(Error::required(at, ""));
         return;

@@ -1,60 +1,67 @@
-//! Devices of a slice.
+//! Devices of a ResourceSlice.
 
 use serde_json::Value;
 
-use super::{capacity, declared, taint, word};
+use super::{capacity, declarative, names, taint};
 use crate::{
     field::{Error, Path},
     kinds::{
         core::node_selector::{self, Values},
         field_checks,
     },
-    name::Rule,
-    rules::{Errors, Tree},
+    name::NameFormat,
+    strategy::{ErrorList, Tree},
 };
 
-const ATTRIBUTES_AND_CAPACITIES: usize = 32;
-const ATTRIBUTE_VALUES: usize = 48;
-const VALUE_BYTES: usize = 64;
-const TAINTS: usize = 16;
-const CONDITIONS: usize = 4;
-const CONSUMPTIONS: usize = 2;
-/// How many counters a set has, or a device consumes of one.
-const COUNTERS: usize = 32;
-/// The fields of an attribute, one of which holds its value.
-const VALUES: [&str; 8] = [
+const MAX_ATTRIBUTES_AND_CAPACITIES: usize = 32;
+const MAX_ATTRIBUTE_VALUES: usize = 48;
+const MAX_VALUE_BYTES: usize = 64;
+const MAX_TAINTS: usize = 16;
+const MAX_BINDING_CONDITIONS: usize = 4;
+const MAX_CONSUMPTIONS: usize = 2;
+/// Limit of counters in a set, and of counters that a device consumes of one.
+const MAX_COUNTERS: usize = 32;
+/// The fields of a DeviceAttribute, exactly one of which holds its value.
+const VALUE_FIELDS: [&str; 8] = [
     "int", "bool", "string", "version", "ints", "bools", "strings", "versions",
 ];
-const LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
-const CONDITION_LISTS: [&str; 2] = ["bindingConditions", "bindingFailureConditions"];
+const LIST_FIELDS: [&str; 4] = ["bools", "ints", "strings", "versions"];
+const BINDING_CONDITION_FIELDS: [&str; 2] = ["bindingConditions", "bindingFailureConditions"];
 
-/// What is wrong with a device, by hand.
-pub(super) fn judge(device: &Value, old: &Value, each_selects: bool, at: &Path<'_>, errors: &mut Errors) {
+/// Hand-written validation of a device.
+// upstream: pkg/apis/resource/validation/validation.go validateDevice
+pub(super) fn validate_device(
+    device: &Value,
+    old: &Value,
+    each_selects: bool,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     field_checks::validate_dns1123_label(device.text("name"), &at.child("name"), errors);
     let attributes = device.entries("attributes");
     let capacities = device.entries("capacity");
     let total = attributes.len() + capacities.len();
-    if total > ATTRIBUTES_AND_CAPACITIES {
+    if total > MAX_ATTRIBUTES_AND_CAPACITIES {
         let detail = format!(
-            "the total number of attributes and capacities must not exceed {ATTRIBUTES_AND_CAPACITIES}"
+            "the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES_AND_CAPACITIES}"
         );
         errors.push(Error::invalid(at, total, detail));
     }
     let count = |attribute: &Value| {
-        let listed: usize = LISTS.iter().map(|list| attribute.items(list).len()).sum();
+        let listed: usize = LIST_FIELDS.iter().map(|list| attribute.items(list).len()).sum();
         listed.max(1)
     };
     let values: usize = attributes.values().map(count).sum();
-    if values > ATTRIBUTE_VALUES {
-        let detail = format!("the total number of attribute values must not exceed {ATTRIBUTE_VALUES}");
+    if values > MAX_ATTRIBUTE_VALUES {
+        let detail = format!("the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}");
         errors.push(Error::invalid(at, values, detail));
     }
     let field_path = at.child("attributes");
     for (key, attribute) in attributes {
-        word::qualified(key, &field_path, errors);
-        judge_attribute(
+        names::validate_qualified_name(key, &field_path, errors);
+        validate_attribute(
             attribute,
-            &field_path.key(&word::shortened(key, word::KEY)),
+            &field_path.key(&names::truncate_if_too_long(key, names::MAX_KEY)),
             errors,
         );
     }
@@ -62,11 +69,11 @@ pub(super) fn judge(device: &Value, old: &Value, each_selects: bool, at: &Path<'
         let field_path = at.child("capacity");
         let shared = device.flag("allowMultipleAllocations");
         for (key, one) in capacities {
-            word::qualified(key, &field_path, errors);
-            capacity::judge(
+            names::validate_qualified_name(key, &field_path, errors);
+            capacity::validate_capacity(
                 one,
                 shared,
-                &field_path.key(&word::shortened(key, word::KEY)),
+                &field_path.key(&names::truncate_if_too_long(key, names::MAX_KEY)),
                 errors,
             );
         }
@@ -74,56 +81,59 @@ pub(super) fn judge(device: &Value, old: &Value, each_selects: bool, at: &Path<'
     if old.is_null() || old.at("taints") != device.at("taints") {
         let taints = device.items("taints");
         let field_path = at.child("taints");
-        if declared::few(taints, TAINTS, &field_path, errors) {
+        if declarative::validate_max_items(taints, MAX_TAINTS, &field_path, errors) {
             for (index, one) in taints.iter().enumerate() {
-                taint::judge(one, &field_path.index(index), errors);
+                taint::validate_device_taint(one, &field_path.index(index), errors);
             }
         }
     }
     let consumptions = device.items("consumesCounters");
     let field_path = at.child("consumesCounters");
-    if consumptions.len() <= CONSUMPTIONS {
+    if consumptions.len() <= MAX_CONSUMPTIONS {
         for (index, consumption) in consumptions.iter().enumerate() {
-            judge_counters(consumption, &field_path.index(index), errors);
+            validate_counters(consumption, &field_path.index(index), errors);
         }
     }
-    judge_nodes(device, each_selects, at, errors);
-    judge_conditions(device, at, errors);
+    validate_node_selection(device, each_selects, at, errors);
+    validate_binding_conditions(device, at, errors);
 }
 
-fn judge_attribute(attribute: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateDeviceAttribute
+fn validate_attribute(attribute: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(text) = attribute.at("string").as_str() {
-        short(text, &at.child("string"), errors);
+        validate_string_value(text, &at.child("string"), errors);
     }
     if let Some(text) = attribute.at("version").as_str() {
-        version(text, &at.child("version"), errors);
+        validate_version_value(text, &at.child("version"), errors);
     }
     let field_path = at.child("strings");
     for (index, text) in attribute.texts("strings").enumerate() {
-        short(text, &field_path.index(index), errors);
+        validate_string_value(text, &field_path.index(index), errors);
     }
     let field_path = at.child("versions");
     for (index, text) in attribute.texts("versions").enumerate() {
-        version(text, &field_path.index(index), errors);
+        validate_version_value(text, &field_path.index(index), errors);
     }
 }
 
-fn short(text: &str, at: &Path<'_>, errors: &mut Errors) {
-    if text.len() > VALUE_BYTES {
-        errors.push(Error::too_long(at, VALUE_BYTES));
+// upstream: pkg/apis/resource/validation/validation.go validateDeviceAttributeStringValue
+fn validate_string_value(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    if text.len() > MAX_VALUE_BYTES {
+        errors.push(Error::too_long(at, MAX_VALUE_BYTES));
     }
 }
 
-fn version(text: &str, at: &Path<'_>, errors: &mut Errors) {
-    if !is_version(text) {
+// upstream: pkg/apis/resource/validation/validation.go validateDeviceAttributeVersionValue
+fn validate_version_value(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    if !is_semantic_version(text) {
         let detail = "must be a string compatible with semver.org spec 2.0.0";
         errors.push(Error::invalid(at, text, detail));
     }
-    short(text, at, errors);
+    validate_string_value(text, at, errors);
 }
 
-/// `1.2.3-alpha.1+build.5`.
-fn is_version(text: &str) -> bool {
+/// Whether it is a semantic version 2.0, such as `1.2.3-alpha.1+build.5`.
+fn is_semantic_version(text: &str) -> bool {
     let (text, build) = match text.split_once('+') {
         Some((text, build)) => (text, Some(build)),
         None => (text, None),
@@ -147,21 +157,31 @@ fn is_version(text: &str) -> bool {
         && build.is_none_or(|build| build.split('.').all(is_word))
 }
 
-/// What is wrong with counters, by hand: there may be too many.
-pub(super) fn judge_counters(of: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let counters = of.entries("counters").len();
-    if counters > COUNTERS {
-        errors.push(Error::too_many(&at.child("counters"), Some(counters), COUNTERS));
+/// Hand-written validation of counters: their number is limited.
+// upstream: pkg/apis/resource/validation/validation.go validateCounterSet, validateDeviceCounterConsumption
+pub(super) fn validate_counters(holder: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let counters = holder.entries("counters").len();
+    if counters > MAX_COUNTERS {
+        errors.push(Error::too_many(
+            &at.child("counters"),
+            Some(counters),
+            MAX_COUNTERS,
+        ));
     }
 }
 
-/// What the types say of counters, and of the set they are in.
-pub(super) fn declared_counters(of: &Value, set: &str, at: &Path<'_>, errors: &mut Errors) {
-    match of.text(set) {
+/// Declarative validation of counters and of the name of their set.
+pub(super) fn validate_declaratively_counters(
+    holder: &Value,
+    set: &str,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    match holder.text(set) {
         "" => errors.push(Error::required(&at.child(set), "")),
         name => field_checks::validate_dns1123_label(name, &at.child(set), errors),
     }
-    let counters = of.entries("counters");
+    let counters = holder.entries("counters");
     let field_path = at.child("counters");
     if counters.is_empty() {
         errors.push(Error::required(&field_path, ""));
@@ -171,8 +191,9 @@ pub(super) fn declared_counters(of: &Value, set: &str, at: &Path<'_>, errors: &m
     }
 }
 
-fn judge_nodes(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut Errors) {
-    const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+// upstream: pkg/apis/resource/validation/validation.go validateDevice
+fn validate_node_selection(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut ErrorList) {
+    const EXACTLY_ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
     if !each_selects {
         if ["nodeName", "nodeSelector", "allNodes"]
             .iter()
@@ -183,109 +204,131 @@ fn judge_nodes(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut E
         }
         return;
     }
-    let mut found = Vec::new();
+    let mut set_fields = Vec::new();
     match device.at("nodeName").as_str() {
         None => {}
         Some("") => errors.push(Error::invalid(&at.child("nodeName"), "", "must not be empty")),
         Some(node) => {
-            found.push("`nodeName`");
-            field_checks::push_invalid(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+            set_fields.push("`nodeName`");
+            field_checks::push_invalid(
+                node,
+                NameFormat::Subdomain.name(node),
+                &at.child("nodeName"),
+                errors,
+            );
         }
     }
     if device.has("nodeSelector") {
-        found.push("`nodeSelector`");
+        set_fields.push("`nodeSelector`");
         let field_path = at.child("nodeSelector");
         node_selector::validate(device.at("nodeSelector"), Values::Checked, &field_path, errors);
     }
     match device.at("allNodes").as_bool() {
         None => {}
-        Some(true) => found.push("`allNodes`"),
+        Some(true) => set_fields.push("`allNodes`"),
         Some(false) => {
             let detail = "must be either unset or set to true";
             errors.push(Error::invalid(&at.child("allNodes"), Value::Bool(false), detail));
         }
     }
-    match found.len() {
-        0 => errors.push(Error::required(at, ONE)),
+    match set_fields.len() {
+        0 => errors.push(Error::required(at, EXACTLY_ONE)),
         1 => {}
-        _ => errors.push(Error::invalid(at, format!("{{{}}}", found.join(", ")), ONE)),
+        _ => errors.push(Error::invalid(
+            at,
+            format!("{{{}}}", set_fields.join(", ")),
+            EXACTLY_ONE,
+        )),
     }
 }
 
-/// What is wrong with the conditions a device or result waits for, by hand.
-pub(super) fn judge_conditions(of: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let [good, bad] = CONDITION_LISTS;
-    for list in CONDITION_LISTS {
+/// Hand-written validation of binding conditions of a device or result (KEP-5007).
+// upstream: pkg/apis/resource/validation/validation.go validateDeviceBindingParameters
+pub(super) fn validate_binding_conditions(holder: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let [good, bad] = BINDING_CONDITION_FIELDS;
+    for list in BINDING_CONDITION_FIELDS {
         let field_path = at.child(list);
-        if of.items(list).len() <= CONDITIONS {
-            for (index, condition) in of.texts(list).enumerate() {
+        if holder.items(list).len() <= MAX_BINDING_CONDITIONS {
+            for (index, condition) in holder.texts(list).enumerate() {
                 field_checks::validate_qualified_name(condition, &field_path.index(index), errors);
             }
         }
     }
-    for list in CONDITION_LISTS {
-        let items = of.items(list);
+    for list in BINDING_CONDITION_FIELDS {
+        let items = holder.items(list);
         let field_path = at.child(list);
         let repeated = field_checks::duplicate_flags(items);
         for (index, item) in items.iter().enumerate() {
             if repeated[index] {
                 errors.push(Error::duplicate(&field_path.index(index), item));
             }
-            if list == bad && of.items(good).contains(item) {
+            if list == bad && holder.items(good).contains(item) {
                 let detail = "bindingFailureConditions must not overlap with bindingConditions";
                 errors.push(Error::invalid(&field_path.index(index), item, detail));
             }
         }
     }
     for (list, other) in [(good, bad), (bad, good)] {
-        if of.items(list).is_empty() && !of.items(other).is_empty() {
+        if holder.items(list).is_empty() && !holder.items(other).is_empty() {
             let detail = format!("{list} are required to use {other}");
             errors.push(Error::invalid(&at.child(list), Value::Null, detail));
         }
     }
 }
 
-/// What the types say of those conditions.
-pub(super) fn declared_conditions(of: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for list in CONDITION_LISTS {
-        declared::few(of.items(list), CONDITIONS, &at.child(list), errors);
+/// Declarative validation of binding conditions.
+pub(super) fn validate_declaratively_binding_conditions(
+    holder: &Value,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    for list in BINDING_CONDITION_FIELDS {
+        declarative::validate_max_items(
+            holder.items(list),
+            MAX_BINDING_CONDITIONS,
+            &at.child(list),
+            errors,
+        );
     }
 }
 
-/// What the types say of a device.
-pub(super) fn declared(device: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Declarative validation of a device.
+pub(super) fn validate_declaratively_device(device: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("attributes");
     for (key, attribute) in device.entries("attributes") {
-        declared_attribute(attribute, &field_path.key(key), errors);
+        validate_declaratively_attribute(attribute, &field_path.key(key), errors);
     }
     let consumptions = device.items("consumesCounters");
     let field_path = at.child("consumesCounters");
-    if declared::few(consumptions, CONSUMPTIONS, &field_path, errors) {
+    if declarative::validate_max_items(consumptions, MAX_CONSUMPTIONS, &field_path, errors) {
         let ty = "DeviceCounterConsumption";
-        declared::unique(consumptions, &["counterSet"], ty, &field_path, errors);
+        declarative::validate_unique(consumptions, &["counterSet"], ty, &field_path, errors);
         for (index, consumption) in consumptions.iter().enumerate() {
-            declared_counters(consumption, "counterSet", &field_path.index(index), errors);
+            validate_declaratively_counters(consumption, "counterSet", &field_path.index(index), errors);
         }
     }
     let field_path = at.child("taints");
     for (index, one) in device.items("taints").iter().enumerate() {
-        taint::declared(one, &field_path.index(index), errors);
+        taint::validate_declaratively_taint(one, &field_path.index(index), errors);
     }
-    declared_conditions(device, at, errors);
+    validate_declaratively_binding_conditions(device, at, errors);
 }
 
-/// An attribute has one value.
-fn declared_attribute(attribute: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let found: Vec<_> = VALUES.into_iter().filter(|name| attribute.has(name)).collect();
-    if found.len() == 1 {
+/// An attribute has exactly one value.
+fn validate_declaratively_attribute(attribute: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let set_fields: Vec<_> = VALUE_FIELDS
+        .into_iter()
+        .filter(|name| attribute.has(name))
+        .collect();
+    if set_fields.len() == 1 {
         return;
     }
-    let all = VALUES.map(|name| format!("`{name}`")).join(", ");
-    errors.push(if found.is_empty() {
+    let all = VALUE_FIELDS.map(|name| format!("`{name}`")).join(", ");
+    errors.push(if set_fields.is_empty() {
         Error::invalid(at, "", format!("must specify one of: {all}"))
     } else {
-        let shown = format!("{{{}}}", found.join(", "));
-        Error::invalid(at, shown, format!("must specify exactly one of: {all}"))
+        let value = format!("{{{}}}", set_fields.join(", "));
+        Error::invalid(at, value, format!("must specify exactly one of: {all}"))
     });
 }
 
@@ -296,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_semantic() {
+    fn accepts_only_semantic_versions() {
         for text in [
             "1.2.3",
             "0.0.0",
@@ -305,24 +348,24 @@ mod tests {
             "1.0.0+01",
             "1.0.0-0a",
         ] {
-            assert!(is_version(text), "{text}");
+            assert!(is_semantic_version(text), "{text}");
         }
         for text in [
             "1.2", "01.2.3", "1.2.3.4", "1.0.0-01", "1.0.0-", "1.0.0+", "v1.0.0",
         ] {
-            assert!(!is_version(text), "{text}");
+            assert!(!is_semantic_version(text), "{text}");
         }
     }
 
     #[test]
-    fn conditions_come_in_two_lists_that_do_not_meet() {
-        let mut errors = Errors::new();
-        judge_conditions(
+    fn rejects_overlapping_binding_conditions() {
+        let mut errors = ErrorList::new();
+        validate_binding_conditions(
             &json!({"bindingConditions": ["a", "a"], "bindingFailureConditions": ["a"]}),
             &Path::new("d"),
             &mut errors,
         );
-        judge_conditions(&json!({"bindingConditions": ["a"]}), &Path::new("e"), &mut errors);
+        validate_binding_conditions(&json!({"bindingConditions": ["a"]}), &Path::new("e"), &mut errors);
         let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             messages,

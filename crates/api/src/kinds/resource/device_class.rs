@@ -1,31 +1,31 @@
-//! Device classes: which devices go by a name, and what their drivers are told.
+//! DeviceClass: a named selection of devices with driver configuration.
 
 use serde_json::Value;
 
 use super::{
-    configuration::{self, Age, CONFIGURATIONS},
-    declared,
+    configuration::{self, MAX_CONFIGURATIONS, ValidatedItem},
+    declarative,
 };
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
 pub(super) struct DeviceClass;
 
 // upstream: pkg/registry/resource/deviceclass/strategy.go deviceClassStrategy
-impl Rules for DeviceClass {
+impl RestStrategy for DeviceClass {
     // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceClass
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), &Value::Null, errors);
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_device_class_spec(object.at("spec"), &Value::Null, errors);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceClassUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new.at("spec"), old.at("spec"), errors);
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_device_class_spec(new.at("spec"), old.at("spec"), errors);
     }
 
     fn has_generation(&self) -> bool {
@@ -43,36 +43,43 @@ impl Rules for DeviceClass {
     }
 }
 
-fn validate(spec: &Value, old: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateDeviceClassSpec
+fn validate_device_class_spec(spec: &Value, old: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let age = |name: &str| {
         if !old.is_null() && spec.at(name) == old.at(name) {
-            Age::Stored
+            ValidatedItem::Stored
         } else {
-            Age::New
+            ValidatedItem::New
         }
     };
-    configuration::judge_selectors(spec, age("selectors"), &at, errors);
+    configuration::validate_selectors(spec, age("selectors"), &at, errors);
     let configurations = spec.items("config");
     let field_path = at.child("config");
-    if configurations.len() <= CONFIGURATIONS {
+    if configurations.len() <= MAX_CONFIGURATIONS {
         for (index, one) in configurations.iter().enumerate() {
-            configuration::judge(one, age("config"), &field_path.index(index), errors);
+            configuration::validate_device_configuration(
+                one,
+                age("config"),
+                &field_path.index(index),
+                errors,
+            );
         }
     }
-    configuration::declared_selectors(spec, &at, errors);
-    if declared::few(configurations, CONFIGURATIONS, &field_path, errors) {
+    configuration::validate_declaratively_selectors(spec, &at, errors);
+    if declarative::validate_max_items(configurations, MAX_CONFIGURATIONS, &field_path, errors) {
         for (index, one) in configurations.iter().enumerate() {
-            configuration::declared(one, &field_path.index(index), errors);
+            configuration::validate_declaratively_configuration(one, &field_path.index(index), errors);
         }
     }
     if let Some(resource) = spec.at("extendedResourceName").as_str() {
-        extended_resource(resource, &at.child("extendedResourceName"), errors);
+        validate_extended_resource_name(resource, &at.child("extendedResourceName"), errors);
     }
 }
 
-/// The name of a resource beside those the cluster knows, which must leave room for that of its quota.
-fn extended_resource(resource: &str, at: &Path<'_>, errors: &mut Errors) {
+/// An extended resource name, which must leave room for the quota prefix.
+// upstream: pkg/apis/resource/validation/validation.go validateDeviceClassSpec
+fn validate_extended_resource_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !resource.contains('/') {
         let detail = "a name must be a domain-prefixed path, such as 'example.com/my-prop'";
         errors.push(Error::invalid(at, resource, detail));
@@ -84,7 +91,7 @@ fn extended_resource(resource: &str, at: &Path<'_>, errors: &mut Errors) {
         let detail = "must not have \"requests.\" prefix";
         errors.push(Error::invalid(at, resource, detail));
     }
-    let msgs = name::label_key(&format!("requests.{resource}"));
+    let msgs = name::validate_label_key(&format!("requests.{resource}"));
     field_checks::push_invalid(resource, msgs, at, errors);
 }
 
@@ -95,14 +102,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_selects_by_expressions_and_tells_drivers_objects() {
+    fn rejects_invalid_selectors_and_parameters() {
         let spec = json!({
             "selectors": [{}],
             "config": [{}, {"opaque": {"driver": "d", "parameters": [1]}}],
             "extendedResourceName": "x",
         });
-        let mut errors = Errors::new();
-        validate(&spec, &Value::Null, &mut errors);
+        let mut errors = ErrorList::new();
+        validate_device_class_spec(&spec, &Value::Null, &mut errors);
         let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             messages,

@@ -1,58 +1,68 @@
-//! Device taint rules: taints an administrator puts on devices.
+//! DeviceTaintRule: taints that an administrator puts on devices (KEP-5055).
 
 use serde_json::{Value, json};
 
-use super::{taint, word};
+use super::{names, taint};
 use crate::{
     field::{Error, Path},
     kinds::{condition, core::volume::source::validate_csi_driver_name, field_checks, status_meta},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, age, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age, named_row},
     time::Time,
 };
 
-const CONDITIONS: usize = 8;
+const MAX_CONDITIONS: usize = 8;
 
 pub(super) struct DeviceTaintRule;
 
 // upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStrategy
-impl Rules for DeviceTaintRule {
+impl RestStrategy for DeviceTaintRule {
     // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         object.set("status", json!({}));
-        taint::date(object.make("spec").make("taint"), at.now);
+        taint::set_time_added(object.ensure_object("spec").ensure_object("taint"), at.now);
     }
 
-    /// An effect is there since it was changed, unless the client says otherwise.
+    /// `timeAdded` is set when the effect changes, unless the client sets it.
     // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         new.copy_from("status", old);
-        let before = old.way("spec.taint");
-        let taint = new.make("spec").make("taint");
-        taint::date(taint, at.now);
+        let before = old.at_path("spec.taint");
+        let taint = new.ensure_object("spec").ensure_object("taint");
+        taint::set_time_added(taint, at.now);
         if taint.at("effect") != before.at("effect") && taint.at("timeAdded") == before.at("timeAdded") {
             taint.set("timeAdded", at.now.truncated().to_string());
         }
     }
 
     // upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStatusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRule
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), errors);
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_device_taint_rule_spec(object.at("spec"), errors);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRuleStatusUpdate
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let at = Path::new("status");
         let field_path = at.child("conditions");
         let conditions = new.at("status").items("conditions");
         condition::validate_conditions(conditions, &field_path, errors);
-        if conditions.len() > CONDITIONS {
-            errors.push(Error::too_many(&field_path, Some(conditions.len()), CONDITIONS));
+        if conditions.len() > MAX_CONDITIONS {
+            errors.push(Error::too_many(
+                &field_path,
+                Some(conditions.len()),
+                MAX_CONDITIONS,
+            ));
         }
     }
 
@@ -61,7 +71,7 @@ impl Rules for DeviceTaintRule {
     }
 
     // upstream: pkg/registry/resource/devicetaintrule/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -78,7 +88,7 @@ impl Rules for DeviceTaintRule {
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        let taint = object.way("spec.taint");
+        let taint = object.at_path("spec.taint");
         let added = match taint.at("timeAdded").as_str() {
             Some(added) => age(added, now),
             None => json!(""),
@@ -96,7 +106,8 @@ impl Rules for DeviceTaintRule {
     }
 }
 
-fn validate(spec: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateDeviceTaintRuleSpec, validateDeviceTaintSelector
+fn validate_device_taint_rule_spec(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let selector = spec.at("deviceSelector");
     let field_path = at.child("deviceSelector");
@@ -104,15 +115,15 @@ fn validate(spec: &Value, errors: &mut Errors) {
         validate_csi_driver_name(driver, &field_path.child("driver"), errors);
     }
     if let Some(pool) = selector.at("pool").as_str() {
-        word::pool(pool, &field_path.child("pool"), errors);
+        names::validate_pool_name(pool, &field_path.child("pool"), errors);
     }
     if let Some(device) = selector.at("device").as_str() {
         field_checks::validate_dns1123_label(device, &field_path.child("device"), errors);
     }
     let taint = spec.at("taint");
     let field_path = at.child("taint");
-    taint::judge(taint, &field_path, errors);
-    taint::declared(taint, &field_path, errors);
+    taint::validate_device_taint(taint, &field_path, errors);
+    taint::validate_declaratively_taint(taint, &field_path, errors);
 }
 
 #[cfg(test)]
@@ -120,9 +131,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_taint_has_a_key_and_an_effect() {
-        let mut errors = Errors::new();
-        validate(
+    fn requires_key_and_effect() {
+        let mut errors = ErrorList::new();
+        validate_device_taint_rule_spec(
             &json!({"deviceSelector": {"pool": ""}, "taint": {"key": "k", "effect": ""}}),
             &mut errors,
         );
@@ -137,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_shows_the_taint_and_since_when() {
+    fn row_shows_the_taint_and_its_age() {
         let rule = json!({
             "metadata": {"name": "r", "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"taint": {"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-01T00:01:00Z"}},

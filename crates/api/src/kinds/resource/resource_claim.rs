@@ -1,4 +1,4 @@
-//! Resource claims: devices that somebody asked for, and got.
+//! ResourceClaim: a request for devices, and their allocation (dynamic resource allocation, KEP-4381).
 
 use serde_json::{Value, json};
 
@@ -6,17 +6,17 @@ use super::{allocation, claim, taint};
 use crate::{
     field::Path,
     kinds::{field_checks, status_meta},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
 pub(super) struct ResourceClaim;
 
 // upstream: pkg/registry/resource/resourceclaim/strategy.go resourceclaimStrategy
-impl Rules for ResourceClaim {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for ResourceClaim {
+    fn set_defaults(&self, object: &mut Value) {
         if let Some(spec) = object.at_mut("spec") {
-            claim::default(spec);
+            claim::set_defaults_claim_spec(spec);
         }
         let results = object
             .at_mut("status")
@@ -24,36 +24,36 @@ impl Rules for ResourceClaim {
             .and_then(|allocation| allocation.at_mut("devices"));
         if let Some(devices) = results {
             for result in devices.items_mut("results") {
-                taint::default_tolerations(result);
+                taint::set_defaults_tolerations(result);
             }
         }
     }
 
     // upstream: pkg/registry/resource/resourceclaim/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         object.set("status", json!({}));
-        claim::drop_disabled(object.make("spec"), &Value::Null);
+        claim::drop_disabled_fields(object.ensure_object("spec"), &Value::Null);
     }
 
     // upstream: pkg/registry/resource/resourceclaim/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
-        claim::drop_disabled(new.make("spec"), old.at("spec"));
+        claim::drop_disabled_fields(new.ensure_object("spec"), old.at("spec"));
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
-        allocation::prepare(new.make("status"), old.at("status"));
+        allocation::prepare_status(new.ensure_object("status"), old.at("status"));
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaim
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        claim::validate(object.at("spec"), &Path::new("spec"), errors);
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        claim::validate_claim_spec(object.at("spec"), &Path::new("spec"), errors);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         field_checks::validate_immutable_hiding_value(
             new.at("spec"),
             old.at("spec"),
@@ -63,8 +63,14 @@ impl Rules for ResourceClaim {
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        allocation::validate(new, old.at("status"), errors);
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        allocation::validate_status_update(new, old.at("status"), errors);
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -103,17 +109,17 @@ mod tests {
     use super::*;
 
     fn errors(spec: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
-        claim::validate(spec, &Path::new("spec"), &mut errors);
+        let mut errors = ErrorList::new();
+        claim::validate_claim_spec(spec, &Path::new("spec"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_request_wants_one_device_unless_it_says_otherwise() {
+    fn defaults_allocation_mode_and_count() {
         let mut object = json!({"spec": {"devices": {"requests": [
             {"name": "r", "exactly": {"deviceClassName": "c", "tolerations": [{}]}},
         ]}}});
-        ResourceClaim.default(&mut object);
+        ResourceClaim.set_defaults(&mut object);
         let exactly = &object.at("spec").at("devices").items("requests")[0];
         assert_eq!(
             exactly.at("exactly"),
@@ -123,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart_and_referred_to_by_name() {
+    fn rejects_duplicate_and_unknown_request_names() {
         let request = json!({"name": "r", "exactly": {"deviceClassName": "c", "allocationMode": "All"}});
         let spec = json!({"devices": {
             "requests": [request, request],
@@ -140,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_shows_the_state() {
+    fn row_shows_the_state() {
         let now = Time::parse("2026-01-01T00:00:30Z").unwrap();
         let of = |status: Value| {
             let claim = json!({"metadata": {"name": "c", "creationTimestamp": "2026-01-01T00:00:00Z"}, "status": status});

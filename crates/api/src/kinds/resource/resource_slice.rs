@@ -1,12 +1,12 @@
-//! Resource slices: the devices a driver offers, a part of a pool at a time.
+//! ResourceSlice: devices of a pool that a driver offers.
 
 use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::{Value, json};
 
-use super::{declared, device, taint, word};
+use super::{declarative, device, names, taint};
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{
         core::{
@@ -15,44 +15,46 @@ use crate::{
         },
         field_checks,
     },
-    name::Rule,
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row},
+    name::NameFormat,
+    strategy::{
+        Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
-const DEVICES: usize = 128;
-/// How many devices there may be if one of them has taints, counters or lists.
-const RICH_DEVICES: usize = 64;
-const COUNTER_SETS: usize = 8;
-/// Attributes that hold lists, which belongs to a feature that is off.
-const LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
+const MAX_DEVICES: usize = 128;
+/// Limit of devices if one of them has taints, counters or lists.
+const MAX_DEVICES_WITH_EXTRAS: usize = 64;
+const MAX_COUNTER_SETS: usize = 8;
+/// Attribute fields with lists, whose feature gate is off.
+const LIST_FIELDS: [&str; 4] = ["bools", "ints", "strings", "versions"];
 
 pub(super) struct ResourceSlice;
 
 // upstream: pkg/registry/resource/resourceslice/strategy.go resourceSliceStrategy
-impl Rules for ResourceSlice {
+impl RestStrategy for ResourceSlice {
     // upstream: pkg/registry/resource/resourceslice/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        let spec = object.make("spec");
-        date_taints(spec, at.now);
-        drop_disabled(spec, &Value::Null);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        let spec = object.ensure_object("spec");
+        set_taint_times(spec, at.now);
+        drop_disabled_fields(spec, &Value::Null);
     }
 
     // upstream: pkg/registry/resource/resourceslice/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        let spec = new.make("spec");
-        date_taints(spec, at.now);
-        drop_disabled(spec, old.at("spec"));
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        let spec = new.ensure_object("spec");
+        set_taint_times(spec, at.now);
+        drop_disabled_fields(spec, old.at("spec"));
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceSlice
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), &Value::Null, errors);
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_slice(object.at("spec"), &Value::Null, errors);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceSliceUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new.at("spec"), old.at("spec"), errors);
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_slice(new.at("spec"), old.at("spec"), errors);
     }
 
     // upstream: pkg/registry/resource/resourceslice/strategy.go WarningsOnCreate, WarningsOnUpdate
@@ -75,22 +77,22 @@ impl Rules for ResourceSlice {
         false
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
-        const FIELDS: &[Selectable] = &[
-            Selectable::rule("spec.nodeName", |slice| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const FIELDS: &[SelectableField] = &[
+            SelectableField::rule("spec.nodeName", |slice| {
                 Cow::Borrowed(slice.at("spec").text("nodeName"))
             }),
-            Selectable::rule("spec.driver", |slice| {
+            SelectableField::rule("spec.driver", |slice| {
                 Cow::Borrowed(slice.at("spec").text("driver"))
             }),
-            Selectable::rule("spec.pool.name", |slice| {
-                Cow::Borrowed(slice.way("spec.pool").text("name"))
+            SelectableField::rule("spec.pool.name", |slice| {
+                Cow::Borrowed(slice.at_path("spec.pool").text("name"))
             }),
         ];
         FIELDS
     }
 
-    fn not_selectable(&self, field: &str) -> String {
+    fn unsupported_field_label(&self, field: &str) -> String {
         format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
     }
 
@@ -120,16 +122,17 @@ impl Rules for ResourceSlice {
     }
 }
 
-fn date_taints(spec: &mut Value, now: Time) {
+fn set_taint_times(spec: &mut Value, now: Time) {
     for device in spec.items_mut("devices") {
         for one in device.items_mut("taints") {
-            taint::date(one, now);
+            taint::set_time_added(one, now);
         }
     }
 }
 
-/// Takes out what belongs to features that are off, unless the old spec has it.
-fn drop_disabled(spec: &mut Value, old: &Value) {
+/// Clears fields of disabled feature gates, unless the old spec has them.
+// upstream: pkg/registry/resource/resourceslice/strategy.go dropDisabledFields
+fn drop_disabled_fields(spec: &mut Value, old: &Value) {
     for name in ["partitionTypeAttribute", "skipNodeOperations"] {
         if !old.has(name) {
             spec.remove(name);
@@ -153,7 +156,7 @@ fn drop_disabled(spec: &mut Value, old: &Value) {
         }
         if !has_lists && let Some(Value::Object(attributes)) = device.at_mut("attributes") {
             for attribute in attributes.values_mut() {
-                for list in LISTS {
+                for list in LIST_FIELDS {
                     attribute.remove(list);
                 }
             }
@@ -161,35 +164,38 @@ fn drop_disabled(spec: &mut Value, old: &Value) {
     }
 }
 
+// upstream: pkg/apis/resource/validation/validation.go haveListAttributes
 fn has_lists(device: &Value) -> bool {
     device
         .entries("attributes")
         .values()
-        .any(|attribute| LISTS.iter().any(|list| attribute.has(list)))
+        .any(|attribute| LIST_FIELDS.iter().any(|list| attribute.has(list)))
 }
 
-fn validate(spec: &Value, old: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateResourceSliceSpec
+fn validate_slice(spec: &Value, old: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
-    judge(spec, old, &at, errors);
+    validate_resource_slice_spec(spec, old, &at, errors);
     let field_path = at.child("devices");
     for (index, one) in spec.items("devices").iter().enumerate() {
-        device::declared(one, &field_path.index(index), errors);
+        device::validate_declaratively_device(one, &field_path.index(index), errors);
     }
     let sets = spec.items("sharedCounters");
     let field_path = at.child("sharedCounters");
-    if declared::few(sets, COUNTER_SETS, &field_path, errors) {
-        declared::unique(sets, &["name"], "CounterSet", &field_path, errors);
+    if declarative::validate_max_items(sets, MAX_COUNTER_SETS, &field_path, errors) {
+        declarative::validate_unique(sets, &["name"], "CounterSet", &field_path, errors);
         for (index, set) in sets.iter().enumerate() {
-            device::declared_counters(set, "name", &field_path.index(index), errors);
+            device::validate_declaratively_counters(set, "name", &field_path.index(index), errors);
         }
     }
 }
 
-fn judge(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateResourceSliceSpec, validateResourcePool
+fn validate_resource_slice_spec(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(spec.text("driver"), &at.child("driver"), errors);
     let pool = spec.at("pool");
     let field_path = at.child("pool");
-    word::pool(pool.text("name"), &field_path.child("name"), errors);
+    names::validate_pool_name(pool.text("name"), &field_path.child("name"), errors);
     let count = pool.int("resourceSliceCount").unwrap_or_default();
     if count <= 0 {
         let field_path = field_path.child("resourceSliceCount");
@@ -211,31 +217,32 @@ fn judge(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
             field_checks::validate_immutable_field(spec.at(name), old.at(name), &at.child(name), errors);
         }
     }
-    judge_nodes(spec, at, errors);
+    validate_node_selection(spec, at, errors);
     if spec.has("sharedCounters") && spec.has("devices") {
         let detail = "only one of `sharedCounters` or `devices` is allowed";
         errors.push(Error::invalid(at, "", detail));
     }
-    judge_devices(spec, old, &at.child("devices"), errors);
+    validate_devices(spec, old, &at.child("devices"), errors);
     let sets = spec.items("sharedCounters");
     let field_path = at.child("sharedCounters");
-    if sets.len() <= COUNTER_SETS {
+    if sets.len() <= MAX_COUNTER_SETS {
         for (index, set) in sets.iter().enumerate() {
-            device::judge_counters(set, &field_path.index(index), errors);
+            device::validate_counters(set, &field_path.index(index), errors);
         }
     }
 }
 
-fn judge_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateResourceSliceSpec
+fn validate_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let devices = spec.items("devices");
     let is_rich =
         |device: &Value| device.has("taints") || device.has("consumesCounters") || has_lists(device);
     let most = if devices.iter().any(is_rich) {
-        RICH_DEVICES
+        MAX_DEVICES_WITH_EXTRAS
     } else {
-        DEVICES
+        MAX_DEVICES
     };
-    if !declared::few(devices, most, at, errors) {
+    if !declarative::validate_max_items(devices, most, at, errors) {
         return;
     }
     let mut before: HashMap<&str, &Value> = HashMap::new();
@@ -245,7 +252,7 @@ fn judge_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) 
     let each_selects = spec.flag("perDeviceNodeSelection");
     for (index, one) in devices.iter().enumerate() {
         let old = before.get(one.text("name")).copied().unwrap_or(&Value::Null);
-        device::judge(one, old, each_selects, &at.index(index), errors);
+        device::validate_device(one, old, each_selects, &at.index(index), errors);
     }
     let names: Vec<_> = devices.iter().map(|device| device.text("name")).collect();
     for (index, repeats) in field_checks::duplicate_flags(&names).into_iter().enumerate() {
@@ -255,11 +262,12 @@ fn judge_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-/// A slice is for one node, for nodes with some labels, for all, or says so of each device.
-fn judge_nodes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    const ONE: &str =
+/// A slice is for one node, for nodes with some labels, for all nodes, or selects nodes per device.
+// upstream: pkg/apis/resource/validation/validation.go validateResourceSliceSpec
+fn validate_node_selection(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    const EXACTLY_ONE: &str =
         "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
-    let mut found = Vec::new();
+    let mut set_fields = Vec::new();
     match spec.at("nodeName").as_str() {
         None => {}
         Some("") => {
@@ -267,12 +275,17 @@ fn judge_nodes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.push(Error::invalid(&at.child("nodeName"), "", detail));
         }
         Some(node) => {
-            found.push("`nodeName`");
-            field_checks::push_invalid(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+            set_fields.push("`nodeName`");
+            field_checks::push_invalid(
+                node,
+                NameFormat::Subdomain.name(node),
+                &at.child("nodeName"),
+                errors,
+            );
         }
     }
     if spec.has("nodeSelector") {
-        found.push("`nodeSelector`");
+        set_fields.push("`nodeSelector`");
         let selector = spec.at("nodeSelector");
         let field_path = at.child("nodeSelector");
         node_selector::validate(selector, Values::Checked, &field_path, errors);
@@ -280,7 +293,7 @@ fn judge_nodes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             let detail = "must have exactly one node selector term";
             errors.push(Error::invalid(
                 &field_path.child("nodeSelectorTerms"),
-                Shown::Printed(node_selector::printed_terms(selector)),
+                BadValue::Printed(node_selector::printed_terms(selector)),
                 detail,
             ));
         }
@@ -291,20 +304,20 @@ fn judge_nodes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     ] {
         match spec.at(name).as_bool() {
             None => {}
-            Some(true) => found.push(shown),
+            Some(true) => set_fields.push(shown),
             Some(false) => {
                 let detail = "must be either unset or set to true";
                 errors.push(Error::invalid(&at.child(name), Value::Bool(false), detail));
             }
         }
     }
-    match found.len() {
-        0 => errors.push(Error::required(at, ONE)),
+    match set_fields.len() {
+        0 => errors.push(Error::required(at, EXACTLY_ONE)),
         1 => {}
         _ => errors.push(Error::invalid(
             at,
-            format!("{{{}}}", found.join(", ")),
-            format!("{ONE}, but multiple fields are set"),
+            format!("{{{}}}", set_fields.join(", ")),
+            format!("{EXACTLY_ONE}, but multiple fields are set"),
         )),
     }
 }
@@ -323,13 +336,13 @@ mod tests {
     }
 
     fn errors(spec: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
-        validate(spec, &Value::Null, &mut errors);
+        let mut errors = ErrorList::new();
+        validate_slice(spec, &Value::Null, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn devices_have_names_and_attributes_one_value() {
+    fn rejects_unnamed_devices_and_ambiguous_attributes() {
         assert!(errors(&slice(&json!([{"name": "a", "attributes": {"x": {"int": 1}}}]))).is_empty());
         assert_eq!(
             errors(&slice(
@@ -343,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_selects_nodes_only_if_each_does() {
+    fn rejects_node_selection_of_devices_unless_per_device() {
         assert_eq!(
             errors(&slice(&json!([{"name": "a", "allNodes": true}]))),
             [
@@ -353,17 +366,17 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_dropped() {
+    fn drops_list_attributes() {
         let mut spec = slice(&json!([{"name": "a", "attributes": {"x": {"ints": [1]}}}]));
-        drop_disabled(&mut spec, &Value::Null);
+        drop_disabled_fields(&mut spec, &Value::Null);
         assert_eq!(spec.items("devices")[0].at("attributes"), &json!({"x": {}}));
     }
 
     #[test]
-    fn slices_are_found_by_node_driver_and_pool() {
+    fn selects_by_node_driver_and_pool() {
         let object = json!({"spec": slice(&json!([]))});
         let values: Vec<_> = ResourceSlice
-            .selectable()
+            .selectable_fields()
             .iter()
             .map(|one| (one.field.as_ref(), one.get(&object)))
             .collect();

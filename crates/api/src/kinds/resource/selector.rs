@@ -1,45 +1,51 @@
-//! Expressions that select devices.
+//! CEL expressions that select devices.
+// upstream: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go CompileCELExpression
 
 use std::sync::{Arc, LazyLock};
 
-use k3_cel::{Decl, Environment, ObjectDecl, Opaque, Program, Shape, Type};
+use k3_cel::{DeclType, Environment, ObjectDeclType, OpaqueType, Program, Shape, Type};
 
 use crate::{
     field::{Error, Path},
-    rules::Errors,
+    strategy::ErrorList,
 };
 
-const LONGEST_DOMAIN: u64 = 63;
-const LONGEST_NAME: u64 = 32;
-const LONGEST_DRIVER: u64 = 63;
-const LONGEST_VALUE: u64 = 64;
+const MAX_DOMAIN_LENGTH: u64 = 63;
+const MAX_NAME_LENGTH: u64 = 32;
+const MAX_DRIVER_LENGTH: u64 = 63;
+const MAX_VALUE_LENGTH: u64 = 64;
 const MAX_ENTRIES: u64 = 32;
-/// What an expression may cost at most.
-const MOST: u64 = 1_000_000;
+/// Cost limit of an expression.
+const COST_LIMIT: u64 = 1_000_000;
 
-/// What expressions speak of: a device, its attributes and capacities by domain and name.
+/// The CEL environment: a device with its attributes and capacities by domain and name.
 static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
-    let device = ObjectDecl::new("kubernetes.DRADevice")
-        .field("driver", Decl::new(Shape::String, LONGEST_DRIVER))
-        .field("allowMultipleAllocations", Decl::new(Shape::Bool, 1))
-        .field("attributes", by_name(Decl::new(Shape::Dyn, LONGEST_VALUE)))
-        .field("capacity", by_name(Shape::Opaque(Opaque::Quantity).into()));
+    let device = ObjectDeclType::new("kubernetes.DRADevice")
+        .field("driver", DeclType::new(Shape::String, MAX_DRIVER_LENGTH))
+        .field("allowMultipleAllocations", DeclType::new(Shape::Bool, 1))
+        .field(
+            "attributes",
+            map_by_domain_and_name(DeclType::new(Shape::Dyn, MAX_VALUE_LENGTH)),
+        )
+        .field(
+            "capacity",
+            map_by_domain_and_name(Shape::Opaque(OpaqueType::Quantity).into()),
+        );
     Environment::new()
-        .variable("device", Decl::object(device))
+        .variable("device", DeclType::object(device))
         .with_bindings()
 });
 
-/// A map by domain and name.
-fn by_name(values: Decl) -> Decl {
-    let map = |key: u64, values: Decl| {
-        let keys = Decl::new(Shape::String, key);
-        Decl::new(Shape::Map(Arc::new(keys), Arc::new(values)), MAX_ENTRIES)
+fn map_by_domain_and_name(values: DeclType) -> DeclType {
+    let map = |key: u64, values: DeclType| {
+        let keys = DeclType::new(Shape::String, key);
+        DeclType::new(Shape::Map(Arc::new(keys), Arc::new(values)), MAX_ENTRIES)
     };
-    map(LONGEST_DOMAIN, map(LONGEST_NAME, values))
+    map(MAX_DOMAIN_LENGTH, map(MAX_NAME_LENGTH, values))
 }
 
-/// What is wrong with an expression.
-pub(super) fn judge(text: &str, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/resource/validation/validation.go validateCELExpression
+pub(super) fn validate_cel_expression(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let program = match Program::compile(&ENVIRONMENT, text) {
         Ok(program) => program,
         Err(error) if error.is_instantiation() => {
@@ -62,7 +68,7 @@ pub(super) fn judge(text: &str, at: &Path<'_>, errors: &mut Errors) {
             return;
         }
     }
-    if program.estimate().max > MOST {
+    if program.estimate().max > COST_LIMIT {
         errors.push(Error::forbidden(at, "too complex, exceeds cost limit"));
     }
 }
@@ -72,13 +78,13 @@ mod tests {
     use super::*;
 
     fn messages(text: &str) -> Vec<String> {
-        let mut errors = Errors::new();
-        judge(text, &Path::new("expression"), &mut errors);
+        let mut errors = ErrorList::new();
+        validate_cel_expression(text, &Path::new("expression"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn an_expression_speaks_of_a_device_and_says_whether_it_is_meant() {
+    fn requires_boolean_expressions_over_a_device() {
         for fine in [
             "device.driver == 'a' && !device.allowMultipleAllocations",
             "device.attributes['d'].model == 'x' && device.capacity['d'].memory.isGreaterThan(quantity('1Gi'))",
@@ -95,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_take_too_long_is_refused() {
+    fn rejects_expressions_above_the_cost_limit() {
         let wide = "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a == b))))";
         assert_eq!(
             messages(wide),

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -31,10 +33,10 @@ const COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/scheduling/priorityclass/strategy.go priorityClassStrategy
-impl Rules for PriorityClass {
+impl RestStrategy for PriorityClass {
     // upstream: pkg/apis/scheduling/v1/defaults.go SetDefaults_PriorityClass
-    fn default(&self, object: &mut Value) {
-        object.fill("preemptionPolicy", POLICIES[0]);
+    fn set_defaults(&self, object: &mut Value) {
+        object.set_default("preemptionPolicy", POLICIES[0]);
     }
 
     fn has_generation(&self) -> bool {
@@ -46,7 +48,7 @@ impl Rules for PriorityClass {
     }
 
     // upstream: pkg/apis/scheduling/validation/validation.go ValidatePriorityClass
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let name = object.at("metadata").text("name");
         let value = value(object);
         if name.starts_with(SYSTEM_PREFIX) {
@@ -78,7 +80,7 @@ impl Rules for PriorityClass {
     }
 
     // upstream: pkg/apis/scheduling/validation/validation.go ValidatePriorityClassUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         if value(new) != value(old) {
             errors.push(Error::forbidden(
                 &Path::new("value"),
@@ -151,7 +153,7 @@ mod tests {
     #[test]
     fn row_ends_with_the_preemption_policy() {
         let mut object = json!({"metadata": {"name": "x"}, "value": 7});
-        PriorityClass.default(&mut object);
+        PriorityClass.set_defaults(&mut object);
         let cells = PriorityClass.row(&object, Time::from_unix(0, 0)).cells;
         assert_eq!(cells[..3], [json!("x"), json!(7), json!(false)]);
         assert_eq!(cells[4], "PreemptLowerPriority");

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -14,38 +16,38 @@ const TOKEN_IN_SECRETS_WARNING: &str = "spec.serviceAccountTokenInSecrets is uns
 pub(super) struct CsiDriver;
 
 // upstream: pkg/registry/storage/csidriver/strategy.go csiDriverStrategy
-impl Rules for CsiDriver {
+impl RestStrategy for CsiDriver {
     // upstream: pkg/apis/storage/v1/defaults.go SetDefaults_CSIDriver
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        spec.fill("attachRequired", true);
-        spec.fill("podInfoOnMount", false);
-        spec.fill("storageCapacity", false);
-        spec.fill("fsGroupPolicy", "ReadWriteOnceWithFSType");
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        spec.set_default("attachRequired", true);
+        spec.set_default("podInfoOnMount", false);
+        spec.set_default("storageCapacity", false);
+        spec.set_default("fsGroupPolicy", "ReadWriteOnceWithFSType");
         if spec.items("volumeLifecycleModes").is_empty() {
             spec.set("volumeLifecycleModes", json!(["Persistent"]));
         }
-        spec.fill("requiresRepublish", false);
-        spec.fill("seLinuxMount", false);
-        spec.fill("preventPodSchedulingIfMissing", false);
+        spec.set_default("requiresRepublish", false);
+        spec.set_default("seLinuxMount", false);
+        spec.set_default("preventPodSchedulingIfMissing", false);
     }
 
     // upstream: pkg/registry/storage/csidriver/strategy.go PrepareForUpdate; the generation starts at 0 and only updates raise it
     // upstream: pkg/registry/storage/csidriver/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         if new.at("spec") != old.at("spec") {
             let generation = old.at("metadata").int("generation").unwrap_or_default() + 1;
-            new.make("metadata").set("generation", generation);
+            new.ensure_object("metadata").set("generation", generation);
         }
     }
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateCSIDriver
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_csi_driver_spec(object.at("spec"), errors);
     }
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateCSIDriverUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let new = new.at("spec");
         let old = old.at("spec");
         validate_csi_driver_spec(new, errors);
@@ -69,7 +71,7 @@ impl Rules for CsiDriver {
     }
 
     // upstream: pkg/registry/storage/csidriver/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -136,7 +138,7 @@ impl Rules for CsiDriver {
 }
 
 // upstream: pkg/apis/storage/validation/validation.go validateCSIDriverSpec; the misspelt path spec.attachedRequired is upstream's
-fn validate_csi_driver_spec(spec: &Value, errors: &mut Errors) {
+fn validate_csi_driver_spec(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     if spec.has("fsGroupPolicy") {
         field_checks::validate_supported(
@@ -164,7 +166,7 @@ fn validate_csi_driver_spec(spec: &Value, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/storage/validation/validation.go validateTokenRequests
-fn validate_token_requests(requests: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn validate_token_requests(requests: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let repeated = field_checks::duplicate_flags(requests.iter().map(|request| request.text("audience")));
     for (index, request) in requests.iter().enumerate() {
         let field_path = at.index(index);
@@ -195,7 +197,7 @@ mod tests {
     fn row_shows_audiences_and_modes() {
         let mut driver =
             json!({"metadata": {"name": "d", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}});
-        CsiDriver.default(&mut driver);
+        CsiDriver.set_defaults(&mut driver);
         let now = Time::parse("2026-01-01T00:00:30Z").unwrap();
         let cells = |driver: &Value| Value::Array(CsiDriver.row(driver, now).cells);
         assert_eq!(
@@ -203,7 +205,7 @@ mod tests {
             json!(["d", true, false, false, "<unset>", false, "Persistent", "30s"])
         );
         driver
-            .make("spec")
+            .ensure_object("spec")
             .set("tokenRequests", json!([{"audience": "a"}, {"audience": "b"}]));
         assert_eq!(cells(&driver)[4], "a,b");
         assert_eq!(CsiDriver.warnings(&driver, None).len(), 1);

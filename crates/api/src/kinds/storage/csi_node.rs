@@ -5,10 +5,12 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value, json};
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{core::volume::source::validate_csi_driver_name, field_checks, status_meta},
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -17,8 +19,8 @@ const MAX_NODE_ID_LENGTH: usize = 256;
 pub(super) struct CsiNode;
 
 // upstream: pkg/registry/storage/csinode/strategy.go csiNodeStrategy
-impl Rules for CsiNode {
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+impl RestStrategy for CsiNode {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
         // `status.storageHealth` belongs to a feature gate that is off.
@@ -30,12 +32,12 @@ impl Rules for CsiNode {
     }
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateCSINode
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_csi_node_spec(object, errors);
     }
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateCSINodeUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_csi_node_spec(new, errors);
         let at = Path::new("spec");
         let drivers = |object: &'_ Value| -> Vec<Value> {
@@ -74,7 +76,7 @@ impl Rules for CsiNode {
     }
 
     // upstream: pkg/registry/storage/csinode/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -98,7 +100,7 @@ impl Rules for CsiNode {
 }
 
 // upstream: pkg/apis/storage/validation/validation.go validateCSINodeSpec, validateCSINodeDrivers
-fn validate_csi_node_spec(object: &Value, errors: &mut Errors) {
+fn validate_csi_node_spec(object: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let at = at.child("drivers");
     let drivers = object.at("spec").items("drivers");
@@ -135,8 +137,8 @@ fn validate_csi_node_spec(object: &Value, errors: &mut Errors) {
 }
 
 /// A driver as the value of an error: the internal type has no JSON tags.
-fn driver_value(driver: &Value) -> Shown {
-    Shown::Printed(format!(
+fn driver_value(driver: &Value) -> BadValue {
+    BadValue::Printed(format!(
         "{{\"Name\":{},\"NodeID\":{},\"TopologyKeys\":{},\"Allocatable\":null}}",
         go::json_string(driver.text("name")),
         go::json_string(driver.text("nodeID")),
@@ -147,7 +149,7 @@ fn driver_value(driver: &Value) -> Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{kinds::builtin, rules::User};
+    use crate::{kinds::builtin, strategy::User};
 
     #[test]
     fn allows_changing_allocatable_only() {
@@ -155,12 +157,12 @@ mod tests {
         let kind = builtin()
             .kind("storage.k8s.io", "v1", "CSINode")
             .expect("it is built in");
-        let at = Circumstances {
+        let at = StrategyContext {
             kind,
             now: Time::parse("2026-01-01T00:00:00Z").unwrap(),
             user: &User::default(),
         };
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         CsiNode.validate_update(&node("a", 1), &node("a", 2), &at, &mut errors);
         assert!(errors.is_empty());
         CsiNode.validate_update(&node("b", 1), &node("a", 1), &at, &mut errors);

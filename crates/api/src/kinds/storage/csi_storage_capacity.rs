@@ -5,23 +5,23 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     kinds::{core::node_selector, field_checks, label_selector},
-    name::Rule,
-    rules::{Circumstances, Errors, Rules, Tree},
+    name::NameFormat,
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree},
 };
 
 pub(super) struct CsiStorageCapacity;
 
 // upstream: pkg/registry/storage/csistoragecapacity/strategy.go csiStorageCapacityStrategy
-impl Rules for CsiStorageCapacity {
+impl RestStrategy for CsiStorageCapacity {
     // upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacity
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_csi_storage_capacity(object, InvalidValues::Refused, errors);
     }
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacityUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let mut old_errors = Errors::new();
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        let mut old_errors = ErrorList::new();
         validate_node_topology(old, InvalidValues::Refused, &mut old_errors);
         let values = if old_errors.is_empty() {
             InvalidValues::Refused
@@ -63,13 +63,13 @@ impl Rules for CsiStorageCapacity {
     }
 
     // upstream: pkg/registry/storage/csistoragecapacity/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 }
 
 // upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacity
-fn validate_node_topology(object: &Value, values: InvalidValues, errors: &mut Errors) {
+fn validate_node_topology(object: &Value, values: InvalidValues, errors: &mut ErrorList) {
     if object.has("nodeTopology") {
         errors.extend(validate_selector(
             &Path::new("nodeTopology"),
@@ -81,11 +81,11 @@ fn validate_node_topology(object: &Value, values: InvalidValues, errors: &mut Er
 }
 
 // upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacity
-fn validate_csi_storage_capacity(object: &Value, values: InvalidValues, errors: &mut Errors) {
+fn validate_csi_storage_capacity(object: &Value, values: InvalidValues, errors: &mut ErrorList) {
     validate_node_topology(object, values, errors);
     let class = object.text("storageClassName");
     let field_path = Path::new("storageClassName");
-    field_checks::push_invalid(class, Rule::Subdomain.name(class), &field_path, errors);
+    field_checks::push_invalid(class, NameFormat::Subdomain.name(class), &field_path, errors);
     let capacity = field_checks::quantity_or_zero(object.at("capacity"));
     if capacity.sign().is_lt() {
         let detail = "must be greater than or equal to 0";
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn rejects_negative_capacity_and_missing_class() {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_csi_storage_capacity(
             &json!({"storageClassName": "c", "capacity": "0"}),
             InvalidValues::Refused,

@@ -8,10 +8,10 @@ mod storage_class;
 mod volume_attachment;
 mod volume_attributes_class;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "CSIDriver" => &csi_driver::CsiDriver,
         "CSINode" => &csi_node::CsiNode,

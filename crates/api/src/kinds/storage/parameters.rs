@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETERS_BYTES: usize = 256 * 1024;
 
 // upstream: pkg/apis/storage/validation/validation.go validateParameters
-pub(super) fn validate_parameters(class: &Value, required: bool, errors: &mut Errors) {
+pub(super) fn validate_parameters(class: &Value, required: bool, errors: &mut ErrorList) {
     let at = Path::new("parameters");
     let parameters = class.entries("parameters");
     if parameters.len() > MAX_PARAMETERS {

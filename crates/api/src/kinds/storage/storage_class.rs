@@ -11,7 +11,7 @@ use super::parameters;
 use crate::{
     field::{Error, Path},
     kinds::{core::node_selector, field_checks},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -28,24 +28,24 @@ const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
 pub(super) struct StorageClass;
 
 // upstream: pkg/registry/storage/storageclass/strategy.go storageClassStrategy
-impl Rules for StorageClass {
+impl RestStrategy for StorageClass {
     // upstream: pkg/apis/storage/v1/defaults.go SetDefaults_StorageClass
-    fn default(&self, object: &mut Value) {
-        object.fill("reclaimPolicy", "Delete");
-        object.fill("volumeBindingMode", "Immediate");
+    fn set_defaults(&self, object: &mut Value) {
+        object.set_default("reclaimPolicy", "Delete");
+        object.set_default("volumeBindingMode", "Immediate");
     }
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateStorageClass
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_storage_class(object, errors);
-        field_checks::require_fields(object, &["provisioner"], &Path::NOWHERE, errors);
+        field_checks::require_fields(object, &["provisioner"], &Path::NIL, errors);
     }
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateStorageClassUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_storage_class(new, errors);
         if new.at("provisioner") != old.at("provisioner") {
-            field_checks::require_fields(new, &["provisioner"], &Path::NOWHERE, errors);
+            field_checks::require_fields(new, &["provisioner"], &Path::NIL, errors);
         }
         for name in IMMUTABLE_FIELDS {
             field_checks::validate_immutable_hiding_value(
@@ -125,7 +125,7 @@ fn is_default_class(class: &Value) -> bool {
 }
 
 // upstream: pkg/apis/storage/validation/validation.go ValidateStorageClass
-fn validate_storage_class(object: &Value, errors: &mut Errors) {
+fn validate_storage_class(object: &Value, errors: &mut ErrorList) {
     let provisioner = object.text("provisioner");
     if !provisioner.is_empty() {
         let field_path = Path::new("provisioner");
@@ -147,7 +147,7 @@ fn validate_storage_class(object: &Value, errors: &mut Errors) {
 
 /// Rejects duplicate terms. An empty term counts as a duplicate of any other.
 // upstream: pkg/apis/storage/validation/validation.go validateAllowedTopologies
-fn validate_allowed_topologies(terms: &[Value], errors: &mut Errors) {
+fn validate_allowed_topologies(terms: &[Value], errors: &mut ErrorList) {
     let at = Path::new("allowedTopologies");
     let mut before: HashMap<BTreeMap<&str, BTreeSet<&str>>, usize> = HashMap::new();
     for (index, term) in terms.iter().enumerate() {
@@ -168,7 +168,7 @@ fn validate_allowed_topologies(terms: &[Value], errors: &mut Errors) {
 fn validate_topology_term<'v>(
     term: &'v Value,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) -> BTreeMap<&'v str, BTreeSet<&'v str>> {
     let mut allowed = BTreeMap::new();
     for (index, requirement) in term.items("matchLabelExpressions").iter().enumerate() {
@@ -196,14 +196,14 @@ fn validate_topology_term<'v>(
 mod tests {
     use super::*;
 
-    fn messages(errors: &Errors) -> Vec<String> {
+    fn messages(errors: &ErrorList) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn rejects_duplicate_topologies() {
         let zone = json!({"matchLabelExpressions": [{"key": "zone", "values": ["a", "a"]}, {"key": "zone", "values": ["b"]}]});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_allowed_topologies(&[zone.clone(), zone], &mut errors);
         assert_eq!(
             messages(&errors),

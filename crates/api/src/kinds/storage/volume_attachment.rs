@@ -11,8 +11,10 @@ use crate::{
         },
         field_checks, status_meta,
     },
-    name::Rule,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::NameFormat,
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -23,8 +25,8 @@ const MAX_ATTACHER_LENGTH: usize = 63;
 pub(super) struct VolumeAttachment;
 
 // upstream: pkg/registry/storage/volumeattachment/strategy.go volumeAttachmentStrategy
-impl Rules for VolumeAttachment {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for VolumeAttachment {
+    fn set_defaults(&self, object: &mut Value) {
         let spec = object
             .at_mut("spec")
             .and_then(|spec| spec.at_mut("source"))
@@ -35,19 +37,19 @@ impl Rules for VolumeAttachment {
     }
 
     // upstream: pkg/registry/storage/volumeattachment/strategy.go volumeAttachmentStatusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttachment
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_volume_attachment(object, errors);
         validate_attacher(object.at("spec"), errors);
     }
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttachmentUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let at = Path::new("spec");
         let spec = new.at("spec");
         let before = old.at("spec");
@@ -58,12 +60,18 @@ impl Rules for VolumeAttachment {
         field_checks::validate_immutable_hiding_value(spec, before, &at, errors);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         self.validate_update(new, old, at, errors);
     }
 
     // upstream: pkg/registry/storage/volumeattachment/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -96,7 +104,7 @@ impl Rules for VolumeAttachment {
 }
 
 // upstream: pkg/apis/storage/validation/validation.go validateVolumeAttachmentSpec, validateVolumeAttachmentSource
-fn validate_volume_attachment(object: &Value, errors: &mut Errors) {
+fn validate_volume_attachment(object: &Value, errors: &mut ErrorList) {
     let spec = object.at("spec");
     let at = Path::new("spec");
     let source = spec.at("source");
@@ -124,16 +132,21 @@ fn validate_volume_attachment(object: &Value, errors: &mut Errors) {
         ),
     }
     let node = spec.text("nodeName");
-    field_checks::push_invalid(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+    field_checks::push_invalid(
+        node,
+        NameFormat::Subdomain.name(node),
+        &at.child("nodeName"),
+        errors,
+    );
     validate_volume_attachment_status(object.at("status"), errors);
     if let Some(volume) = volume {
         let field_path = field_path.child("persistentVolumeName");
-        field_checks::push_invalid(volume, Rule::Subdomain.name(volume), &field_path, errors);
+        field_checks::push_invalid(volume, NameFormat::Subdomain.name(volume), &field_path, errors);
     }
 }
 
 // upstream: pkg/apis/storage/validation/validation.go validateVolumeAttachmentStatus, validateVolumeError
-fn validate_volume_attachment_status(status: &Value, errors: &mut Errors) {
+fn validate_volume_attachment_status(status: &Value, errors: &mut ErrorList) {
     let at = Path::new("status");
     let bytes = |(key, value): (&String, &Value)| key.len() + value.as_str().unwrap_or_default().len();
     let metadata = status.entries("attachmentMetadata");
@@ -154,7 +167,7 @@ fn validate_volume_attachment_status(status: &Value, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttachment
-fn validate_attacher(spec: &Value, errors: &mut Errors) {
+fn validate_attacher(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let field_path = at.child("attacher");
     let attacher = spec.text("attacher");
@@ -174,7 +187,7 @@ mod tests {
 
     #[test]
     fn rejects_incomplete_attachments() {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let object = json!({"spec": {"attacher": "A_", "nodeName": "n", "source": {"inlineVolumeSpec": {
             "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"}, "local": {"path": "/x"},
         }}}});
@@ -198,15 +211,15 @@ mod tests {
     #[test]
     fn rejects_spec_changes_after_validation_errors() {
         let object = |attacher: &str| json!({"spec": {"attacher": attacher, "nodeName": "n", "source": {"persistentVolumeName": "p"}}});
-        let user = crate::rules::User::default();
-        let at = Circumstances {
+        let user = crate::strategy::User::default();
+        let at = StrategyContext {
             kind: crate::kinds::builtin()
                 .kind("storage.k8s.io", "v1", "VolumeAttachment")
                 .unwrap(),
             now: Time::from_unix(0, 0),
             user: &user,
         };
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         VolumeAttachment.validate_update(&object("B_"), &object("a"), &at, &mut errors);
         let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(messages.len(), 2);

@@ -6,18 +6,18 @@ use super::parameters;
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
 pub(super) struct VolumeAttributesClass;
 
 // upstream: pkg/registry/storage/volumeattributesclass/strategy.go volumeAttributesClassStrategy
-impl Rules for VolumeAttributesClass {
+impl RestStrategy for VolumeAttributesClass {
     // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttributesClass
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let driver = object.text("driverName");
-        field_checks::require_fields(object, &["driverName"], &Path::NOWHERE, errors);
+        field_checks::require_fields(object, &["driverName"], &Path::NIL, errors);
         if !driver.is_empty() {
             field_checks::validate_qualified_name(
                 &field_checks::to_lower(driver),
@@ -29,7 +29,7 @@ impl Rules for VolumeAttributesClass {
     }
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttributesClassUpdate
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         for name in ["driverName", "parameters"] {
             if new.at(name) != old.at(name) {
                 let detail = format!("updates to {name} are forbidden.");

@@ -2,10 +2,10 @@
 
 mod storage_version_migration;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     (kind == "StorageVersionMigration")
-        .then_some(&storage_version_migration::StorageVersionMigration as &dyn Rules)
+        .then_some(&storage_version_migration::StorageVersionMigration as &dyn RestStrategy)
 }

@@ -3,34 +3,34 @@
 use serde_json::{Value, json};
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{condition, field_checks, status_meta},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
 pub(super) struct StorageVersionMigration;
 
 // upstream: pkg/registry/storagemigration/storagemigration/strategy.go strategy
-impl Rules for StorageVersionMigration {
+impl RestStrategy for StorageVersionMigration {
     // upstream: pkg/registry/storagemigration/storagemigration/strategy.go statusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
     // upstream: pkg/apis/storagemigration/validation/validation.go ValidateStorageVersionMigration
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_resource(object, errors);
     }
 
     // upstream: pkg/apis/storagemigration/validation/validation.go ValidateStorageVersionMigrationUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_resource(new, errors);
         if new.at("spec") != old.at("spec") {
-            let resource = new.way("spec.resource");
+            let resource = new.at_path("spec.resource");
             let spec = format!(
                 "{{\"Resource\":{{\"group\":{},\"resource\":{}}}}}",
                 go::json_string(resource.text("group")),
@@ -38,19 +38,25 @@ impl Rules for StorageVersionMigration {
             );
             errors.push(Error::invalid(
                 &Path::new("spec"),
-                Shown::Printed(spec),
+                BadValue::Printed(spec),
                 field_checks::IMMUTABLE,
             ));
         }
     }
 
     // upstream: pkg/apis/storagemigration/validation/validation.go ValidateStorageVersionMigrationStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_status_update(new.at("status"), old.at("status"), errors);
     }
 
     // upstream: pkg/registry/storagemigration/storagemigration/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -65,7 +71,7 @@ impl Rules for StorageVersionMigration {
 
     // upstream: pkg/printers/internalversion/printers.go printStorageVersionMigration
     fn row(&self, object: &Value, _: Time) -> Row {
-        let resource = object.way("spec.resource");
+        let resource = object.at_path("spec.resource");
         let resource = match (resource.text("group"), resource.text("resource")) {
             ("", name) => name.to_owned(),
             (group, name) => format!("{name}.{group}"),
@@ -86,30 +92,35 @@ impl Rules for StorageVersionMigration {
 }
 
 // upstream: pkg/apis/storagemigration/validation/validation.go ValidateStorageVersionMigration
-fn validate_resource(object: &Value, errors: &mut Errors) {
+fn validate_resource(object: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let at = at.child("resource");
-    let resource = object.way("spec.resource");
+    let resource = object.at_path("spec.resource");
     let field_path = at.child("resource");
     match resource.text("resource") {
         "" => errors.push(Error::required(&field_path, "resource is required to be set")),
-        value => push_joined(value, &name::dns1035_label(value), &field_path, errors),
+        value => push_joined(value, &name::validate_dns1035_label(value), &field_path, errors),
     }
     match resource.text("group") {
         "" => {}
-        value => push_joined(value, &name::dns1123_subdomain(value), &at.child("group"), errors),
+        value => push_joined(
+            value,
+            &name::validate_dns1123_subdomain(value),
+            &at.child("group"),
+            errors,
+        ),
     }
 }
 
 /// Reports all messages of a name check in one error.
-fn push_joined(value: &str, msgs: &[String], at: &Path<'_>, errors: &mut Errors) {
+fn push_joined(value: &str, msgs: &[String], at: &Path<'_>, errors: &mut ErrorList) {
     if !msgs.is_empty() {
         errors.push(Error::invalid(at, value, msgs.join(",")));
     }
 }
 
 // upstream: pkg/apis/storagemigration/validation/validation.go ValidateStorageVersionMigrationStatusUpdate
-fn validate_status_update(new: &Value, old: &Value, errors: &mut Errors) {
+fn validate_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let at = Path::new("status");
     let version = new.text("resourceVersion");
     let field_path = at.child("resourceVersion");
@@ -152,9 +163,9 @@ fn is_condition_true(status: &Value, kind: &str) -> bool {
 }
 
 /// Conditions as the value of an error: in the order of the Go struct.
-fn conditions_value(conditions: &[Value]) -> Shown {
+fn conditions_value(conditions: &[Value]) -> BadValue {
     if conditions.is_empty() {
-        return Shown::Json(Value::Null);
+        return BadValue::Json(Value::Null);
     }
     let texts: Vec<_> = conditions
         .iter()
@@ -173,7 +184,7 @@ fn conditions_value(conditions: &[Value]) -> Shown {
             )
         })
         .collect();
-    Shown::Printed(format!("[{}]", texts.join(",")))
+    BadValue::Printed(format!("[{}]", texts.join(",")))
 }
 
 #[cfg(test)]
@@ -183,7 +194,7 @@ mod tests {
     #[test]
     fn rejects_removal_of_a_terminal_condition() {
         let met = |kind: &str| json!({"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "t"}]});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_status_update(&met("Succeeded"), &met("Running"), &mut errors);
         assert!(errors.is_empty());
         validate_status_update(&met("Running"), &met("Failed"), &mut errors);

@@ -36,7 +36,7 @@ fn new_fields_take_one_form_of_an_address() {
         ("2001:DB8::1", "must be in canonical form (\"2001:db8::1\")"),
         ("2001:db8:0:0::1", "must be in canonical form (\"2001:db8::1\")"),
     ] {
-        assert_eq!(detail(ip(&at, value)), fault, "{value}");
+        assert_eq!(detail(validate_ip(&at, value)), fault, "{value}");
     }
 }
 
@@ -44,11 +44,14 @@ fn new_fields_take_one_form_of_an_address() {
 fn old_fields_take_what_they_took() {
     let at = Path::new("f");
     for value in ["010.0.0.1", "::ffff:1.2.3.4", "2001:DB8::1"] {
-        assert!(legacy_ip(&at, value, Strictness::Sloppy, &[]).is_empty());
+        assert!(validate_legacy_ip(&at, value, Strictness::Sloppy, &[]).is_empty());
     }
-    assert!(legacy_ip(&at, "2001:DB8::1", Strictness::Strict, &[]).is_empty());
-    assert_eq!(legacy_ip(&at, "010.0.0.1", Strictness::Strict, &[]).len(), 1);
-    assert!(legacy_ip(&at, "bogus", Strictness::Strict, &["bogus"]).is_empty());
+    assert!(validate_legacy_ip(&at, "2001:DB8::1", Strictness::Strict, &[]).is_empty());
+    assert_eq!(
+        validate_legacy_ip(&at, "010.0.0.1", Strictness::Strict, &[]).len(),
+        1
+    );
+    assert!(validate_legacy_ip(&at, "bogus", Strictness::Strict, &["bogus"]).is_empty());
 }
 
 #[test]
@@ -69,20 +72,23 @@ fn networks_have_no_bits_beyond_the_prefix() {
         ("10.1.0.0/8", "must not have bits set beyond the prefix length"),
         ("2001:DB8::/64", "must be in canonical form (\"2001:db8::/64\")"),
     ] {
-        assert_eq!(detail(cidr(&at, value)), fault, "{value}");
+        assert_eq!(detail(validate_cidr(&at, value)), fault, "{value}");
     }
-    assert!(legacy_cidr(&at, "10.1.0.0/08", Strictness::Sloppy, &[]).is_empty());
+    assert!(validate_legacy_cidr(&at, "10.1.0.0/08", Strictness::Sloppy, &[]).is_empty());
 }
 
 #[test]
 fn interfaces_keep_their_bits() {
     let at = Path::new("f");
-    assert!(interface_address(&at, "192.168.1.5/24").is_empty());
+    assert!(validate_interface_address(&at, "192.168.1.5/24").is_empty());
     assert_eq!(
-        detail(interface_address(&at, "::ffff:192.168.0.1/120")),
+        detail(validate_interface_address(&at, "::ffff:192.168.0.1/120")),
         "must be in canonical form (\"192.168.0.1/24\")"
     );
-    assert_eq!(detail(interface_address(&at, "1.2.3.4")), NOT_AN_INTERFACE);
+    assert_eq!(
+        detail(validate_interface_address(&at, "1.2.3.4")),
+        NOT_AN_INTERFACE
+    );
 }
 
 #[test]
@@ -141,6 +147,6 @@ proptest! {
         let at = Path::new("f");
         let sloppy = parse_ip_sloppy(&text).is_some();
         if text.parse::<IpAddr>().is_ok() { prop_assert!(sloppy); }
-        let _ = (ip(&at, &text), cidr(&at, &text), interface_address(&at, &text), cidr_warnings(&at, &text));
+        let _ = (validate_ip(&at, &text), validate_cidr(&at, &text), validate_interface_address(&at, &text), cidr_warnings(&at, &text));
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{DIRECTIVE, Error, Object, Work, merge as merge_objects, same_type};
 use crate::{
     go,
-    shape::{Patch, Shape},
+    type_schema::{Patch, Shape},
 };
 
 /// Merges the items of a patch into a list: objects by their key, scalars by their value.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{DIRECTIVE, Error, Object, SET_ELEMENT_ORDER, Work, items_of, list, without_directives};
-use crate::{go, shape::Shape};
+use crate::{go, type_schema::Shape};
 
 /// Merges and orders each list an order is given for, and takes both out of the patch.
 pub(super) fn apply(

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::shape::{ListKind, Struct};
+use crate::type_schema::{ListKind, Struct};
 
 /// A small type: the names of fields and what they are.
 #[derive(Default)]
@@ -19,7 +19,7 @@ enum Kind {
     List(Box<Kind>),
 }
 
-impl Typed for Kind {
+impl TypeSchema for Kind {
     fn shape(&self) -> Shape<'_> {
         match self {
             Kind::Scalar => Shape::Scalar,
@@ -41,8 +41,8 @@ impl Struct for Fields {
         "Fields"
     }
 
-    fn field(&self, name: &str) -> Option<&dyn Typed> {
-        self.fields.get(name).map(|(kind, _)| kind as &dyn Typed)
+    fn field(&self, name: &str) -> Option<&dyn TypeSchema> {
+        self.fields.get(name).map(|(kind, _)| kind as &dyn TypeSchema)
     }
 
     fn default_of(&self, _: &str) -> Option<&Value> {

@@ -48,7 +48,7 @@ pub fn validate(
 ) -> Vec<Error> {
     let mut errors = Vec::new();
     if let Some(labels) = selector.get("matchLabels").and_then(Value::as_object) {
-        errors.extend(name::labels(&at.child("matchLabels"), labels));
+        errors.extend(name::validate_labels(&at.child("matchLabels"), labels));
     }
     for (i, expression) in expressions(selector).enumerate() {
         errors.extend(validate_requirement(
@@ -130,14 +130,14 @@ pub fn validate_requirement(
     }
     let key = text(expression, "key");
     errors.extend(
-        name::label_key(key)
+        name::validate_label_key(key)
             .into_iter()
             .map(|fault| Error::invalid(&at.child("key"), key, fault)),
     );
     if values == InvalidValues::Refused {
         let values_at = at.child("values");
         for (i, value) in values_of(expression).enumerate() {
-            let faults = name::label_value(value).into_iter();
+            let faults = name::validate_label_value(value).into_iter();
             errors.extend(faults.map(|fault| Error::invalid(&values_at.index(i), value, fault)));
         }
     }
@@ -145,7 +145,7 @@ pub fn validate_requirement(
 }
 
 fn requirement(key: &str, operator: Operator, values: Vec<String>) -> Result<Requirement, FromObjectError> {
-    Requirement::try_new(key, operator, values, &Path::NOWHERE)
+    Requirement::try_new(key, operator, values, &Path::NIL)
         .map_err(|errors| FromObjectError::Requirement(joined(&errors)))
 }
 

@@ -73,7 +73,7 @@ impl Parser<'_> {
         if kind != Kind::Identifier {
             return Err(found(&key, "identifier"));
         }
-        let faults = name::label_key(&key);
+        let faults = name::validate_label_key(&key);
         if !faults.is_empty() {
             return Err(Error::invalid(self.at, &key, faults.join("; ")).to_string());
         }

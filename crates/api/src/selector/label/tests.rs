@@ -254,7 +254,7 @@ proptest! {
                 Operator::In | Operator::NotIn => values,
                 _ => values[..1].to_vec(),
             };
-            Requirement::try_new(key, operator, values, &Path::NOWHERE).unwrap()
+            Requirement::try_new(key, operator, values, &Path::NIL).unwrap()
         });
         let selector = Selector::new(requirements.collect());
         let again = Selector::parse(&selector.to_string()).unwrap();

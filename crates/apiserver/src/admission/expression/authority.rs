@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k3_api::rules::User;
+use k3_api::strategy::User;
 use k3_cel::{Check, Decision, Target};
 
 use crate::authz::{self, Action, Authorizer, What};

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use k3_api::rules::Tree;
-use k3_cel::{Environment, MATCH_CONDITIONS_BUDGET, Variables};
+use k3_api::strategy::Tree;
+use k3_cel::{Environment, MATCH_CONDITIONS_COST_BUDGET, Variables};
 use serde_json::Value;
 
 use super::{Expression, Fault, Scene, joined, scene::Sight};
@@ -48,7 +48,7 @@ impl Conditions {
             authorizer: true,
         };
         let bindings = scene.bindings(sight, variables);
-        let mut budget = MATCH_CONDITIONS_BUDGET;
+        let mut budget = MATCH_CONDITIONS_COST_BUDGET;
         let mut results = Vec::new();
         for expression in &self.expressions {
             match expression.evaluate(&bindings, variables, &mut budget) {

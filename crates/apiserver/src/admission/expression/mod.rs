@@ -15,8 +15,10 @@ mod scene;
 
 use std::rc::Rc;
 
-use k3_api::admission::{Reach, environment};
-use k3_cel::{Bindings, Decl, Environment, ObjectDecl, PER_CALL_LIMIT, Program, Shape, Value, Variables};
+use k3_api::admission::{OptionalVariableDeclarations, environment};
+use k3_cel::{
+    Bindings, DeclType, Environment, ObjectDeclType, PER_CALL_LIMIT, Program, Shape, Value, Variables,
+};
 
 pub(super) use self::{
     conditions::Conditions,
@@ -38,7 +40,7 @@ pub(super) struct Expression {
 #[derive(Debug)]
 pub(super) struct Composition {
     variables: Vec<(String, Expression)>,
-    declared: Decl,
+    declared: DeclType,
 }
 
 /// Why an expression has no result.
@@ -122,16 +124,19 @@ impl std::fmt::Display for Fault {
 
 impl Composition {
     /// Compiles variables, which come as names with expressions.
-    pub(super) fn compile<'v>(reach: Reach, variables: impl Iterator<Item = (&'v str, &'v str)>) -> Self {
-        let mut fields = ObjectDecl::new("kubernetes.variables");
-        let declare = |fields: &ObjectDecl| Decl::object(fields.clone());
+    pub(super) fn compile<'v>(
+        reach: OptionalVariableDeclarations,
+        variables: impl Iterator<Item = (&'v str, &'v str)>,
+    ) -> Self {
+        let mut fields = ObjectDeclType::new("kubernetes.variables");
+        let declare = |fields: &ObjectDeclType| DeclType::object(fields.clone());
         let mut compiled = Vec::new();
         for (name, source) in variables {
             let environment = environment(reach).variable("variables", declare(&fields));
             let expression = Expression::compile(&environment, source, &[]);
             let decl = match &expression.program {
-                Ok(program) => Decl::from(program.result_type()),
-                Err(_) => Decl::from(Shape::Dyn),
+                Ok(program) => DeclType::from(program.result_type()),
+                Err(_) => DeclType::from(Shape::Dyn),
             };
             fields = fields.plain(name, decl);
             compiled.push((name.to_owned(), expression));
@@ -143,7 +148,7 @@ impl Composition {
     }
 
     /// The environment of those who use the variables.
-    pub(super) fn environment(&self, reach: Reach) -> Environment {
+    pub(super) fn environment(&self, reach: OptionalVariableDeclarations) -> Environment {
         environment(reach).variable("variables", self.declared.clone())
     }
 

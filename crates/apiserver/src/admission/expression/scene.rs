@@ -4,10 +4,10 @@ use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 use k3_api::{
     admission::{NAMESPACE, REQUEST},
-    rules::Tree,
     status::Status,
+    strategy::Tree,
 };
-use k3_cel::{Bindings, Decl, ResourceCheck, Shape, Variables};
+use k3_cel::{Bindings, DeclType, ResourceCheck, Shape, Variables};
 use serde_json::Value;
 
 use super::{
@@ -80,7 +80,7 @@ impl<'o> Scene<'o> {
         sight: Sight<'s>,
         variables: &Rc<Variables<'s>>,
     ) -> Bindings<'s> {
-        let any = Decl::from(Shape::Dyn);
+        let any = DeclType::from(Shape::Dyn);
         let mut bindings = Bindings::new()
             .json("object", &self.object, &any)
             .json("oldObject", &self.old, &any)

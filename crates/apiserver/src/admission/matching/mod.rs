@@ -6,9 +6,9 @@
 mod rule;
 
 use k3_api::{
-    rules::Tree,
     selector::label::{Labels, Selector},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::Tree,
 };
 use serde_json::Value;
 
@@ -124,7 +124,7 @@ impl Criteria {
             return Ok(selector.matches(&TreeLabels(labels)));
         }
         let namespace = object("", "namespaces", "", &subject.namespace, caches)
-            .ok_or_else(|| Status::not_found(Grouped::new("", "namespaces"), &subject.namespace))?;
+            .ok_or_else(|| Status::not_found(GroupResource::new("", "namespaces"), &subject.namespace))?;
         Ok(selector.matches(&TreeLabels(namespace.at("metadata").at("labels"))))
     }
 

@@ -1,6 +1,6 @@
 //! Which requests a rule is about.
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::Value;
 
 use super::super::subject::{Form, Subject};

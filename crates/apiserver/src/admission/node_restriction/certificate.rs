@@ -1,6 +1,6 @@
 //! Certificates for the pods of a node, and for the node itself.
 
-use k3_api::{go, kinds::parse_certificate_request, rules::Tree, status::Status};
+use k3_api::{go, kinds::parse_certificate_request, status::Status, strategy::Tree};
 use serde_json::Value;
 
 use super::{Asked, MIRROR, not_found};

@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use k3_api::{
     go,
-    rules::{Tree, TreeMut},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{Tree, TreeMut},
 };
 use serde_json::Value;
 
@@ -79,10 +79,10 @@ fn claim(asked: &Asked<'_>) -> Result<(), Status> {
     };
     let rest = |claim: &Value| {
         let mut rest = claim.clone();
-        let metadata = rest.make("metadata");
+        let metadata = rest.ensure_object("metadata");
         metadata.remove("resourceVersion");
         metadata.remove("managedFields");
-        let status = rest.make("status");
+        let status = rest.ensure_object("status");
         for field in [
             "capacity",
             "conditions",
@@ -198,5 +198,5 @@ impl Asked<'_> {
 
 /// The answer about something that is looked up and not there.
 fn not_found(group: &str, what: &str, name: &str) -> Status {
-    Status::not_found(Grouped::new(group, what), name)
+    Status::not_found(GroupResource::new(group, what), name)
 }

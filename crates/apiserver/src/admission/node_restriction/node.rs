@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k3_api::{go, rules::Tree, status::Status};
+use k3_api::{go, status::Status, strategy::Tree};
 use serde_json::{Map, Value};
 
 use super::Asked;

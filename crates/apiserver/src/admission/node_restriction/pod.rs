@@ -1,6 +1,6 @@
 //! Mirror pods, and what becomes of the pods a node runs.
 
-use k3_api::{go, rules::Tree, status::Status};
+use k3_api::{go, status::Status, strategy::Tree};
 use serde_json::Value;
 
 use super::{Asked, MIRROR, not_found};

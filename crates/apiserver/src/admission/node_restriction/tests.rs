@@ -1,4 +1,4 @@
-use k3_api::rules::{TreeMut, User};
+use k3_api::strategy::{TreeMut, User};
 use serde_json::json;
 
 use super::{super::testing::World, *};
@@ -159,7 +159,7 @@ async fn a_node_makes_mirror_pods_of_its_own() {
             .map(|(l, r)| (*l, r.to_vec()))
             .unwrap();
         for part in first.into_iter().rev() {
-            place = place.make(part);
+            place = place.ensure_object(part);
         }
         place.set(last, value);
         say(&world, Operation::Create, "", pod, None)

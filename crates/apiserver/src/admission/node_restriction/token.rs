@@ -1,6 +1,6 @@
 //! Tokens of the service accounts of a node's pods, for those who the pods speak to.
 
-use k3_api::{go, rules::Tree, status::Status};
+use k3_api::{go, status::Status, strategy::Tree};
 use serde_json::Value;
 
 use super::{Asked, not_found};

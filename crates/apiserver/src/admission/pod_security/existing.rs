@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::Value;
 use tokio::time::Instant;
 

@@ -19,9 +19,9 @@ mod violation;
 
 use k3_api::{
     field, go,
-    rules::Tree,
     selector::label::Labels as _,
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::Tree,
 };
 use serde_json::Value;
 
@@ -94,7 +94,11 @@ fn namespace(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Sta
     let is_old_error = before.as_ref().is_some_and(|(_, before)| *before == errors);
     let name = attributes.object.at("metadata").text("name");
     if !errors.is_empty() && !is_old_error {
-        return Err(Status::invalid(Grouped::new("", "Namespace"), name, &errors));
+        return Err(Status::invalid(
+            GroupResource::new("", "Namespace"),
+            name,
+            &errors,
+        ));
     }
     if let Some((before, _)) = before
         && policy.enforce.asks_more_than(before.enforce)
@@ -148,7 +152,7 @@ fn template(attributes: &mut Attributes<'_>, way: &str, caches: &Caches) {
     {
         return;
     }
-    let template = attributes.object.way(way);
+    let template = attributes.object.at_path(way);
     if template.is_null() {
         return;
     }

@@ -1,4 +1,4 @@
-use k3_api::rules::TreeMut;
+use k3_api::strategy::TreeMut;
 use serde_json::json;
 
 use super::{super::testing::World, policy::Version, *};

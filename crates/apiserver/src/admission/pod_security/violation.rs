@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, fmt};
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::{Map, Value};
 
 /// A pod, or a template of one.

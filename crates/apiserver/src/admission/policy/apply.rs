@@ -2,7 +2,7 @@
 
 use k3_api::{
     apply::typed::{Duplicates, merge, validate},
-    shape::{ListKind, Shape, Typed},
+    type_schema::{ListKind, Shape, TypeSchema},
 };
 use k3_cel::Value as Made;
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub(super) fn apply(object: &Value, made: &Made<'_>, form: &Form) -> Result<Valu
 }
 
 /// Parts that would be replaced as a whole: who sets one field of them would lose the others.
-fn find_atomics(value: &Value, typed: &dyn Typed, path: &str, found: &mut Vec<String>) {
+fn find_atomics(value: &Value, typed: &dyn TypeSchema, path: &str, found: &mut Vec<String>) {
     match (typed.shape(), value) {
         (Shape::Struct(fields), Value::Object(entries)) => {
             if fields.is_atomic() {

@@ -24,8 +24,8 @@ mod verdict;
 use std::sync::Arc;
 
 use k3_api::{
-    rules::Tree,
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::Tree,
 };
 use serde_json::Value;
 
@@ -143,7 +143,7 @@ impl Policies {
             return Ok(());
         }
         let subject = Subject::of(attributes, &self.converter);
-        let mut errors = mutating::Errors::default();
+        let mut errors = mutating::ErrorList::default();
         let mut all = Vec::new();
         for (policy, bindings) in &policies {
             let (new, old) = (attributes.new_state(), attributes.old_state());
@@ -265,7 +265,7 @@ fn namespace(subject: &Subject<'_>, caches: &Caches) -> Result<Option<Value>, St
     match object("", "namespaces", "", &subject.namespace, caches) {
         Some(namespace) => Ok(Some(namespace)),
         None => Err(Status::not_found(
-            Grouped::new("", "namespaces"),
+            GroupResource::new("", "namespaces"),
             &subject.namespace,
         )),
     }

@@ -1,12 +1,12 @@
 //! One policy that changes objects.
 
 use k3_api::{
-    admission::Reach,
+    admission::OptionalVariableDeclarations,
     patch::json::{Error, Patch},
-    rules::Tree,
-    status::{Cause, Reason, Status},
+    status::{Status, StatusCause, StatusReason},
+    strategy::Tree,
 };
-use k3_cel::BUDGET;
+use k3_cel::RUNTIME_COST_BUDGET;
 use serde_json::{Value, json};
 
 use super::{
@@ -47,7 +47,7 @@ pub(super) enum Failure {
 
 /// What went wrong with all policies.
 #[derive(Debug, Default)]
-pub(super) struct Errors(Vec<(String, Reason)>);
+pub(super) struct ErrorList(Vec<(String, StatusReason)>);
 
 // --- Compiled ---
 
@@ -55,7 +55,7 @@ impl Compiled {
     /// Compiles the expressions of a policy.
     pub(super) fn compile(policy: &Policy<Compiled>) -> Self {
         let spec = &policy.spec;
-        let reach = Reach {
+        let reach = OptionalVariableDeclarations {
             params: spec.has("paramKind"),
             authorizer: true,
         };
@@ -116,7 +116,7 @@ impl Compiled {
             authorizer: true,
         };
         let bindings = scene.bindings(sight, &variables);
-        let mut budget = BUDGET;
+        let mut budget = RUNTIME_COST_BUDGET;
         let value = expression
             .evaluate(&bindings, &variables, &mut budget)
             .map_err(|fault| Failure::Policy(fault.to_string()))?;
@@ -173,22 +173,22 @@ fn operation(said: &Value) -> Value {
 
 // --- Errors ---
 
-impl Errors {
+impl ErrorList {
     /// A policy cannot be run.
     pub(super) fn misconfigured<E>(&mut self, policy: &Policy<E>, problem: &Misconfigured<'_>) {
         let text = match problem.binding {
             Some(binding) => denied(policy, binding, &problem.message()),
             None => format!("policy \"{}\" denied request: {}", policy.name, problem.message()),
         };
-        self.add(policy, text, Reason::Unknown);
+        self.add(policy, text, StatusReason::Unknown);
     }
 
     /// A policy failed.
     pub(super) fn failed<E>(&mut self, policy: &Policy<E>, binding: &Binding, why: &str) {
-        self.add(policy, denied(policy, binding, why), Reason::Invalid);
+        self.add(policy, denied(policy, binding, why), StatusReason::Invalid);
     }
 
-    fn add<E>(&mut self, policy: &Policy<E>, text: String, reason: Reason) {
+    fn add<E>(&mut self, policy: &Policy<E>, text: String, reason: StatusReason) {
         if !policy.fails_open {
             self.0.push((text, reason));
         }
@@ -201,12 +201,12 @@ impl Errors {
         };
         let mut status = attributes.forbidden("admission request denied by policy");
         status.message.clone_from(message);
-        if *reason != Reason::Unknown {
+        if *reason != StatusReason::Unknown {
             status.reason = *reason;
         }
-        let causes = self.0.iter().map(|(message, _)| Cause {
+        let causes = self.0.iter().map(|(message, _)| StatusCause {
             message: message.clone(),
-            ..Cause::default()
+            ..StatusCause::default()
         });
         status.details.get_or_insert_default().causes.extend(causes);
         Err(status)

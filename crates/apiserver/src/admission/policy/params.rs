@@ -2,8 +2,8 @@
 
 use k3_api::{
     kinds::{KindRef, builtin},
-    rules::Tree,
     selector::label::Selector,
+    strategy::Tree,
 };
 use serde_json::Value;
 

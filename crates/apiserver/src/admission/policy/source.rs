@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::Value;
 
 use super::super::{

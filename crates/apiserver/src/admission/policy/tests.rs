@@ -1,8 +1,8 @@
 //! Policies, and what they say.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -358,7 +358,7 @@ async fn a_policy_is_about_what_it_and_its_binding_are_about() {
     let cluster = Cluster::validating(with).await;
     assert!(cluster.create(json!({})).await.is_ok());
     let mut other = config_map(json!({}));
-    other.make("metadata").set("name", "other");
+    other.ensure_object("metadata").set("name", "other");
     assert!(cluster.pass(Request::create(other)).await.is_err());
 }
 

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use k3_api::{admission::Reach, rules::Tree};
-use k3_cel::{BUDGET, Type, Variables};
+use k3_api::{admission::OptionalVariableDeclarations, strategy::Tree};
+use k3_cel::{RUNTIME_COST_BUDGET, Type, Variables};
 use serde_json::Value;
 
 use super::{
@@ -63,7 +63,7 @@ impl Compiled {
     /// Compiles the expressions of a policy.
     pub(super) fn compile(policy: &Policy<Compiled>) -> Self {
         let spec = &policy.spec;
-        let reach = Reach {
+        let reach = OptionalVariableDeclarations {
             params: spec.has("paramKind"),
             authorizer: true,
         };
@@ -73,7 +73,7 @@ impl Compiled {
             variables.map(|variable| (variable.text("name"), variable.text("expression"))),
         );
         let environment = composition.environment(reach);
-        let for_messages = composition.environment(Reach {
+        let for_messages = composition.environment(OptionalVariableDeclarations {
             authorizer: false,
             ..reach
         });
@@ -148,7 +148,7 @@ impl Compiled {
             authorizer: true,
         };
         let bindings = scene.bindings(sight, &variables);
-        let mut budget = BUDGET;
+        let mut budget = RUNTIME_COST_BUDGET;
         let mut results = Vec::new();
         for validation in &self.validations {
             let result = validation.expression.evaluate(&bindings, &variables, &mut budget);
@@ -226,7 +226,7 @@ impl Compiled {
             authorizer: false,
         };
         let bindings = scene.bindings(sight, &variables);
-        let mut budget = BUDGET;
+        let mut budget = RUNTIME_COST_BUDGET;
         let mut annotations = Vec::new();
         for (key, expression) in &self.annotations {
             match expression.evaluate(&bindings, &variables, &mut budget) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k3_api::status::{Cause, Reason, Status};
+use k3_api::status::{Status, StatusCause, StatusReason};
 use serde::Serialize;
 
 use super::{
@@ -137,14 +137,14 @@ impl Verdict {
         };
         let mut status = attributes.forbidden(&refusal.message);
         (status.reason, status.code) = match refusal.reason.as_str() {
-            "Forbidden" => (Reason::Forbidden, 403),
-            "Unauthorized" => (Reason::Unauthorized, 401),
-            "RequestEntityTooLarge" => (Reason::RequestEntityTooLarge, 413),
-            _ => (Reason::Invalid, 422),
+            "Forbidden" => (StatusReason::Forbidden, 403),
+            "Unauthorized" => (StatusReason::Unauthorized, 401),
+            "RequestEntityTooLarge" => (StatusReason::RequestEntityTooLarge, 413),
+            _ => (StatusReason::Invalid, 422),
         };
-        status.details.get_or_insert_default().causes.push(Cause {
+        status.details.get_or_insert_default().causes.push(StatusCause {
             message: refusal.message,
-            ..Cause::default()
+            ..StatusCause::default()
         });
         Err(status)
     }

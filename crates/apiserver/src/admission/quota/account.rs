@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k3_api::{
     kinds::pod_amounts::{self, Totals},
-    quota::{Meter, Selector, Traits},
-    rules::{Tree, TreeMut},
+    quota::{QuotaEvaluator, ScopeAttributes, ScopeSelector},
+    strategy::{Tree, TreeMut},
     time::Time,
 };
 use k3_storage::{Revision, Write};
@@ -24,7 +24,7 @@ pub(super) struct Account {
     pub name: String,
     pub hard: Totals,
     pub used: Totals,
-    selectors: Vec<Selector>,
+    selectors: Vec<ScopeSelector>,
     tree: Value,
     object: Arc<Object>,
     /// Whether more is used than was read.
@@ -39,7 +39,7 @@ impl Account {
             name: object.name().to_owned(),
             hard: amounts("hard"),
             used: amounts("used"),
-            selectors: Selector::of(tree.at("spec")),
+            selectors: ScopeSelector::of(tree.at("spec")),
             is_charged: false,
             tree,
             object,
@@ -47,7 +47,7 @@ impl Account {
     }
 
     /// Whether it is about what a meter counts, and about an object.
-    pub(super) fn concerns(&self, meter: &Meter, traits: &Traits) -> bool {
+    pub(super) fn concerns(&self, meter: &QuotaEvaluator, traits: &ScopeAttributes) -> bool {
         self.hard.keys().any(|name| meter.tracks(name))
             && self.selectors.iter().all(|selector| selector.meets(traits))
     }
@@ -60,7 +60,7 @@ impl Account {
             .iter()
             .map(|(name, amount)| (name.clone(), Value::from(amount.to_string())))
             .collect();
-        charged.make("status").set("used", used);
+        charged.ensure_object("status").set("used", used);
         let bytes = own_change(quotas, &self.tree, charged, "status", MANAGER, now);
         Write::update(
             self.object.key.clone(),

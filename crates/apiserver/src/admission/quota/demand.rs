@@ -3,7 +3,7 @@
 use k3_api::{
     kinds::pod_amounts::Totals,
     quantity::Quantity,
-    quota::{Meter, Missing, Surroundings, Traits, is_terminating},
+    quota::{MissingConstraints, QuotaEvaluator, ScopeAttributes, UsageLookup, is_terminating},
 };
 use serde_json::Value;
 
@@ -15,12 +15,12 @@ use crate::{
 
 /// What a request asks of the quotas of its namespace.
 pub(super) struct Demand {
-    meter: Meter,
+    meter: QuotaEvaluator,
     new: Used,
     /// What it uses already.
     old: Option<Used>,
     /// What its containers should say.
-    missing: Missing,
+    missing: MissingConstraints,
     /// A status tells what is so already: it is charged, and never refused.
     is_fact: bool,
     /// Whether it is only tried.
@@ -33,11 +33,11 @@ pub(super) struct Around<'a>(pub &'a Caches);
 /// What an object uses, and which conditions it meets.
 struct Used {
     usage: Totals,
-    traits: Traits,
+    traits: ScopeAttributes,
 }
 
 impl Demand {
-    pub(super) fn new(meter: Meter, attributes: &Attributes<'_>, caches: &Caches) -> Self {
+    pub(super) fn new(meter: QuotaEvaluator, attributes: &Attributes<'_>, caches: &Caches) -> Self {
         let used = |object| Used {
             usage: meter.measure(object, attributes.ask.now, &Around(caches)),
             traits: meter.traits(object),
@@ -160,27 +160,27 @@ impl Demand {
 }
 
 /// Whether a request can change what its object uses.
-pub(super) fn matters(attributes: &Attributes<'_>, meter: &Meter) -> bool {
+pub(super) fn matters(attributes: &Attributes<'_>, meter: &QuotaEvaluator) -> bool {
     let creates = attributes.operation == Operation::Create;
     let part = attributes.subresource;
     let is_whole = part.is_empty();
     match meter {
-        Meter::Pods => {
+        QuotaEvaluator::Pods => {
             let begins_to_end = || {
                 let old = attributes.old;
                 old.is_some_and(|old| is_terminating(old) != is_terminating(attributes.object))
             };
             (is_whole && (creates || begins_to_end())) || (!creates && part == "resize")
         }
-        Meter::Services | Meter::Devices(_) => is_whole,
-        Meter::Claims => is_whole || (!creates && part == "status"),
-        Meter::Count(_) => is_whole && creates,
+        QuotaEvaluator::Services | QuotaEvaluator::Devices(_) => is_whole,
+        QuotaEvaluator::Claims => is_whole || (!creates && part == "status"),
+        QuotaEvaluator::Count(_) => is_whole && creates,
     }
 }
 
 // --- Around ---
 
-impl Surroundings for Around<'_> {
+impl UsageLookup for Around<'_> {
     fn pod(&self, namespace: &str, name: &str) -> Option<Value> {
         object("", "pods", namespace, name, self.0)
     }

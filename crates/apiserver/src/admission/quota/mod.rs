@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use k3_api::{
     kinds::Persistence,
-    quota::{Classes, Meter, is_free},
+    quota::{DeviceClassIndex, QuotaEvaluator, is_ignored_resource},
     status::Status,
 };
 
@@ -35,7 +35,7 @@ use crate::cache::Caches;
 #[derive(Default)]
 pub(super) struct Quotas {
     ledger: Ledger,
-    classes: Remembered<Arc<Classes>>,
+    classes: Remembered<Arc<DeviceClassIndex>>,
 }
 
 impl Quotas {
@@ -55,7 +55,7 @@ impl Quotas {
             return Ok(());
         }
         let kind = &attributes.resource.kind;
-        let meter = Meter::of(&kind.group, &kind.plural, || self.classes(caches));
+        let meter = QuotaEvaluator::of(&kind.group, &kind.plural, || self.classes(caches));
         if !matters(attributes, &meter) {
             return Ok(());
         }
@@ -67,10 +67,10 @@ impl Quotas {
         })
     }
 
-    fn classes(&self, caches: &Caches) -> Arc<Classes> {
+    fn classes(&self, caches: &Caches) -> Arc<DeviceClassIndex> {
         let classes = resource("resource.k8s.io", "deviceclasses", caches);
         self.classes
-            .get(&classes, |objects| Arc::new(Classes::read(objects)))
+            .get(&classes, |objects| Arc::new(DeviceClassIndex::read(objects)))
     }
 }
 
@@ -79,5 +79,5 @@ fn is_counted(attributes: &Attributes<'_>) -> bool {
     let kind = &attributes.resource.kind;
     matches!(attributes.operation, Operation::Create | Operation::Update)
         && kind.persistence != Persistence::Virtual
-        && !is_free(&kind.group, &kind.plural)
+        && !is_ignored_resource(&kind.group, &kind.plural)
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use k3_api::{rules::Tree, time::Time};
+use k3_api::{strategy::Tree, time::Time};
 use k3_storage::StorageConfig;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -62,7 +62,7 @@ async fn create(world: &World, object: Value) -> String {
 /// What is used of a quota.
 fn used(world: &World, name: &str) -> Value {
     let quota = super::super::object("", "resourcequotas", "n", name, world.caches()).unwrap();
-    quota.way("status.used").clone()
+    quota.at_path("status.used").clone()
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn measured(object: &Value, extra: &[Value]) -> Value {
     let quotas = Quotas::default();
     let attributes = question.attributes(None);
     let kind = &attributes.resource.kind;
-    let meter = Meter::of(&kind.group, &kind.plural, || quotas.classes(world.caches()));
+    let meter = QuotaEvaluator::of(&kind.group, &kind.plural, || quotas.classes(world.caches()));
     let around = demand::Around(world.caches());
     let usage = meter.measure(attributes.object, Time::from_unix(0, 0), &around);
     assert!(usage.keys().all(|name| meter.tracks(name)), "{usage:?}");

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::Value;
 
 /// The lists of containers, and what one of them is called.
@@ -68,7 +68,7 @@ pub(super) fn any(spec: &Value) -> bool {
     let mounted = spec.items("volumes").iter().flat_map(|volume| {
         let plain = VOLUME_SECRETS
             .iter()
-            .map(|way| volume.way(way).as_str().unwrap_or_default());
+            .map(|way| volume.at_path(way).as_str().unwrap_or_default());
         let projected = volume.at("projected").items("sources").iter();
         plain.chain(projected.map(|source| source.at("secret").text("name")))
     });
@@ -98,7 +98,7 @@ fn check_containers(
 /// The secrets a container refers to, and where.
 fn of_container(container: &Value) -> impl Iterator<Item = (&str, String)> {
     let variables = container.items("env").iter().filter_map(|variable| {
-        let reference = variable.way("valueFrom.secretKeyRef");
+        let reference = variable.at_path("valueFrom.secretKeyRef");
         let place = format!("envVar {}", variable.text("name"));
         reference.is_object().then(|| (reference.text("name"), place))
     });

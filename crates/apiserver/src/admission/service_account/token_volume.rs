@@ -2,7 +2,7 @@
 
 use k3_api::{
     name,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn volume(name: &str) -> Value {
 }
 
 fn push(tree: &mut Value, list: &str, item: Value) {
-    tree.fill(list, json!([]));
+    tree.set_default(list, json!([]));
     if let Some(Value::Array(items)) = tree.at_mut(list) {
         items.push(item);
     }

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use k3_api::{
     go,
-    rules::Tree,
-    status::{Cause, Details, Status},
+    status::{Status, StatusCause, StatusDetails},
+    strategy::Tree,
 };
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ pub(super) fn denial(hook: &Hook, result: &Value) -> Status {
     };
     let details = result.at("details");
     let details = (!details.is_null()).then(|| {
-        Box::new(Details {
+        Box::new(StatusDetails {
             name: details.text("name").to_owned(),
             group: details.text("group").to_owned(),
             kind: details.text("kind").to_owned(),
@@ -105,8 +105,8 @@ pub(super) fn denial(hook: &Hook, result: &Value) -> Status {
     }
 }
 
-fn cause(cause: &Value) -> Cause {
-    Cause {
+fn cause(cause: &Value) -> StatusCause {
+    StatusCause {
         reason: cause.text("reason").to_owned(),
         message: cause.text("message").to_owned(),
         field: cause.text("field").to_owned(),

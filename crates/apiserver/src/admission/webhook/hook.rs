@@ -7,8 +7,8 @@ use std::{
 };
 
 use k3_api::{
-    admission::{Reach, environment},
-    rules::Tree,
+    admission::{OptionalVariableDeclarations, environment},
+    strategy::Tree,
 };
 use serde_json::{Value, json};
 
@@ -119,7 +119,7 @@ impl Hook {
             return None;
         }
         Some(self.conditions.get_or_init(|| {
-            let environment = environment(Reach {
+            let environment = environment(OptionalVariableDeclarations {
                 params: false,
                 authorizer: true,
             });

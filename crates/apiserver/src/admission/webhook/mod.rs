@@ -21,7 +21,7 @@ use std::{borrow::Cow, sync::Arc};
 use k3_api::{
     go,
     patch::json::Patch,
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
 };
 use k3_cel::Variables;
 use serde::Serialize;
@@ -100,7 +100,7 @@ impl Webhooks {
             Ok(true) => Ok(Some(form)),
             Ok(false) => Ok(None),
             Err(why) => {
-                let resource = Grouped::new(&subject.form.whole.group, &subject.form.whole.plural);
+                let resource = GroupResource::new(&subject.form.whole.group, &subject.form.whole.plural);
                 Err(Status::forbidden(resource, &subject.name, why))
             }
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use k3_api::{base64, go, rules::Tree, status::Status};
+use k3_api::{base64, go, status::Status, strategy::Tree};
 use serde_json::{Value, json};
 
 use super::{

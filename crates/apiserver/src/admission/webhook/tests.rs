@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k3_api::{
     base64,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 use tokio::sync::Barrier;

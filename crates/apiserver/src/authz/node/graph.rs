@@ -7,7 +7,7 @@ use std::{
     hash::Hash,
 };
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 
 use super::{
     super::following::{Change, Following},

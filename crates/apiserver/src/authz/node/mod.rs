@@ -16,8 +16,8 @@ use std::sync::{
 use k3_api::{
     bootstrap,
     go::quote,
-    rules::{Tree, User},
     selector::field::{Operator, Term},
+    strategy::{Tree, User},
 };
 
 use self::{

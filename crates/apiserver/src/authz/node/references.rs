@@ -1,6 +1,6 @@
 //! What the objects of a cluster refer to, as far as nodes need it.
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -146,7 +146,7 @@ impl PodReferences {
             {
                 add(
                     Sort::Secret,
-                    volume.at(source).way(way).as_str().unwrap_or_default(),
+                    volume.at(source).at_path(way).as_str().unwrap_or_default(),
                 );
             }
             for source in volume.at("projected").items("sources") {

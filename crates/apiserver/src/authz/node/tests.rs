@@ -1,6 +1,6 @@
 //! What nodes may do, by rule.
 
-use k3_api::rules::User;
+use k3_api::strategy::User;
 use serde_json::{Value, json};
 
 use super::super::{

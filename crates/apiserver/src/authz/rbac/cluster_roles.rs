@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use k3_api::{rules::Tree, selector::label::Selector};
+use k3_api::{selector::label::Selector, strategy::Tree};
 use serde_json::Value;
 
 use super::Rule;

@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use k3_api::{
     go::quote,
-    rules::{Tree, User},
+    strategy::{Tree, User},
 };
 use serde_json::Value;
 

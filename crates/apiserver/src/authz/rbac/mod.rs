@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-use k3_api::rules::User;
+use k3_api::strategy::User;
 
 use self::index::Index;
 pub(crate) use self::{

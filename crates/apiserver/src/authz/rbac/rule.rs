@@ -2,7 +2,7 @@
 
 use k3_api::{
     go::quote,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 

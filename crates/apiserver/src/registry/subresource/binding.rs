@@ -2,8 +2,8 @@
 
 use k3_api::{
     field,
-    rules::{self, Circumstances, Tree, TreeMut},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{self, StrategyContext, Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ impl Registry {
         let is_part = !ask.target.name.is_empty();
         if !is_part {
             // Only under a pod does a binding say which one of its name is meant.
-            binding.make("metadata").remove("uid");
+            binding.ensure_object("metadata").remove("uid");
         }
         let (phase, dry_run) = ((Operation::Create, Phase::Change), options.dry_run);
         self.admit_as(phase, ask, &mut binding, dry_run, &mut warnings)
@@ -50,13 +50,13 @@ impl Registry {
                 "name in URL does not match name in Binding object",
             ));
         }
-        let at = Circumstances {
+        let at = StrategyContext {
             kind,
             now: ask.now,
             user: &ask.user,
         };
-        let mut errors = rules::Errors::new();
-        rules::of(kind).validate(&binding, &at, &mut errors);
+        let mut errors = strategy::ErrorList::new();
+        strategy::for_kind(kind).validate(&binding, &at, &mut errors);
         if let Some(text) = field::aggregate(&errors) {
             return Err(Status::unknown(text));
         }
@@ -89,7 +89,7 @@ fn check(pod: &Value, binding: &Value, pods: &Resource) -> Result<(), Status> {
 }
 
 fn assign(pod: &mut Value, binding: &Value, name: &str, ask: &Ask) -> Result<(), Status> {
-    let conflict = |why: String| Status::conflict(Grouped::new("", "pods/binding"), name, why);
+    let conflict = |why: String| Status::conflict(GroupResource::new("", "pods/binding"), name, why);
     if pod.at("metadata").has("deletionTimestamp") {
         return Err(conflict(format!(
             "pod {name} is being deleted, cannot be assigned to a host"
@@ -107,13 +107,15 @@ fn assign(pod: &mut Value, binding: &Value, name: &str, ask: &Ask) -> Result<(),
             "pod {name} has non-empty .spec.schedulingGates"
         )));
     }
-    pod.make("spec")
+    pod.ensure_object("spec")
         .set("nodeName", binding.at("target").text("name"));
     // Where it was to go is no longer of interest.
-    pod.make("status").remove("nominatedNodeName");
+    pod.ensure_object("status").remove("nominatedNodeName");
     for map in ["annotations", "labels"] {
         for (key, value) in binding.at("metadata").entries(map) {
-            pod.make("metadata").make(map).set(key, value.clone());
+            pod.ensure_object("metadata")
+                .ensure_object(map)
+                .set(key, value.clone());
         }
     }
     set_condition(pod, "PodScheduled", &json!({"status": "True"}), ask);
@@ -123,8 +125,8 @@ fn assign(pod: &mut Value, binding: &Value, name: &str, ask: &Ask) -> Result<(),
 /// Sets a condition of a pod; the time changes only with the status.
 pub(super) fn set_condition(pod: &mut Value, kind: &str, with: &Value, ask: &Ask) {
     let now = ask.now.truncated().to_string();
-    let status = pod.make("status");
-    status.fill("conditions", json!([]));
+    let status = pod.ensure_object("status");
+    status.set_default("conditions", json!([]));
     let Some(Value::Array(conditions)) = status.at_mut("conditions") else {
         return;
     };

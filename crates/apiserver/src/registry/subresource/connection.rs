@@ -1,6 +1,6 @@
 //! The options of a stream, as an object: admission sees no other.
 
-use k3_api::{rules::TreeMut, status::Status};
+use k3_api::{status::Status, strategy::TreeMut};
 use serde_json::{Value, json};
 
 use crate::registry::Ask;

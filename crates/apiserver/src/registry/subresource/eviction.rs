@@ -5,9 +5,9 @@ use std::sync::Arc;
 use k3_api::{
     decode,
     kinds::builtin,
-    rules::{Circumstances, Tree, TreeMut},
     selector::label,
-    status::{Cause, Grouped, Status},
+    status::{GroupResource, Status, StatusCause},
+    strategy::{StrategyContext, Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -58,12 +58,12 @@ impl Registry {
             ));
         }
         if let Some(rules) = k3_api::kinds::rules_of_subresource(subresource) {
-            let at = Circumstances {
+            let at = StrategyContext {
                 kind: &ask.target.kind,
                 now: ask.now,
                 user: &ask.user,
             };
-            let told = (Grouped::new("policy", "Eviction"), ask.target.name.as_str());
+            let told = (GroupResource::new("policy", "Eviction"), ask.target.name.as_str());
             judge(rules, &eviction, &at, told)?;
         }
         let phase = (Operation::Create, Phase::Judge);
@@ -201,7 +201,7 @@ fn covers(budget: &Value, labels: &serde_json::Map<String, Value>) -> bool {
 fn take(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
     let name = budget.at("metadata").text("name").to_owned();
     let forbidden = |why: &str, cause: &str| {
-        let status = Status::forbidden(Grouped::new("policy", "poddisruptionbudget"), &name, why);
+        let status = Status::forbidden(GroupResource::new("policy", "poddisruptionbudget"), &name, why);
         let not_now = format!("The disruption budget {name} does not allow evicting pods currently: {cause}");
         Err(because(status, not_now))
     };
@@ -226,9 +226,9 @@ fn take(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
         return Err(refused(not_now(&name, status), 0));
     }
     let left = count("disruptionsAllowed") - 1;
-    let status = budget.make("status");
+    let status = budget.ensure_object("status");
     status.set("disruptionsAllowed", left);
-    status.make("disruptedPods").set(pod, now);
+    status.ensure_object("disruptedPods").set(pod, now);
     if left == 0 {
         disallow(status, now);
     }
@@ -272,7 +272,7 @@ fn disallow(status: &mut Value, now: &str) {
     if let Some(generation) = status.int("observedGeneration") {
         condition.set("observedGeneration", generation);
     }
-    status.fill("conditions", json!([]));
+    status.set_default("conditions", json!([]));
     let Some(Value::Array(conditions)) = status.at_mut("conditions") else {
         return;
     };
@@ -295,7 +295,7 @@ fn refused(why: String, retry: u32) -> Status {
 /// A refusal with what the budget has to do with it.
 fn because(mut status: Status, why: String) -> Status {
     let details = status.details.get_or_insert_default();
-    details.causes.push(Cause {
+    details.causes.push(StatusCause {
         reason: "DisruptionBudget".into(),
         message: why,
         field: String::new(),

@@ -14,8 +14,8 @@ pub(super) use self::scale::NewScale;
 
 use k3_api::{
     kinds::Persistence,
-    rules::Rules,
-    status::{Details, Grouped, Status},
+    status::{GroupResource, Status, StatusDetails},
+    strategy::RestStrategy,
 };
 use k3_storage::{Revision, Write};
 use serde_json::Value;
@@ -47,7 +47,7 @@ impl Registry {
     pub(crate) async fn special(&self, ask: &Ask, verb: Verb) -> Option<Result<Answer, Status>> {
         let target = &ask.target;
         // Whatever a custom resource is called, it is nothing of what follows.
-        if target.kind.rules.is_some() && target.part() != "scale" {
+        if target.kind.strategy.is_some() && target.part() != "scale" {
             return None;
         }
         Some(match (&*target.kind.plural, target.part()) {
@@ -175,7 +175,7 @@ fn made(ask: &Ask, warnings: &Warnings) -> Answer {
     let status = Status {
         code: 201,
         details: None,
-        ..Status::success(Details::default())
+        ..Status::success(StatusDetails::default())
     };
     let mut made = web::status(&status, ask.accepted.format, ask.accepted.pretty);
     answer::warn(&mut made, &warnings.0);
@@ -184,12 +184,12 @@ fn made(ask: &Ask, warnings: &Warnings) -> Answer {
 
 /// The answer to what the rules of a kind find wrong with an object that is told of by a name.
 fn judge(
-    rules: &dyn Rules,
+    rules: &dyn RestStrategy,
     object: &Value,
-    at: &k3_api::rules::Circumstances<'_>,
-    (kind, name): (Grouped<'_>, &str),
+    at: &k3_api::strategy::StrategyContext<'_>,
+    (kind, name): (GroupResource<'_>, &str),
 ) -> Result<(), Status> {
-    let mut errors = k3_api::rules::Errors::new();
+    let mut errors = k3_api::strategy::ErrorList::new();
     rules.validate(object, at, &mut errors);
     if errors.is_empty() {
         return Ok(());

@@ -4,8 +4,8 @@ use http::{HeaderValue, StatusCode, header};
 use k3_api::{
     field::{Error, Path},
     kinds::builtin,
-    rules::Tree,
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::Tree,
 };
 use serde_json::Value;
 
@@ -126,9 +126,11 @@ impl Registry {
         };
         match self.authorizer.decide(&action) {
             Decision::Allow(_) => Ok(()),
-            Decision::NoOpinion(reason) => {
-                Err(Status::forbidden(Grouped::new("", "pods"), &target.name, reason))
-            }
+            Decision::NoOpinion(reason) => Err(Status::forbidden(
+                GroupResource::new("", "pods"),
+                &target.name,
+                reason,
+            )),
         }
     }
 
@@ -282,7 +284,7 @@ fn check_log_options(ask: &Ask) -> Result<(), Status> {
         return Ok(());
     }
     Err(Status::invalid(
-        Grouped::new("", "PodLogOptions"),
+        GroupResource::new("", "PodLogOptions"),
         &ask.target.name,
         &errors,
     ))

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use http::{HeaderValue, Method, header};
-use k3_api::{go, kinds::builtin, name::parse_ip_sloppy, rules::Tree, status::Status};
+use k3_api::{go, kinds::builtin, name::parse_ip_sloppy, status::Status, strategy::Tree};
 use serde_json::Value;
 
 use crate::{

@@ -3,12 +3,12 @@
 use k3_api::{
     field::Path,
     kinds::token_review,
-    rules::{self, Circumstances, Tree, TreeMut, User},
     selector::{
         field::{self, Operator, Term},
         label,
     },
     status::Status,
+    strategy::{self, StrategyContext, Tree, TreeMut, User},
 };
 use serde_json::{Value, json};
 
@@ -36,16 +36,16 @@ impl Registry {
         let mut object = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
         let resource = Resource::of(kind.clone(), &self.caches);
         match_namespace(&mut object, &resource, &ask.target.namespace)?;
-        resource.rules().default(&mut object);
-        let at = Circumstances {
+        resource.strategy().set_defaults(&mut object);
+        let at = StrategyContext {
             kind,
             now: ask.now,
             user: &ask.user,
         };
-        manage::with_subject(kind, resource.rules(), "", None, |subject| {
+        manage::with_subject(kind, resource.strategy(), "", None, |subject| {
             subject.track(None, &mut object, &options.manager, ask.now);
         });
-        rules::review(&object, &at)?;
+        strategy::review(&object, &at)?;
         match &*kind.kind {
             "TokenReview" => {
                 token_review::validate_token_review(&object).map_or(Ok(()), Err)?;
@@ -55,7 +55,7 @@ impl Registry {
             "SelfSubjectReview" => {
                 object.set("status", json!({"userInfo": user_info(&ask.user)}));
                 object
-                    .make("metadata")
+                    .ensure_object("metadata")
                     .set("creationTimestamp", ask.now.truncated().to_string());
             }
             "SelfSubjectRulesReview" => object = self.list_rules(&object, ask)?,
@@ -209,7 +209,7 @@ fn read_labels(selector: &Value) -> (usize, bool) {
             _ => return false,
         };
         let values = requirement.texts("values").map(str::to_owned).collect();
-        label::Requirement::try_new(requirement.text("key"), operator, values, &Path::NOWHERE).is_ok()
+        label::Requirement::try_new(requirement.text("key"), operator, values, &Path::NIL).is_ok()
     };
     let sound = all.iter().filter(is_sound).count();
     (sound, sound == all.len())
@@ -236,7 +236,7 @@ pub(super) fn user_info(user: &User) -> Value {
         info.set("uid", user.uid.as_str());
     }
     for (name, values) in &user.extra {
-        info.make("extra").set(name, values.clone());
+        info.ensure_object("extra").set(name, values.clone());
     }
     info
 }

@@ -4,8 +4,8 @@ use k3_api::{
     apply::managed::{self, Force},
     custom::Scale,
     kinds::{Kind, autoscaling::scale, rules_of_subresource},
-    rules::{Circumstances, Tree, TreeMut},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{StrategyContext, Tree, TreeMut},
 };
 use serde_json::Value;
 
@@ -166,7 +166,7 @@ impl NewScale {
             NewScale::Put(scale) => scale.clone(),
             NewScale::Patch(Patch::Apply(configuration)) => {
                 let force = if options.force { Force::Yes } else { Force::No };
-                let applied = manage::with_subject(&kind, resource.rules(), "scale", None, |subject| {
+                let applied = manage::with_subject(&kind, resource.strategy(), "scale", None, |subject| {
                     subject.apply(Some(&live), configuration, &options.manager, force, ask.now)
                 });
                 let applied = applied.map_err(|error| Patch::not_applied(&error))?;
@@ -178,17 +178,17 @@ impl NewScale {
         if custom.is_none()
             && let Some(rules) = rules_of_subresource(subresource)
         {
-            rules.default(&mut new);
-            let at = Circumstances {
+            rules.set_defaults(&mut new);
+            let at = StrategyContext {
                 kind: &resource.kind,
                 now: ask.now,
                 user: &ask.user,
             };
-            let grouped = Grouped::new(&subresource.group, &subresource.kind);
+            let grouped = GroupResource::new(&subresource.group, &subresource.kind);
             judge(rules, &new, &at, (grouped, new.at("metadata").text("name")))?;
         }
         if !matches!(self, NewScale::Patch(Patch::Apply(_))) {
-            manage::with_subject(&kind, resource.rules(), "scale", None, |subject| {
+            manage::with_subject(&kind, resource.strategy(), "scale", None, |subject| {
                 subject.track(Some(&live), &mut new, &options.manager, ask.now);
             });
         }
@@ -200,7 +200,7 @@ impl NewScale {
         managed::scale_to_parent(&new, &mut object, &version, paths).map_err(Status::internal_error)?;
         if object.at("metadata").text("resourceVersion").is_empty() {
             object
-                .make("metadata")
+                .ensure_object("metadata")
                 .copy_from("resourceVersion", old.at("metadata"));
         }
         Ok(object)

@@ -4,8 +4,8 @@ use k3_api::{
     field::{Error, Path},
     go::quote,
     kinds::builtin,
-    rules::{Circumstances, Tree, TreeMut},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{StrategyContext, Tree, TreeMut},
     time::Duration,
 };
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ impl Registry {
     pub(super) async fn issue_token(&self, ask: &Ask) -> Result<Answer, Status> {
         let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
         let subresource = ask.target.subresource().expect("a token is a subresource");
-        let grouped = Grouped::new(&subresource.group, &subresource.kind);
+        let grouped = GroupResource::new(&subresource.group, &subresource.kind);
         let rules = k3_api::kinds::rules_of_subresource(subresource).expect("token requests have rules");
         let expected = Expected {
             group: &subresource.group,
@@ -48,7 +48,7 @@ impl Registry {
         let mut request = body::read(ask, expected, &options, &mut warnings)?;
         let accounts = Resource::of(ask.target.kind.clone(), &self.caches);
         match_namespace(&mut request, &accounts, &ask.target.namespace)?;
-        rules.default(&mut request);
+        rules.set_defaults(&mut request);
         manage::with_part(subresource, |subject| {
             subject.track(None, &mut request, &options.manager, ask.now);
         });
@@ -88,15 +88,15 @@ impl Registry {
         }
         if request.at("spec").items("audiences").is_empty() {
             request
-                .make("spec")
+                .ensure_object("spec")
                 .set("audiences", self.authenticator.audiences());
         }
-        let metadata = request.make("metadata");
+        let metadata = request.ensure_object("metadata");
         metadata.set("name", name.as_str());
         metadata.set("uid", uid);
         metadata.set("creationTimestamp", ask.now.truncated().to_string());
         request.remove("status");
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: &ask.target.kind,
             now: ask.now,
             user: &ask.user,
@@ -216,7 +216,7 @@ impl Registry {
                 "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might \
                  have been deleted and then recreated"
             );
-            return Err(Status::conflict(Grouped::new(group, kind), name, why));
+            return Err(Status::conflict(GroupResource::new(group, kind), name, why));
         }
         claims.set(&kind.to_lowercase(), json!({"name": name, "uid": uid}));
         Ok(())

@@ -1,7 +1,7 @@
 //! Whose a token is, for those who are shown one and do not know.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
     time::Time,
 };
 use serde_json::{Value, json};

@@ -1,2 +1,2 @@
-mod plan;
-mod story;
+mod scenario;
+mod sync;

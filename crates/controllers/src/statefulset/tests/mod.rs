@@ -1,2 +1,2 @@
-mod plan;
-mod story;
+mod control;
+mod scenario;

@@ -26,7 +26,7 @@ Examples:
   k3 certs rotate --finish
       trusts the new authority and the new key of tokens alone
 
-The files are in the folder `tls` of the data folder. Servers that share an etcd or MySQL have the authority and the key of tokens in
+The files are in the directory `tls` of the data directory. Servers that share an etcd or MySQL have the authority and the key of tokens in
 common: rotate those on one machine, where a server runs; the others follow within seconds. Certificates (`serving`, `client`) are
 each machine's own.
 
@@ -48,8 +48,8 @@ enum Command {
 
 /// Whose certificates are meant.
 #[derive(Debug, Args)]
-struct FolderFlags {
-    /// The data folder of the server
+struct DataDirFlags {
+    /// The data directory of the server
     /// [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -63,13 +63,13 @@ pub(super) fn run(flags: &CertsFlags) -> Result<(), Failure> {
     }
 }
 
-// --- FolderFlags ---
+// --- DataDirFlags ---
 
-impl FolderFlags {
-    /// The folder of the certificates.
+impl DataDirFlags {
+    /// The directory of the certificates.
     fn tls(&self) -> Result<PathBuf, Failure> {
         let data_dir = match &self.data_dir {
-            Some(folder) => folder.clone(),
+            Some(directory) => directory.clone(),
             None => default_data_dir()?,
         };
         file_format::check_data_dir(&data_dir)?;

@@ -3,52 +3,57 @@
 use clap::Args;
 use k3_storage::SystemClock;
 
-use super::FolderFlags;
+use super::DataDirFlags;
 use crate::{
-    certificates::{self, CertificateError, Part},
+    certificates::{self, CertificateError, RotationTarget},
     failure::Failure,
 };
 
-const ALL: [Part; 4] = [Part::Ca, Part::Serving, Part::Client, Part::ServiceAccount];
+const ALL: [RotationTarget; 4] = [
+    RotationTarget::Ca,
+    RotationTarget::Serving,
+    RotationTarget::Client,
+    RotationTarget::ServiceAccount,
+];
 
 /// Replace certificates and keys, without a restart and without anybody being cut off.
 #[derive(Debug, Args)]
 pub(super) struct RotateFlags {
     /// What is replaced [default: all]
     #[arg(value_enum, value_name = "PART", conflicts_with = "finish")]
-    parts: Vec<Part>,
+    parts: Vec<RotationTarget>,
 
     /// Trust what is new alone: the old authority, and tokens that the old key has signed, are worthless from now on
     #[arg(long)]
     finish: bool,
 
     #[command(flatten)]
-    folder: FolderFlags,
+    directory: DataDirFlags,
 }
 
 pub(super) fn run(flags: &RotateFlags) -> Result<(), Failure> {
-    let folder = flags.folder.tls()?;
+    let directory = flags.directory.tls()?;
     let parts = if flags.parts.is_empty() {
         &ALL[..]
     } else {
         &flags.parts
     };
     let replaced = if flags.finish {
-        certificates::finish(&folder, &SystemClock)
+        certificates::finish(&directory, &SystemClock)
     } else {
-        certificates::rotate(&folder, parts, &SystemClock)
+        certificates::rotate(&directory, parts, &SystemClock)
     };
     replaced.map_err(unreplaced)?;
-    print_line!("replaced in {}", folder.display());
+    print_line!("replaced in {}", directory.display());
     eprintln!(
         "a server that runs uses it within some seconds, one that starts at once; its admin.kubeconfig is new then"
     );
-    if !flags.finish && parts.contains(&Part::Ca) {
+    if !flags.finish && parts.contains(&RotationTarget::Ca) {
         eprintln!(
             "next: give the new admin.kubeconfig to those who use the API from outside, renew the kubeconfigs of others, and when\n\
              all have it, and nodes elsewhere have had a minute to learn of it: k3 certs rotate --finish"
         );
-    } else if !flags.finish && parts.contains(&Part::ServiceAccount) {
+    } else if !flags.finish && parts.contains(&RotationTarget::ServiceAccount) {
         eprintln!("next: when all tokens are new, after an hour or so: k3 certs rotate --finish");
     }
     Ok(())
@@ -57,13 +62,13 @@ pub(super) fn run(flags: &RotateFlags) -> Result<(), Failure> {
 fn unreplaced(error: CertificateError) -> Failure {
     let advice = match &error {
         CertificateError::Nothing { .. } => {
-            "name the data folder of a server with --data-dir; its first start makes them"
+            "name the data directory of a server with --data-dir; its first start makes them"
         }
         CertificateError::UnderWay => {
             "end it with `k3 certs rotate --finish` when everybody has the new kubeconfig"
         }
         CertificateError::Clock => "set the clock",
-        _ => "see `k3 certs show`, and that this user may write to the folder",
+        _ => "see `k3 certs show`, and that this user may write to the directory",
     };
-    Failure::new("nothing was replaced", advice).because(error)
+    Failure::new("nothing was replaced", advice).caused_by(error)
 }

@@ -5,9 +5,9 @@ use k3_storage::SystemClock;
 use serde_json::json;
 use time::UtcDateTime;
 
-use super::{super::table::table, FolderFlags};
+use super::{super::table::table, DataDirFlags};
 use crate::{
-    certificates::{Held, survey},
+    certificates::{CertificateInfo, list_certificates},
     failure::Failure,
 };
 
@@ -22,58 +22,59 @@ pub(super) struct ShowFlags {
     output: String,
 
     #[command(flatten)]
-    folder: FolderFlags,
+    directory: DataDirFlags,
 }
 
 pub(super) fn run(flags: &ShowFlags) -> Result<(), Failure> {
-    let folder = flags.folder.tls()?;
-    if !folder.is_dir() {
+    let directory = flags.directory.tls()?;
+    if !directory.is_dir() {
         return Err(Failure::new(
-            format!("there are no certificates in {}", folder.display()),
-            "name the data folder of a server with --data-dir; its first start makes them",
+            format!("there are no certificates in {}", directory.display()),
+            "name the data directory of a server with --data-dir; its first start makes them",
         ));
     }
-    let held = survey(&folder, &SystemClock).map_err(|error| {
-        Failure::new("cannot read the certificates", "see whose the files are").because(error)
+    let infos = list_certificates(&directory, &SystemClock).map_err(|error| {
+        Failure::new("cannot read the certificates", "see whose the files are").caused_by(error)
     })?;
     if flags.output == "json" {
-        let told: Vec<_> = held
+        let told: Vec<_> = infos
             .iter()
-            .map(|held| {
-                json!({"name": held.name, "purpose": held.purpose, "ends": held.ends.map(date),
-                    "daysLeft": held.days_left, "names": held.names, "flaw": held.flaw})
+            .map(|infos| {
+                json!({"name": infos.name, "purpose": infos.purpose, "ends": infos.ends.map(date),
+                    "daysLeft": infos.days_left, "names": infos.names, "flaw": infos.flaw})
             })
             .collect();
         print_line!("{:#}", json!(told));
         return Ok(());
     }
-    print_text!("{}", text(&held));
+    print_text!("{}", text(&infos));
     Ok(())
 }
 
-fn text(held: &[Held]) -> String {
+fn text(infos: &[CertificateInfo]) -> String {
     let mut rows = vec![["NAME", "UNTIL", "DAYS", "STATE", "USED FOR"].map(str::to_owned)];
-    for held in held {
+    for infos in infos {
         rows.push([
-            held.name.to_owned(),
-            held.ends.map_or_else(|| "-".to_owned(), date),
-            held.days_left
+            infos.name.to_owned(),
+            infos.ends.map_or_else(|| "-".to_owned(), date),
+            infos
+                .days_left
                 .map_or_else(|| "-".to_owned(), |days| days.to_string()),
-            if held.flaw.is_some() { "bad" } else { "good" }.to_owned(),
-            held.purpose.to_owned(),
+            if infos.flaw.is_some() { "bad" } else { "good" }.to_owned(),
+            infos.purpose.to_owned(),
         ]);
     }
     let mut text = table(&rows);
-    for held in held {
-        if let Some(flaw) = &held.flaw {
+    for infos in infos {
+        if let Some(flaw) = &infos.flaw {
             text.push_str(&wrapped(
-                &format!("\n{} is bad:", held.name),
+                &format!("\n{} is bad:", infos.name),
                 flaw.split_whitespace(),
             ));
         }
-        if !held.names.is_empty() {
-            let names = held.names.iter().map(String::as_str);
-            text.push_str(&wrapped(&format!("\n{} is valid for:", held.name), names));
+        if !infos.names.is_empty() {
+            let names = infos.names.iter().map(String::as_str);
+            text.push_str(&wrapped(&format!("\n{} is valid for:", infos.name), names));
         }
     }
     text
@@ -113,7 +114,7 @@ mod tests {
         let names: Vec<String> = (0..40)
             .map(|number| format!("name-{number}.default.svc.cluster.local"))
             .collect();
-        let held = Held {
+        let infos = CertificateInfo {
             name: "serving",
             purpose: "the API server",
             ends: Some(2_000_000_000),
@@ -121,7 +122,7 @@ mod tests {
             names: names.clone(),
             flaw: None,
         };
-        let text = text(&[held]);
+        let text = text(&[infos]);
         assert!(text.lines().all(|line| line.len() <= 100), "{text}");
         assert!(names.iter().all(|name| text.contains(name.as_str())), "{text}");
     }

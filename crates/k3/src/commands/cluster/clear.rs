@@ -16,15 +16,15 @@ use k3_node::{
 };
 
 use super::{
-    folder::{ClusterFolder, Removal},
+    directory::{ClusterDirectory, Removal},
     stop,
 };
 use crate::{databases::INSTANCE_LABEL, failure::Failure};
 
-/// End a cluster, and remove it: its processes, the containers of its pods, its databases with their data, its folder.
+/// End a cluster, and remove it: its processes, the containers of its pods, its databases with their data, its directory.
 #[derive(Debug, Args)]
 pub(super) struct ClearFlags {
-    /// The folder of the cluster
+    /// The directory of the cluster
     #[arg(long, value_name = "DIR", default_value = ".k3")]
     dir: PathBuf,
 
@@ -43,45 +43,45 @@ struct Removed {
 
 /// Ends and removes a cluster.
 pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
-    let folder = ClusterFolder::find(&flags.dir)?;
-    if !flags.force && !is_wanted(&folder)? {
+    let directory = ClusterDirectory::open(&flags.dir)?;
+    if !flags.force && !confirm(&directory)? {
         return Err(Failure::new(
             "nothing was removed: the answer was not yes",
             "type yes, or use --force to skip the question",
         ));
     }
-    stop::run(&folder).await?;
-    let removed = remove_containers(&folder).await?;
+    stop::run(&directory).await?;
+    let removed = remove_containers(&directory).await?;
     print_line!(
         "removed {} pods, {} databases and {} volumes from the container runtime",
         removed.pods,
         removed.databases,
         removed.volumes
     );
-    match folder.remove()? {
-        Removal::Whole => print_line!("removed {}", folder.path().display()),
-        Removal::OthersStay => print_line!(
+    match directory.remove()? {
+        Removal::Complete => print_line!("removed {}", directory.path().display()),
+        Removal::ForeignFilesKept => print_line!(
             "removed the cluster; {} stays, because it has files of others",
-            folder.path().display()
+            directory.path().display()
         ),
     }
     Ok(())
 }
 
 /// Asks; only `yes` is one.
-fn is_wanted(folder: &ClusterFolder) -> Result<bool, Failure> {
+fn confirm(directory: &ClusterDirectory) -> Result<bool, Failure> {
     print_text!(
         "This ends the cluster {} with {} nodes and removes its containers, its data and {}.\nType yes to go on: ",
-        folder.cluster.id,
-        folder.cluster.nodes.len(),
-        folder.path().display()
+        directory.cluster.id,
+        directory.cluster.nodes.len(),
+        directory.path().display()
     );
     let unasked = |what| Failure::new(what, "use --force, and nothing is asked");
     let mut answer = String::new();
     let read = io::stdout()
         .flush()
         .and_then(|()| io::stdin().read_line(&mut answer))
-        .map_err(|error| unasked("cannot ask").because(error))?;
+        .map_err(|error| unasked("cannot ask").caused_by(error))?;
     if read == 0 {
         // A script must not take this for done.
         return Err(unasked("nobody answered, so nothing was removed"));
@@ -89,13 +89,13 @@ fn is_wanted(folder: &ClusterFolder) -> Result<bool, Failure> {
     Ok(answer.trim() == "yes")
 }
 
-async fn remove_containers(folder: &ClusterFolder) -> Result<Removed, Failure> {
+async fn remove_containers(directory: &ClusterDirectory) -> Result<Removed, Failure> {
     let failed = |error: RuntimeError| cannot_remove(error);
     let mut removed = Removed::default();
     let mut has_answered = false;
-    let wanted = folder.runtime();
-    for (number, node) in folder.nodes() {
-        let owner = owner_of_directory(&folder.data(number).join("node"), &node.name);
+    let wanted = directory.runtime();
+    for (number, node) in directory.nodes() {
+        let owner = owner_of_directory(&directory.data(number).join("node"), &node.name);
         match detect(&wanted, &owner).await {
             Ok(runtime) => {
                 has_answered = true;
@@ -113,7 +113,7 @@ async fn remove_containers(folder: &ClusterFolder) -> Result<Removed, Failure> {
             }
         }
     }
-    remove_databases(&wanted, &folder.cluster.id, &mut removed)
+    remove_databases(&wanted, &directory.cluster.id, &mut removed)
         .await
         .map_err(failed)?;
     Ok(removed)
@@ -137,5 +137,5 @@ fn cannot_remove(error: impl Error + Send + Sync + 'static) -> Failure {
         "cannot remove the containers of the cluster",
         "check that the container runtime is healthy, and call this again",
     )
-    .because(error)
+    .caused_by(error)
 }

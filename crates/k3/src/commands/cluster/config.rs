@@ -6,12 +6,12 @@ use serde_json::json;
 
 use super::{
     create::CreateFlags,
-    folder::{ClusterFolder, Role},
+    directory::{ClusterDirectory, Role},
 };
 
 /// The text of the file of a node.
-pub(super) fn text(folder: &ClusterFolder, number: usize, flags: &CreateFlags) -> String {
-    let cluster = &folder.cluster;
+pub(super) fn text(directory: &ClusterDirectory, number: usize, flags: &CreateFlags) -> String {
+    let cluster = &directory.cluster;
     let node = &cluster.nodes[number - 1];
     let id = &cluster.id;
     // A text of JSON is one of YAML too, whatever is in it.
@@ -25,8 +25,8 @@ pub(super) fn text(folder: &ClusterFolder, number: usize, flags: &CreateFlags) -
          web:\n  port: {web}\n\
          node:\n  name: {name}\n  port: {port}\n",
         role = node.role.name(),
-        data = path(folder.data(number)),
-        log = path(folder.log(number)),
+        data = path(directory.data(number)),
+        log = path(directory.log(number)),
         web = flags.web_port + offset,
         name = node.name,
         port = node.port,
@@ -40,7 +40,7 @@ pub(super) fn text(folder: &ClusterFolder, number: usize, flags: &CreateFlags) -
     }
     match node.role {
         Role::Node => {
-            let _ = writeln!(text, "kubeconfig: {}", path(folder.kubeconfig()));
+            let _ = writeln!(text, "kubeconfig: {}", path(directory.kubeconfig()));
         }
         Role::One => {
             let _ = write!(

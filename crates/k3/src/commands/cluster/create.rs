@@ -1,20 +1,20 @@
-//! `k3 cluster create`: the folders and files of a cluster.
+//! `k3 cluster create`: the directories and files of a cluster.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::{
-    config, counted,
-    folder::{Cluster, ClusterFolder, Node, Role},
+    config, count_nodes,
+    directory::{ClusterDirectory, ClusterSpec, Node, Role},
     registry, start,
 };
 use crate::{commands::start::RuntimeFlags, failure::Failure, random, secret_file};
 
-/// Make the folders of a cluster, each with the configuration of a node. Nothing is started without --start.
+/// Make the directories of a cluster, each with the configuration of a node. Nothing is started without --start.
 #[derive(Debug, Args)]
 pub(super) struct CreateFlags {
-    /// The folder of the cluster
+    /// The directory of the cluster
     #[arg(long, value_name = "DIR", default_value = ".k3")]
     dir: PathBuf,
 
@@ -70,33 +70,33 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
         role: if offset == 0 { Role::One } else { Role::Node },
         port: flags.node_port + offset,
     });
-    let cluster = Cluster {
+    let cluster = ClusterSpec {
         id: id.clone(),
         nodes: nodes.collect(),
         storage: flags.storage.clone(),
         runtime: flags.runtime.runtime.clone(),
         runtime_endpoint: flags.runtime.runtime_endpoint.clone(),
     };
-    let folder = ClusterFolder::make(&flags.dir, cluster)?;
-    for number in folder.numbers() {
-        let text = config::text(&folder, number, flags);
-        secret_file::write(&folder.config(number), &text).map_err(|error| {
+    let directory = ClusterDirectory::create(&flags.dir, cluster)?;
+    for number in directory.numbers() {
+        let text = config::text(&directory, number, flags);
+        secret_file::write(&directory.config(number), &text).map_err(|error| {
             let advice = "see the disk, and call `k3 cluster clear` before you try again";
-            Failure::new("cannot write the configuration of a node", advice).because(error)
+            Failure::new("cannot write the configuration of a node", advice).caused_by(error)
         })?;
     }
-    registry::add(&folder);
+    registry::add(&directory);
     print_line!(
         "made the cluster {id} with {} in {}",
-        counted(flags.nodes.into()),
-        folder.path().display()
+        count_nodes(flags.nodes.into()),
+        directory.path().display()
     );
     if flags.start {
-        return start::run(&folder).await;
+        return start::run(&directory).await;
     }
     print_line!(
         "start it with: k3 cluster start --dir {}",
-        folder.path().display()
+        directory.path().display()
     );
     Ok(())
 }

@@ -1,31 +1,31 @@
-//! `k3 cluster`: several nodes on this machine, each a process with a folder of its own.
+//! `k3 cluster`: several nodes on this machine, each a process with a directory of its own.
 //!
-//! Promises: two clusters on one machine share neither names nor folders; a process is only ended if it is the one that was
+//! Promises: two clusters on one machine share neither names nor directories; a process is only ended if it is the one that was
 //! started; `clear` removes what belongs to the cluster, and nothing else.
 
 mod clear;
 mod config;
 mod create;
-mod folder;
-mod keeper;
+mod directory;
 mod process;
 mod registry;
 mod start;
 mod status;
 mod stop;
+mod supervisor;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use self::{clear::ClearFlags, create::CreateFlags, folder::ClusterFolder};
+use self::{clear::ClearFlags, create::CreateFlags, directory::ClusterDirectory};
 use super::server_flags;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
   k3 cluster create --nodes 3 --start
-      three nodes in the folder .k3, and prints the line `export KUBECONFIG=...` after which kubectl works
+      three nodes in the directory .k3, and prints the line `export KUBECONFIG=...` after which kubectl works
 
   k3 cluster status
   k3 cluster stop
@@ -33,7 +33,7 @@ Examples:
       how they fare; ends their processes; starts those that do not run
 
   k3 cluster clear
-      ends and removes everything: processes, containers, volumes, the folder
+      ends and removes everything: processes, containers, volumes, the directory
 
 Each node is a process `k3 run --config .k3/node-N/.config.yaml`, which can also be run by hand.
 
@@ -67,18 +67,18 @@ enum ClusterCommand {
 /// Which cluster.
 #[derive(Debug, Args)]
 struct DirFlags {
-    /// The folder of the cluster
+    /// The directory of the cluster
     #[arg(long, value_name = "DIR", default_value = ".k3")]
     dir: PathBuf,
 }
 
 /// Does what is asked with a cluster.
 pub(crate) fn run(flags: ClusterFlags) -> Result<(), Failure> {
-    server_flags::wait(async {
+    server_flags::block_on(async {
         match flags.command {
             ClusterCommand::Create(flags) => create::run(&flags).await,
             ClusterCommand::Start(flags) => start::run(&flags.find()?).await,
-            ClusterCommand::Keep(flags) => keeper::run(&flags.find()?).await,
+            ClusterCommand::Keep(flags) => supervisor::run(&flags.find()?).await,
             ClusterCommand::Stop(flags) => stop::run(&flags.find()?).await,
             ClusterCommand::Status(flags) => status::run(&flags.find()?).await,
             ClusterCommand::List => status::list(),
@@ -88,7 +88,7 @@ pub(crate) fn run(flags: ClusterFlags) -> Result<(), Failure> {
 }
 
 /// So many nodes, in words.
-fn counted(nodes: usize) -> String {
+fn count_nodes(nodes: usize) -> String {
     match nodes {
         1 => "one node".to_owned(),
         more => format!("{more} nodes"),
@@ -98,7 +98,7 @@ fn counted(nodes: usize) -> String {
 // --- DirFlags ---
 
 impl DirFlags {
-    fn find(&self) -> Result<ClusterFolder, Failure> {
-        ClusterFolder::find(&self.dir)
+    fn find(&self) -> Result<ClusterDirectory, Failure> {
+        ClusterDirectory::open(&self.dir)
     }
 }

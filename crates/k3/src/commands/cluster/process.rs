@@ -30,11 +30,11 @@ pub(super) struct Process {
 
 /// How a process was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum StopOutcome {
     /// It had ended before.
-    Before,
+    NotRunning,
     /// It ended when it was asked to.
-    Asked,
+    Terminated,
     /// It did not end in time, and was killed.
     Killed,
 }
@@ -67,11 +67,11 @@ impl Process {
 
     /// The process of a file, if it still runs.
     pub(super) fn find(file: &Path) -> Option<Self> {
-        Self::last(file).filter(Self::is_alive)
+        Self::last_started(file).filter(Self::is_alive)
     }
 
     /// The process of a file: the last that was started, whether it runs or not.
-    pub(super) fn last(file: &Path) -> Option<Self> {
+    pub(super) fn last_started(file: &Path) -> Option<Self> {
         let text = fs::read_to_string(file).ok()?;
         let mut words = text.split_whitespace();
         Some(Self {
@@ -92,17 +92,17 @@ impl Process {
     }
 
     /// Asks it to end, and kills it after `grace`.
-    pub(super) async fn end(&self, grace: Duration) -> io::Result<End> {
+    pub(super) async fn stop(&self, grace: Duration) -> io::Result<StopOutcome> {
         let Some(handle) = self.handle()? else {
-            return Ok(End::Before);
+            return Ok(StopOutcome::NotRunning);
         };
         pidfd_send_signal(&handle, Signal::TERM)?;
-        if timeout(grace, self.ended()).await.is_ok() {
-            return Ok(End::Asked);
+        if timeout(grace, self.wait_for_exit()).await.is_ok() {
+            return Ok(StopOutcome::Terminated);
         }
         pidfd_send_signal(&handle, Signal::KILL)?;
-        self.ended().await;
-        Ok(End::Killed)
+        self.wait_for_exit().await;
+        Ok(StopOutcome::Killed)
     }
 
     /// A handle that stays this process's, whoever gets its number later.
@@ -118,7 +118,7 @@ impl Process {
         }
     }
 
-    async fn ended(&self) {
+    async fn wait_for_exit(&self) {
         while self.is_alive() {
             sleep(PAUSE).await;
         }
@@ -131,7 +131,7 @@ fn stat(pid: i32) -> Option<(char, u64)> {
     // The name before stands in parentheses and may hold anything.
     let mut fields = text.rsplit_once(") ")?.1.split_whitespace();
     let state = fields.next()?.chars().next()?;
-    // Fields are counted from 1; the state is the third, this one the twenty-second.
+    // Fields are count_nodes from 1; the state is the third, this one the twenty-second.
     let started = fields.nth(18)?.parse().ok()?;
     Some((state, started))
 }
@@ -146,48 +146,54 @@ fn boot() -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn sleeper(folder: &Path, script: &str) -> (Child, Process) {
-        let (mut command, file) = (Command::new("sh"), folder.join("pid"));
+    fn sleeper(directory: &Path, script: &str) -> (Child, Process) {
+        let (mut command, file) = (Command::new("sh"), directory.join("pid"));
         command.args(["-c", script]);
-        let child = Process::start(&mut command, &file, &folder.join("log")).unwrap();
+        let child = Process::start(&mut command, &file, &directory.join("log")).unwrap();
         (child, Process::find(&file).unwrap())
     }
 
     #[tokio::test]
     async fn a_process_is_found_by_its_file_until_it_is_ended() {
-        let folder = tempfile::tempdir().unwrap();
-        let (mut child, process) = sleeper(folder.path(), "exec sleep 600");
-        let file = folder.path().join("pid");
+        let directory = tempfile::tempdir().unwrap();
+        let (mut child, process) = sleeper(directory.path(), "exec sleep 600");
+        let file = directory.path().join("pid");
         assert_eq!(Process::find(&file).as_ref(), Some(&process));
-        assert_eq!(process.end(Duration::from_secs(30)).await.unwrap(), End::Asked);
+        assert_eq!(
+            process.stop(Duration::from_secs(30)).await.unwrap(),
+            StopOutcome::Terminated
+        );
         assert_eq!(Process::find(&file), None);
-        assert_eq!(process.end(Duration::ZERO).await.unwrap(), End::Before);
+        assert_eq!(
+            process.stop(Duration::ZERO).await.unwrap(),
+            StopOutcome::NotRunning
+        );
         child.wait().unwrap();
     }
 
     #[tokio::test]
     async fn one_that_does_not_listen_is_killed() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let (mut child, process) = sleeper(
-            folder.path(),
+            directory.path(),
             "trap '' TERM; echo ready; while :; do sleep 1; done",
         );
-        let log = folder.path().join("log");
+        let log = directory.path().join("log");
         while !fs::read_to_string(&log).unwrap().contains("ready") {
             sleep(PAUSE).await;
         }
         assert_eq!(
-            process.end(Duration::from_millis(200)).await.unwrap(),
-            End::Killed
+            process.stop(Duration::from_millis(200)).await.unwrap(),
+            StopOutcome::Killed
         );
         child.wait().unwrap();
     }
 
     #[tokio::test]
     async fn another_process_with_the_same_number_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let (mut child, process) = sleeper(folder.path(), "exec sleep 600");
-        let file = folder.path().join("pid");
+        let directory = tempfile::tempdir().unwrap();
+        let (mut child, process) = sleeper(directory.path(), "exec sleep 600");
+        let file = directory.path().join("pid");
         for (started, boot) in [
             (process.started + 1, process.boot.as_str()),
             (process.started, "other"),
@@ -199,10 +205,13 @@ mod tests {
                 started,
                 boot: boot.to_owned(),
             };
-            assert_eq!(stranger.end(Duration::ZERO).await.unwrap(), End::Before);
+            assert_eq!(
+                stranger.stop(Duration::ZERO).await.unwrap(),
+                StopOutcome::NotRunning
+            );
             assert!(process.is_alive());
         }
-        process.end(Duration::from_secs(30)).await.unwrap();
+        process.stop(Duration::from_secs(30)).await.unwrap();
         child.wait().unwrap();
     }
 }

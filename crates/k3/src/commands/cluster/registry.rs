@@ -4,31 +4,31 @@
 
 use std::{env, fs, path::PathBuf};
 
-use super::folder::ClusterFolder;
+use super::directory::ClusterDirectory;
 use crate::secret_file;
 
 /// The clusters that were made and are still there.
-pub(super) fn all() -> Vec<ClusterFolder> {
-    let mut folders = paths();
-    folders.sort();
-    folders.dedup();
-    folders
+pub(super) fn all() -> Vec<ClusterDirectory> {
+    let mut directories = paths();
+    directories.sort();
+    directories.dedup();
+    directories
         .iter()
-        .filter_map(|path| ClusterFolder::find(path).ok())
+        .filter_map(|path| ClusterDirectory::open(path).ok())
         .collect()
 }
 
 /// Adds a cluster, and leaves out those that are gone. Best effort: a list that cannot be written lists less.
-pub(super) fn add(folder: &ClusterFolder) {
+pub(super) fn add(directory: &ClusterDirectory) {
     let mut all: Vec<_> = all().iter().map(|known| known.path().to_owned()).collect();
-    if !all.iter().any(|path| path == folder.path()) {
-        all.push(folder.path().to_owned());
+    if !all.iter().any(|path| path == directory.path()) {
+        all.push(directory.path().to_owned());
     }
     let Some(file) = file() else { return };
     let lines: Vec<_> = all.iter().map(|path| path.display().to_string()).collect();
-    let parent = file.parent().expect("the file is in a folder of ours");
+    let parent = file.parent().expect("the file is in a directory of ours");
     let written =
-        secret_file::make_folder(parent).and_then(|()| secret_file::write(&file, &lines.join("\n")));
+        secret_file::create_directory(parent).and_then(|()| secret_file::write(&file, &lines.join("\n")));
     if let Err(error) = written {
         eprintln!("the cluster will not be listed: {error}");
     }

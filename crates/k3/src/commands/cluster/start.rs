@@ -8,13 +8,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     super::{
-        process::quoted,
-        server_flags::{Cluster, ServerFlags},
+        process::shell_quoted,
+        server_flags::{ApiClient, ServerFlags},
     },
-    counted,
-    folder::ClusterFolder,
-    keeper,
+    count_nodes,
+    directory::ClusterDirectory,
     process::Process,
+    supervisor,
 };
 use crate::failure::Failure;
 
@@ -29,41 +29,44 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How much of the log of a node that failed is shown.
 const LOG_LINES: usize = 15;
 /// So many ends of a node, and it is told.
-const ENDS: u32 = 2;
+const MAX_EXITS: u32 = 2;
 
 /// The process of a node that was started last, and how many have ended while one looked. None is missed, however short its life:
 /// each is in the file until the next one is.
-struct Seen {
+struct ExitCounter {
     process: Option<Process>,
-    /// Whether its end was counted, or was before one looked.
-    has_ended: bool,
-    ends: u32,
+    /// Whether its end was count_nodes, or was before one looked.
+    has_exited: bool,
+    exits: u32,
 }
 
 /// Has all nodes started and looked after, and waits until they are ready.
-pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
-    let process = |number| Process::last(&folder.pid(number));
-    let mut seen: Vec<Seen> = folder
+pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
+    let process = |number| Process::last_started(&directory.pid(number));
+    let mut counter: Vec<ExitCounter> = directory
         .numbers()
-        .map(|number| Seen::new(process(number)))
+        .map(|number| ExitCounter::new(process(number)))
         .collect();
-    require_runtime(folder).await?;
-    keeper::begin(folder)?;
-    print_line!("waiting for {} to be ready", counted(folder.cluster.nodes.len()));
+    require_runtime(directory).await?;
+    supervisor::start(directory)?;
+    print_line!(
+        "waiting for {} to be ready",
+        count_nodes(directory.cluster.nodes.len())
+    );
     let mut next_report = Instant::now() + REPORT_PERIOD;
     let waited = timeout(LIMIT, async {
-        while !are_all_ready(folder).await {
+        while !are_all_ready(directory).await {
             if Instant::now() >= next_report {
                 next_report += REPORT_PERIOD;
-                report_waiting(folder).await;
+                report_waiting(directory).await;
             }
-            if Process::find(&folder.keeper_pid()).is_none() {
-                return Err(unkept(folder));
+            if Process::find(&directory.supervisor_pid()).is_none() {
+                return Err(supervisor_exited(directory));
             }
-            for (number, seen) in folder.numbers().zip(&mut seen) {
-                seen.look(process(number));
-                if seen.ends >= ENDS {
-                    return Err(ended(folder, number));
+            for (number, counter) in directory.numbers().zip(&mut counter) {
+                counter.observe(process(number));
+                if counter.exits >= MAX_EXITS {
+                    return Err(node_keeps_exiting(directory, number));
                 }
             }
             sleep(PAUSE).await;
@@ -73,17 +76,17 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
     waited.await.unwrap_or_else(|_| {
         Err(Failure::new(
             format!("the cluster is not ready within {} s", LIMIT.as_secs()),
-            "see `k3 cluster status`, and the files `log` in the folders of the nodes; `k3 cluster stop` ends it",
+            "see `k3 cluster status`, and the files `log` in the directories of the nodes; `k3 cluster stop` ends it",
         ))
     })?;
-    print_line!("export KUBECONFIG={}", quoted(&folder.kubeconfig()));
+    print_line!("export KUBECONFIG={}", shell_quoted(&directory.kubeconfig()));
     Ok(())
 }
 
 /// Nodes without a container runtime are never ready: that is an error at once, not after minutes.
-async fn require_runtime(folder: &ClusterFolder) -> Result<(), Failure> {
+async fn require_runtime(directory: &ClusterDirectory) -> Result<(), Failure> {
     let owner = Owner::new("", "");
-    match detect(&folder.runtime(), &owner).await {
+    match detect(&directory.runtime(), &owner).await {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::new(
             error.to_string(),
@@ -93,9 +96,9 @@ async fn require_runtime(folder: &ClusterFolder) -> Result<(), Failure> {
 }
 
 /// Prints which nodes are not ready yet.
-async fn report_waiting(folder: &ClusterFolder) {
-    let ready = ready_nodes(folder).await;
-    let waiting: Vec<_> = folder
+async fn report_waiting(directory: &ClusterDirectory) {
+    let ready = ready_nodes(directory).await;
+    let waiting: Vec<_> = directory
         .nodes()
         .map(|(_, node)| node.name.as_str())
         .filter(|name| !ready.iter().flatten().any(|ready| ready == name))
@@ -108,16 +111,16 @@ async fn report_waiting(folder: &ClusterFolder) {
     eprintln!("{server}not ready: {}", waiting.join(", "));
 }
 
-async fn are_all_ready(folder: &ClusterFolder) -> bool {
-    let ready = ready_nodes(folder).await.unwrap_or_default();
-    let is_well = |number| Process::find(&folder.pid(number)).is_some();
-    folder
+async fn are_all_ready(directory: &ClusterDirectory) -> bool {
+    let ready = ready_nodes(directory).await.unwrap_or_default();
+    let is_well = |number| Process::find(&directory.pid(number)).is_some();
+    directory
         .nodes()
         .all(|(number, node)| ready.contains(&node.name) && is_well(number))
 }
 
-fn ended(folder: &ClusterFolder, number: usize) -> Failure {
-    let output = folder.output(number);
+fn node_keeps_exiting(directory: &ClusterDirectory, number: usize) -> Failure {
+    let output = directory.output(number);
     Failure::new(
         format!("node {number} ends again and again"),
         format!(
@@ -128,8 +131,8 @@ fn ended(folder: &ClusterFolder, number: usize) -> Failure {
     )
 }
 
-fn unkept(folder: &ClusterFolder) -> Failure {
-    let log = folder.keeper_log();
+fn supervisor_exited(directory: &ClusterDirectory) -> Failure {
+    let log = directory.supervisor_log();
     Failure::new(
         "the process that looks after the nodes ended",
         format!("the end of {}:\n{}", log.display(), last_lines(&log)),
@@ -143,21 +146,21 @@ fn last_lines(file: &Path) -> String {
 }
 
 /// Whether the first node serves.
-pub(super) async fn serves(folder: &ClusterFolder) -> bool {
-    if !folder.kubeconfig().exists() {
+pub(super) async fn serves(directory: &ClusterDirectory) -> bool {
+    if !directory.kubeconfig().exists() {
         return false;
     }
-    ready_nodes(folder).await.is_some()
+    ready_nodes(directory).await.is_some()
 }
 
 /// The names of the nodes that are ready; `None` if the server does not answer.
-pub(super) async fn ready_nodes(folder: &ClusterFolder) -> Option<Vec<String>> {
-    let flags = ServerFlags::of(Some(folder.kubeconfig()), None);
-    let asked = async {
-        let cluster = Cluster::find(&flags).await.ok()?;
-        cluster.ask("GET", "/api/v1/nodes", None).await.ok()
+pub(super) async fn ready_nodes(directory: &ClusterDirectory) -> Option<Vec<String>> {
+    let flags = ServerFlags::new(Some(directory.kubeconfig()), None);
+    let request = async {
+        let cluster = ApiClient::connect(&flags).await.ok()?;
+        cluster.request("GET", "/api/v1/nodes", None).await.ok()
     };
-    let nodes = timeout(ANSWER, asked).await.ok()??;
+    let nodes = timeout(ANSWER, request).await.ok()??;
     let is_ready = |node: &&Value| {
         let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
         conditions
@@ -172,27 +175,27 @@ pub(super) async fn ready_nodes(folder: &ClusterFolder) -> Option<Vec<String>> {
     )
 }
 
-// --- Seen ---
+// --- ExitCounter ---
 
-impl Seen {
+impl ExitCounter {
     /// Begins to look.
     fn new(process: Option<Process>) -> Self {
         Self {
-            has_ended: !process.as_ref().is_some_and(Process::is_alive),
+            has_exited: !process.as_ref().is_some_and(Process::is_alive),
             process,
-            ends: 0,
+            exits: 0,
         }
     }
 
-    fn look(&mut self, process: Option<Process>) {
+    fn observe(&mut self, process: Option<Process>) {
         if self.process != process {
-            self.ends += u32::from(!self.has_ended);
-            self.has_ended = process.is_none();
+            self.exits += u32::from(!self.has_exited);
+            self.has_exited = process.is_none();
             self.process = process;
         }
-        if !self.has_ended && !self.process.as_ref().is_some_and(Process::is_alive) {
-            self.ends += 1;
-            self.has_ended = true;
+        if !self.has_exited && !self.process.as_ref().is_some_and(Process::is_alive) {
+            self.exits += 1;
+            self.has_exited = true;
         }
     }
 }
@@ -206,23 +209,23 @@ mod tests {
 
     use super::*;
 
-    struct Place {
-        folder: tempfile::TempDir,
+    struct ProcessFixture {
+        directory: tempfile::TempDir,
     }
 
-    impl Place {
+    impl ProcessFixture {
         fn file(&self) -> PathBuf {
-            self.folder.path().join("pid")
+            self.directory.path().join("pid")
         }
 
         fn start(&self) -> Child {
             let mut command = Command::new("sleep");
             command.arg("1000");
-            Process::start(&mut command, &self.file(), &self.folder.path().join("output")).unwrap()
+            Process::start(&mut command, &self.file(), &self.directory.path().join("output")).unwrap()
         }
 
         fn last(&self) -> Option<Process> {
-            Process::last(&self.file())
+            Process::last_started(&self.file())
         }
     }
 
@@ -233,30 +236,30 @@ mod tests {
 
     #[test]
     fn each_end_is_counted_once_whoever_saw_the_life_before_it() {
-        let place = Place {
-            folder: tempfile::tempdir().unwrap(),
+        let fixture = ProcessFixture {
+            directory: tempfile::tempdir().unwrap(),
         };
-        end(place.start());
-        // What ended before is not counted.
-        let mut seen = Seen::new(place.last());
-        seen.look(place.last());
-        assert_eq!(seen.ends, 0);
+        end(fixture.start());
+        // What ended before is not count_nodes.
+        let mut counter = ExitCounter::new(fixture.last());
+        counter.observe(fixture.last());
+        assert_eq!(counter.exits, 0);
         // Nobody looked while this one lived.
-        end(place.start());
+        end(fixture.start());
         for _ in 0..2 {
-            seen.look(place.last());
-            assert_eq!(seen.ends, 1);
+            counter.observe(fixture.last());
+            assert_eq!(counter.exits, 1);
         }
-        let child = place.start();
-        seen.look(place.last());
-        assert_eq!(seen.ends, 1);
+        let child = fixture.start();
+        counter.observe(fixture.last());
+        assert_eq!(counter.exits, 1);
         // This one ended, and the next had begun when one looked.
         end(child);
-        let child = place.start();
-        seen.look(place.last());
-        assert_eq!(seen.ends, 2);
+        let child = fixture.start();
+        counter.observe(fixture.last());
+        assert_eq!(counter.exits, 2);
         end(child);
-        seen.look(None);
-        assert_eq!(seen.ends, 3);
+        counter.observe(None);
+        assert_eq!(counter.exits, 3);
     }
 }

@@ -1,14 +1,16 @@
 //! `k3 cluster status` and `k3 cluster list`: what there is, and how it fares.
 
-use super::{super::table::table, folder::ClusterFolder, process::Process, registry, start::ready_nodes};
+use super::{
+    super::table::table, directory::ClusterDirectory, process::Process, registry, start::ready_nodes,
+};
 use crate::failure::Failure;
 
 /// Shows the nodes of a cluster.
-pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
-    let ready = ready_nodes(folder).await.unwrap_or_default();
+pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
+    let ready = ready_nodes(directory).await.unwrap_or_default();
     let mut rows = vec![["NUMBER", "NAME", "ROLE", "PROCESS", "NODE", "PORT"].map(str::to_owned)];
-    for (number, node) in folder.nodes() {
-        let process = Process::find(&folder.pid(number));
+    for (number, node) in directory.nodes() {
+        let process = Process::find(&directory.pid(number));
         rows.push([
             number.to_string(),
             node.name.clone(),
@@ -24,8 +26,8 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
         ]);
     }
     print_text!("{}", table(&rows));
-    let is_kept = Process::find(&folder.keeper_pid()).is_some();
-    if !is_kept && rows.iter().any(|row| row[4] == "ready") {
+    let is_supervised = Process::find(&directory.supervisor_pid()).is_some();
+    if !is_supervised && rows.iter().any(|row| row[4] == "ready") {
         eprintln!("nobody looks after the processes: `k3 cluster start` does");
     }
     Ok(())
@@ -33,17 +35,17 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
 
 /// Shows the clusters of this user.
 pub(super) fn list() -> Result<(), Failure> {
-    let mut rows = vec![["ID", "NODES", "RUNNING", "STORAGE", "FOLDER"].map(str::to_owned)];
-    for folder in registry::all() {
-        let running = folder
+    let mut rows = vec![["ID", "NODES", "RUNNING", "STORAGE", "DIRECTORY"].map(str::to_owned)];
+    for directory in registry::all() {
+        let running = directory
             .numbers()
-            .filter(|number| Process::find(&folder.pid(*number)).is_some());
+            .filter(|number| Process::find(&directory.pid(*number)).is_some());
         rows.push([
-            folder.cluster.id.clone(),
-            folder.cluster.nodes.len().to_string(),
+            directory.cluster.id.clone(),
+            directory.cluster.nodes.len().to_string(),
             running.count().to_string(),
-            folder.cluster.storage.clone(),
-            folder.path().display().to_string(),
+            directory.cluster.storage.clone(),
+            directory.path().display().to_string(),
         ]);
     }
     print_text!("{}", table(&rows));

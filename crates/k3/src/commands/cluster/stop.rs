@@ -3,8 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use super::{
-    folder::ClusterFolder,
-    process::{End, Process},
+    directory::ClusterDirectory,
+    process::{Process, StopOutcome},
 };
 use crate::failure::Failure;
 
@@ -12,13 +12,17 @@ use crate::failure::Failure;
 const GRACE: Duration = Duration::from_mins(1);
 
 /// Ends the processes: first who would start them again, then those that need the first one, then it.
-pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
-    end(&folder.keeper_pid(), "the process that looks after the nodes").await?;
-    for number in folder.numbers().rev() {
-        match end(&folder.pid(number), &format!("node {number}")).await? {
-            End::Before => print_line!("node {number} does not run"),
-            End::Asked => print_line!("stopped node {number}"),
-            End::Killed => print_line!(
+pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
+    stop(
+        &directory.supervisor_pid(),
+        "the process that looks after the nodes",
+    )
+    .await?;
+    for number in directory.numbers().rev() {
+        match stop(&directory.pid(number), &format!("node {number}")).await? {
+            StopOutcome::NotRunning => print_line!("node {number} does not run"),
+            StopOutcome::Terminated => print_line!("stopped node {number}"),
+            StopOutcome::Killed => print_line!(
                 "killed node {number}: it did not stop within {} s",
                 GRACE.as_secs()
             ),
@@ -27,12 +31,12 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn end(file: &Path, what: &str) -> Result<End, Failure> {
+async fn stop(file: &Path, what: &str) -> Result<StopOutcome, Failure> {
     let Some(process) = Process::find(file) else {
-        return Ok(End::Before);
+        return Ok(StopOutcome::NotRunning);
     };
-    process.end(GRACE).await.map_err(|error| {
+    process.stop(GRACE).await.map_err(|error| {
         let what = format!("cannot end {what} (process {})", process.pid());
-        Failure::new(what, "see whose process it is").because(error)
+        Failure::new(what, "see whose process it is").caused_by(error)
     })
 }

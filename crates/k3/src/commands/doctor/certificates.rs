@@ -1,36 +1,36 @@
-//! The certificates and keys in the data folder.
+//! The certificates and keys in the data directory.
 
 use std::path::Path;
 
 use k3_storage::SystemClock;
 
 use super::check::Check;
-use crate::certificates::{Held, survey};
+use crate::certificates::{CertificateInfo, list_certificates};
 
 const CERTIFICATES: &str = "certificates";
 /// A server that runs renews long before.
 const SOON_DAYS: i64 = 30;
 
 pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
-    let folder = data_dir.join("tls");
-    if !folder.is_dir() {
+    let directory = data_dir.join("tls");
+    if !directory.is_dir() {
         return vec![Check::ok(
             CERTIFICATES,
             "none yet; the first `k3 start` makes them",
         )];
     }
-    let held = match survey(&folder, &SystemClock) {
-        Ok(held) => held,
+    let infos = match list_certificates(&directory, &SystemClock) {
+        Ok(infos) => infos,
         Err(error) => {
             let advice = "ask as the user who runs the server; restore the file if it is damaged";
             return vec![Check::fail(CERTIFICATES, error.to_string(), advice)];
         }
     };
-    let wrong: Vec<_> = held.iter().filter_map(judged).collect();
+    let wrong: Vec<_> = infos.iter().filter_map(find_problem).collect();
     if wrong.is_empty() {
-        let days = held
+        let days = infos
             .iter()
-            .filter_map(|held| held.days_left)
+            .filter_map(|infos| infos.days_left)
             .min()
             .unwrap_or_default();
         return vec![Check::ok(
@@ -42,11 +42,11 @@ pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
 }
 
 /// What is wrong with one, if something is.
-fn judged(held: &Held) -> Option<Check> {
-    if let Some(flaw) = &held.flaw {
-        let found = format!("{} ({}): {flaw}", held.name, held.purpose);
+fn find_problem(infos: &CertificateInfo) -> Option<Check> {
+    if let Some(flaw) = &infos.flaw {
+        let found = format!("{} ({}): {flaw}", infos.name, infos.purpose);
         // Of the authority nothing is made anew unasked; all else the next start makes.
-        return Some(if held.name.starts_with("ca") {
+        return Some(if infos.name.starts_with("ca") {
             let advice = "restore the file from a copy; without it every kubeconfig and token is worthless";
             Check::fail(CERTIFICATES, found, advice)
         } else {
@@ -57,8 +57,8 @@ fn judged(held: &Held) -> Option<Check> {
             )
         });
     }
-    let days = held.days_left.filter(|days| *days < SOON_DAYS)?;
-    let found = format!("{} ends in {days} days", held.name);
+    let days = infos.days_left.filter(|days| *days < SOON_DAYS)?;
+    let found = format!("{} ends in {days} days", infos.name);
     Some(Check::warn(
         CERTIFICATES,
         found,
@@ -70,23 +70,26 @@ fn judged(held: &Held) -> Option<Check> {
 mod tests {
     use std::fs;
 
-    use super::{super::check::Verdict, *};
+    use super::{super::check::CheckStatus, *};
     use crate::certificates::{Certificates, Names};
 
     #[test]
     fn good_ones_are_well_and_a_lost_key_of_the_authority_fails() {
         let data = tempfile::tempdir().unwrap();
         let tls = data.path().join("tls");
-        assert_eq!(checks(data.path())[0].verdict, Verdict::Ok);
+        assert_eq!(checks(data.path())[0].status, CheckStatus::Ok);
         Certificates::ensure(&tls, &Names::new([]), &SystemClock).unwrap();
         let found = checks(data.path());
-        assert!(found.len() == 1 && found[0].verdict == Verdict::Ok, "{found:?}");
+        assert!(
+            found.len() == 1 && found[0].status == CheckStatus::Ok,
+            "{found:?}"
+        );
         fs::remove_file(tls.join("server.key")).unwrap();
-        assert_eq!(checks(data.path())[0].verdict, Verdict::Warn);
+        assert_eq!(checks(data.path())[0].status, CheckStatus::Warn);
         fs::remove_file(tls.join("ca.key")).unwrap();
         let found = checks(data.path());
         assert!(
-            found.iter().any(|check| check.verdict == Verdict::Fail),
+            found.iter().any(|check| check.status == CheckStatus::Fail),
             "{found:?}"
         );
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 pub(super) struct Check {
     pub(super) what: &'static str,
-    pub(super) verdict: Verdict,
+    pub(super) status: CheckStatus,
     pub(super) found: String,
     /// What to do about it.
     pub(super) advice: Option<String>,
@@ -16,7 +16,7 @@ pub(super) struct Check {
 
 /// How it is, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
+pub(super) enum CheckStatus {
     /// As it should be.
     Ok,
     /// A server runs, but something is amiss or will be.
@@ -26,9 +26,9 @@ pub(super) enum Verdict {
 }
 
 /// The worst that was found.
-pub(super) fn worst(checks: &[Check]) -> Verdict {
-    let verdicts = checks.iter().map(|check| check.verdict);
-    verdicts.max().unwrap_or(Verdict::Ok)
+pub(super) fn worst(checks: &[Check]) -> CheckStatus {
+    let statuses = checks.iter().map(|check| check.status);
+    statuses.max().unwrap_or(CheckStatus::Ok)
 }
 
 // --- Check ---
@@ -37,7 +37,7 @@ impl Check {
     pub(super) fn ok(what: &'static str, found: impl Into<String>) -> Self {
         Check {
             what,
-            verdict: Verdict::Ok,
+            status: CheckStatus::Ok,
             found: found.into(),
             advice: None,
         }
@@ -45,7 +45,7 @@ impl Check {
 
     pub(super) fn warn(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
         Check {
-            verdict: Verdict::Warn,
+            status: CheckStatus::Warn,
             advice: Some(advice.into()),
             ..Check::ok(what, found)
         }
@@ -53,19 +53,19 @@ impl Check {
 
     pub(super) fn fail(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
         Check {
-            verdict: Verdict::Fail,
+            status: CheckStatus::Fail,
             ..Check::warn(what, found, advice)
         }
     }
 
     pub(super) fn json(&self) -> Value {
-        json!({"check": self.what, "verdict": self.verdict.word(), "found": self.found, "advice": self.advice})
+        json!({"check": self.what, "verdict": self.status.name(), "found": self.found, "advice": self.advice})
     }
 }
 
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<4}  {}: {}", self.verdict.word(), self.what, self.found)?;
+        writeln!(f, "{:<4}  {}: {}", self.status.name(), self.what, self.found)?;
         for line in self.advice.iter().flat_map(|advice| advice.lines()) {
             writeln!(f, "      -> {line}")?;
         }
@@ -73,10 +73,10 @@ impl fmt::Display for Check {
     }
 }
 
-// --- Verdict ---
+// --- CheckStatus ---
 
-impl Verdict {
-    pub(super) fn word(self) -> &'static str {
+impl CheckStatus {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Warn => "warn",
@@ -100,7 +100,7 @@ mod tests {
                 Check::fail("b", "", ""),
                 Check::warn("c", "", "")
             ]),
-            Verdict::Fail
+            CheckStatus::Fail
         );
     }
 }

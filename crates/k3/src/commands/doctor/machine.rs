@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use k3_storage::{Clock, SystemClock};
 use rustix::process::{Resource, getrlimit};
 
-use super::{check::Check, server::Running};
+use super::{check::Check, server::ServerState};
 
 const CLOCK: &str = "clock";
 const FILES: &str = "open files";
@@ -16,15 +16,15 @@ const SKEW: Duration = Duration::from_secs(5);
 /// Each client connection is a file, and each watch of a controller.
 const FEW_FILES: u64 = 4096;
 
-pub(super) fn clock(running: &Running) -> Check {
+pub(super) fn clock(running: &ServerState) -> Check {
     let time = match running {
-        Running::Yes { time, .. } => *time,
-        Running::No(_) => None,
+        ServerState::Running { time, .. } => *time,
+        ServerState::NotRunning(_) => None,
     };
-    judged(SystemClock.now(), time)
+    compare_clocks(SystemClock.now(), time)
 }
 
-fn judged(now: SystemTime, server: Option<SystemTime>) -> Check {
+fn compare_clocks(now: SystemTime, server: Option<SystemTime>) -> Check {
     let advice = "set it, and keep it with chrony or systemd-timesyncd: certificates and leases go by it";
     if now.duration_since(UNIX_EPOCH).unwrap_or_default() < BEGINNING {
         return Check::fail(CLOCK, "it is not set", advice);
@@ -57,19 +57,19 @@ pub(super) fn open_files() -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::check::Verdict, *};
+    use super::{super::check::CheckStatus, *};
 
     #[test]
     fn a_clock_is_set_and_near_the_servers() {
         let now = UNIX_EPOCH + BEGINNING + Duration::from_hours(24 * 400);
-        assert_eq!(judged(UNIX_EPOCH, None).verdict, Verdict::Fail);
-        assert_eq!(judged(now, None).verdict, Verdict::Ok);
+        assert_eq!(compare_clocks(UNIX_EPOCH, None).status, CheckStatus::Fail);
+        assert_eq!(compare_clocks(now, None).status, CheckStatus::Ok);
         assert_eq!(
-            judged(now, Some(now - Duration::from_secs(1))).verdict,
-            Verdict::Ok
+            compare_clocks(now, Some(now - Duration::from_secs(1))).status,
+            CheckStatus::Ok
         );
         for away in [now - Duration::from_mins(1), now + Duration::from_mins(1)] {
-            assert_eq!(judged(now, Some(away)).verdict, Verdict::Fail);
+            assert_eq!(compare_clocks(now, Some(away)).status, CheckStatus::Fail);
         }
     }
 }

@@ -5,7 +5,7 @@
 
 mod certificates;
 mod check;
-mod folder;
+mod data_dir;
 mod machine;
 mod ports;
 mod runtime;
@@ -16,8 +16,8 @@ use clap::Args;
 use serde_json::json;
 
 use self::{
-    check::{Check, Verdict},
-    server::Running,
+    check::{Check, CheckStatus},
+    server::ServerState,
 };
 use super::{server_flags, start::RuntimeFlags, stores::StoreFlags};
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ use crate::failure::Failure;
 const EXAMPLES: &str = "\
 Examples:
   k3 doctor
-      looks at the data folder, certificates, ports, the container runtime, the clock, the disk and the store
+      looks at the data directory, certificates, ports, the container runtime, the clock, the disk and the store
 
   k3 doctor --data-dir /srv/k3 --storage etcd --etcd-servers http://10.0.0.1:2379 -o json
       the same with the flags that `k3 start` is given, for programs
@@ -61,13 +61,13 @@ pub(crate) struct DoctorFlags {
 
 /// Carries out the command.
 pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
-    server_flags::wait(async {
+    server_flags::block_on(async {
         let checks = all(flags).await?;
         if flags.output == "json" {
             let told: Vec<_> = checks.iter().map(Check::json).collect();
             print_line!(
                 "{:#}",
-                json!({"checks": told, "verdict": check::worst(&checks).word()})
+                json!({"checks": told, "verdict": check::worst(&checks).name()})
             );
         } else {
             for check in &checks {
@@ -76,7 +76,7 @@ pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
         }
         let failed = checks
             .iter()
-            .filter(|check| check.verdict == Verdict::Fail)
+            .filter(|check| check.status == CheckStatus::Fail)
             .count();
         match failed {
             0 => Ok(()),
@@ -90,8 +90,8 @@ pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
 
 async fn all(flags: &DoctorFlags) -> Result<Vec<Check>, Failure> {
     let data_dir = flags.store.data_dir()?;
-    let running = Running::find(&data_dir).await;
-    let mut checks = folder::checks(&data_dir);
+    let running = ServerState::probe(&data_dir).await;
+    let mut checks = data_dir::checks(&data_dir);
     checks.extend(certificates::checks(&data_dir));
     checks.push(store::check(&flags.store, &running).await);
     checks.push(running.check());

@@ -1,4 +1,4 @@
-//! A server that runs on the data folder.
+//! A server that runs on the data directory.
 
 use std::{
     path::Path,
@@ -16,14 +16,14 @@ use super::check::Check;
 
 const SERVER: &str = "server";
 /// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What is known of the server that the admin's kubeconfig names.
-pub(super) enum Running {
+pub(super) enum ServerState {
     /// Nobody is there.
-    No(String),
+    NotRunning(String),
     /// It answers.
-    Yes {
+    Running {
         port: Option<u16>,
         /// Whether it is ready to serve.
         ready: bool,
@@ -32,24 +32,24 @@ pub(super) enum Running {
     },
 }
 
-// --- Running ---
+// --- ServerState ---
 
-impl Running {
+impl ServerState {
     /// Asks the server, if there is one.
-    pub(super) async fn find(data_dir: &Path) -> Self {
+    pub(super) async fn probe(data_dir: &Path) -> Self {
         let file = data_dir.join("admin.kubeconfig");
         if !file.exists() {
-            return Running::No("none has been started on this data folder".to_owned());
+            return ServerState::NotRunning("none has been started on this data directory".to_owned());
         }
-        let asked = tokio::time::timeout(PATIENCE, Self::ask(&file)).await;
+        let asked = tokio::time::timeout(TIMEOUT, Self::request(&file)).await;
         match asked {
             Ok(Ok(running)) => running,
-            Ok(Err(reason)) => Running::No(reason),
-            Err(_) => Running::No(format!("it does not answer within {} s", PATIENCE.as_secs())),
+            Ok(Err(reason)) => ServerState::NotRunning(reason),
+            Err(_) => ServerState::NotRunning(format!("it does not answer within {} s", TIMEOUT.as_secs())),
         }
     }
 
-    async fn ask(file: &Path) -> Result<Self, String> {
+    async fn request(file: &Path) -> Result<Self, String> {
         let read = Kubeconfig::read_from(file).map_err(|error| error.to_string())?;
         let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
             .await
@@ -64,7 +64,7 @@ impl Running {
         let time = date
             .and_then(|date| date.to_str().ok())
             .and_then(|date| httpdate::parse_http_date(date).ok());
-        Ok(Running::Yes {
+        Ok(ServerState::Running {
             port,
             ready: answer.status().is_success(),
             time,
@@ -73,19 +73,19 @@ impl Running {
 
     pub(super) fn check(&self) -> Check {
         match self {
-            Running::No(reason) => Check::ok(SERVER, format!("none runs: {reason}")),
-            Running::Yes { ready: true, .. } => {
-                Check::ok(SERVER, "one runs on this data folder, and is ready")
+            ServerState::NotRunning(reason) => Check::ok(SERVER, format!("none runs: {reason}")),
+            ServerState::Running { ready: true, .. } => {
+                Check::ok(SERVER, "one runs on this data directory, and is ready")
             }
-            Running::Yes { ready: false, .. } => Check::fail(
+            ServerState::Running { ready: false, .. } => Check::fail(
                 SERVER,
-                "one runs on this data folder, but is not ready",
+                "one runs on this data directory, but is not ready",
                 "see its log, and `kubectl get --raw '/readyz?verbose'`",
             ),
         }
     }
 
-    pub(super) fn is_there(&self) -> bool {
-        matches!(self, Running::Yes { .. })
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self, ServerState::Running { .. })
     }
 }

@@ -5,25 +5,25 @@ use std::time::Duration;
 use k3_client::with_causes;
 use k3_storage::{OpenError, StorageConfig};
 
-use super::{super::stores::StoreFlags, check::Check, server::Running};
+use super::{super::stores::StoreFlags, check::Check, server::ServerState};
 
 const STORE: &str = "store";
 /// How long a store may take to open and answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) async fn check(flags: &StoreFlags, running: &Running) -> Check {
+pub(super) async fn check(flags: &StoreFlags, running: &ServerState) -> Check {
     let config = match flags.config() {
         Ok(config) => config,
         Err(failure) => return Check::fail(STORE, failure.to_string(), "see the flags"),
     };
     if let StorageConfig::File(options) = &config
-        && !options.folder.is_dir()
+        && !options.directory.is_dir()
     {
         return Check::ok(STORE, "none yet; the first `k3 start` makes it");
     }
-    match tokio::time::timeout(PATIENCE, look(config)).await {
+    match tokio::time::timeout(TIMEOUT, look(config)).await {
         Ok(Ok(found)) => Check::ok(STORE, found),
-        Ok(Err(OpenError::InUse { holder, .. })) if running.is_there() => {
+        Ok(Err(OpenError::InUse { holder, .. })) if running.is_running() => {
             Check::ok(STORE, format!("in use by the server that runs ({holder})"))
         }
         Ok(Err(OpenError::InUse { holder, .. })) => Check::fail(
@@ -37,7 +37,7 @@ pub(super) async fn check(flags: &StoreFlags, running: &Running) -> Check {
         }
         Err(_) => Check::fail(
             STORE,
-            format!("no answer within {} s", PATIENCE.as_secs()),
+            format!("no answer within {} s", TIMEOUT.as_secs()),
             "see whether the database is overloaded, or the disk",
         ),
     }

@@ -11,19 +11,19 @@ use k3_apiserver::{PodAccounts, Subnet, kubernetes_address, service_range};
 use tokio::time::timeout;
 
 use super::{
-    arguments::{self, Given},
+    arguments::{self, ParsedFlag},
     keys::KeyFlags,
-    place::PlaceFlags,
+    storage::EtcdStorageFlags,
 };
 use crate::{
     certificates::Names,
     commands::start::{AccessFlags, AuditFlags, LimitFlags, Plugin},
-    control::{self, Chosen},
+    controller_manager::{self, ComponentSelection},
     failure::Failure,
     limits,
     log::{self, LogLevel},
     runtime,
-    server::{ControlPlane, Keys, Settings},
+    server::{ControlPlane, KeySource, Settings},
     signals::Signals,
 };
 
@@ -79,7 +79,7 @@ struct ApiserverFlags {
     verbosity: u8,
 
     #[command(flatten)]
-    place: PlaceFlags,
+    storage: EtcdStorageFlags,
 
     #[command(flatten)]
     keys: KeyFlags,
@@ -95,23 +95,23 @@ struct ApiserverFlags {
 }
 
 /// Runs until it is told to stop.
-pub(super) fn run(words: impl IntoIterator<Item = String>) -> Result<(), Failure> {
-    let given = arguments::read(words)?;
-    log::begin_plainly(LogLevel::WARN.with_verbosity(verbosity(&given)));
+pub(super) fn run(arguments: impl IntoIterator<Item = String>) -> Result<(), Failure> {
+    let given = arguments::read(arguments)?;
+    log::init_stderr(LogLevel::WARN.with_verbosity(verbosity(&given)));
     let flags: ApiserverFlags = arguments::parse(&as_upstream(given));
-    let chosen = chosen(env::var(CONTROLLERS).unwrap_or_default().trim())?;
+    let components = components(env::var(CONTROLLERS).unwrap_or_default().trim())?;
     limits::raise_open_files();
-    runtime::of_all_cores()?.block_on(live(flags, chosen))
+    runtime::all_cores()?.block_on(live(flags, components))
 }
 
-fn verbosity(given: &[Given]) -> u8 {
+fn verbosity(given: &[ParsedFlag]) -> u8 {
     let said = given.iter().rev().find(|flag| flag.name == "v");
     said.and_then(|flag| flag.value.as_deref()?.parse().ok())
         .unwrap_or(0)
 }
 
 /// The flags with upstream's defaults where ours are others, and without what would only be complained of.
-fn as_upstream(mut given: Vec<Given>) -> Vec<Given> {
+fn as_upstream(mut given: Vec<ParsedFlag>) -> Vec<ParsedFlag> {
     given.retain_mut(|flag| match (flag.name.as_str(), &mut flag.value) {
         // How old environments say that nothing is served without TLS.
         ("insecure-port", Some(port)) => port != "0",
@@ -122,7 +122,7 @@ fn as_upstream(mut given: Vec<Given>) -> Vec<Given> {
         }
         _ => true,
     });
-    let anonymous = Given {
+    let anonymous = ParsedFlag {
         name: "anonymous-auth".to_owned(),
         value: Some("true".to_owned()),
     };
@@ -131,20 +131,20 @@ fn as_upstream(mut given: Vec<Given>) -> Vec<Given> {
 }
 
 /// What the environment asks for.
-fn chosen(asked: &str) -> Result<Chosen, Failure> {
-    control::listed(match asked {
+fn components(asked: &str) -> Result<ComponentSelection, Failure> {
+    controller_manager::parse_controllers(match asked {
         "0" | "false" => "",
         "1" | "true" => "*",
         list => list,
     })
 }
 
-async fn live(flags: ApiserverFlags, chosen: Chosen) -> Result<(), Failure> {
+async fn live(flags: ApiserverFlags, components: ComponentSelection) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| {
-        Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
+        Failure::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
     })?;
     let settings = Settings {
-        chosen,
+        components,
         ..flags.settings().await?
     };
     let mut plane = tokio::select! {
@@ -152,7 +152,7 @@ async fn live(flags: ApiserverFlags, chosen: Chosen) -> Result<(), Failure> {
         _ = signals.next() => return Ok(()),
     };
     tokio::select! {
-        failure = plane.ended() => return Err(failure),
+        failure = plane.wait_for_failure() => return Err(failure),
         _ = signals.next() => {}
     }
     // A suite waits for the end: what is slow is cut off.
@@ -164,7 +164,7 @@ async fn live(flags: ApiserverFlags, chosen: Chosen) -> Result<(), Failure> {
 
 impl ApiserverFlags {
     async fn settings(self) -> Result<Settings, Failure> {
-        self.tell_what_is_otherwise();
+        self.warn_about_unsupported_flags();
         let mut names = Names::new([
             self.bind_address,
             kubernetes_address(&self.service_cluster_ip_range),
@@ -174,10 +174,10 @@ impl ApiserverFlags {
                 .and_then(|address| address.to_string().parse().ok()),
         );
         let certificates = self.keys.certificates(&names)?;
-        let storage = self.place.config().await?;
+        let storage = self.storage.config().await?;
         let is_free = self.disable_admission_plugins.iter().any(|name| name == ACCOUNTS);
         Ok(Settings {
-            keys: Keys::Given(Box::new(certificates)),
+            keys: KeySource::Provided(Box::new(certificates)),
             bind: self.bind_address,
             port: self.secure_port,
             advertise: self.advertise_address,
@@ -200,7 +200,7 @@ impl ApiserverFlags {
     }
 
     /// Says what is asked for and is otherwise here.
-    fn tell_what_is_otherwise(&self) {
+    fn warn_about_unsupported_flags(&self) {
         for mode in &self.authorization_mode {
             if !["RBAC", "Node"].contains(&mode.as_str()) {
                 tracing::warn!("--authorization-mode {mode} is not there: RBAC decides");
@@ -257,8 +257,8 @@ mod tests {
             ("true", true),
             ("namespace", true),
         ] {
-            assert_eq!(!chosen(asked).unwrap().is_nothing(), runs, "{asked}");
+            assert_eq!(!components(asked).unwrap().is_empty(), runs, "{asked}");
         }
-        assert!(chosen("no-such").is_err());
+        assert!(components("no-such").is_err());
     }
 }

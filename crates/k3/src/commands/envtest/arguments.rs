@@ -9,16 +9,16 @@ use crate::failure::Failure;
 
 /// A flag as it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct ParsedFlag {
     pub(super) name: String,
     pub(super) value: Option<String>,
 }
 
 /// Reads a list of flags.
-pub(super) fn read(words: impl IntoIterator<Item = String>) -> Result<Vec<Given>, Failure> {
-    let mut words = words.into_iter().peekable();
+pub(super) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Vec<ParsedFlag>, Failure> {
+    let mut arguments = arguments.into_iter().peekable();
     let mut flags = Vec::new();
-    while let Some(word) = words.next() {
+    while let Some(word) = arguments.next() {
         // An empty one comes from a template that had nothing to say.
         if word.is_empty() {
             continue;
@@ -33,10 +33,10 @@ pub(super) fn read(words: impl IntoIterator<Item = String>) -> Result<Vec<Given>
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (
                 flag,
-                words.next_if(|next| !next.starts_with('-') && !next.is_empty()),
+                arguments.next_if(|next| !next.starts_with('-') && !next.is_empty()),
             ),
         };
-        flags.push(Given {
+        flags.push(ParsedFlag {
             name: name.to_owned(),
             value,
         });
@@ -61,7 +61,7 @@ fn flag(word: &str) -> Option<&str> {
 }
 
 /// The flags of a program, from those that were given; what it does not know is named, and left out.
-pub(super) fn parse<P: Parser>(flags: &[Given]) -> P {
+pub(super) fn parse<P: Parser>(flags: &[ParsedFlag]) -> P {
     let command = P::command();
     let known = |name: &str| {
         command.get_arguments().find(|argument| {
@@ -69,17 +69,17 @@ pub(super) fn parse<P: Parser>(flags: &[Given]) -> P {
                 || argument.get_all_aliases().unwrap_or_default().contains(&name)
         })
     };
-    let mut words = vec![command.get_name().to_owned()];
-    for Given { name, value } in flags {
+    let mut arguments = vec![command.get_name().to_owned()];
+    for ParsedFlag { name, value } in flags {
         if name == "help" {
-            words.push("--help".to_owned());
+            arguments.push("--help".to_owned());
             continue;
         }
         let Some(argument) = known(name) else {
             tracing::warn!("--{name} means nothing here and is left out");
             continue;
         };
-        words.push(match value.as_deref() {
+        arguments.push(match value.as_deref() {
             // Flags without a value of their own: true is how upstream spells that they are set.
             Some("true") if matches!(argument.get_action(), ArgAction::SetTrue) => format!("--{name}"),
             Some("false") if matches!(argument.get_action(), ArgAction::SetTrue) => continue,
@@ -87,7 +87,7 @@ pub(super) fn parse<P: Parser>(flags: &[Given]) -> P {
             None => format!("--{name}"),
         });
     }
-    let matches = command.get_matches_from(words);
+    let matches = command.get_matches_from(arguments);
     P::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 

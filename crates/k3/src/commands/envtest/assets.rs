@@ -1,4 +1,4 @@
-//! `k3 envtest-assets`: the folder in which test environments of controller-runtime find their programs.
+//! `k3 envtest-assets`: the directory in which test environments of controller-runtime find their programs.
 
 use std::{
     env, fs, io,
@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 
-use crate::{commands::process::quoted, failure::Failure};
+use crate::{commands::process::shell_quoted, failure::Failure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,38 +23,38 @@ The links lead to this program; move it, and they have to be made again. docs/te
 
 Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 
-/// Make a folder that controller-runtime's envtest takes for its programs.
+/// Make a directory that controller-runtime's envtest takes for its programs.
 ///
 /// It gets the links kube-apiserver and etcd, which lead to k3, and kubectl, where one is installed. Prints the line `export
 /// KUBEBUILDER_ASSETS=...` by which envtest finds it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct AssetsFlags {
-    /// The folder, made if it is not there. Files of those names that are no links are left alone, and are an error
+    /// The directory, made if it is not there. Files of those names that are no links are left alone, and are an error
     #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 pub(crate) fn run(flags: &AssetsFlags) -> Result<(), Failure> {
     let failed = |error: io::Error| {
-        let what = format!("cannot make the links in {}", flags.folder.display());
+        let what = format!("cannot make the links in {}", flags.directory.display());
         Failure::new(
             what,
-            "choose a folder that this user may write to, without files of those names",
+            "choose a directory that this user may write to, without files of those names",
         )
-        .because(error)
+        .caused_by(error)
     };
-    fs::create_dir_all(&flags.folder).map_err(failed)?;
-    let folder = fs::canonicalize(&flags.folder).map_err(failed)?;
+    fs::create_dir_all(&flags.directory).map_err(failed)?;
+    let directory = fs::canonicalize(&flags.directory).map_err(failed)?;
     let program = env::current_exe().map_err(failed)?;
     for name in ["kube-apiserver", "etcd"] {
-        link(&program, &folder.join(name)).map_err(failed)?;
+        link(&program, &directory.join(name)).map_err(failed)?;
     }
-    match kubectl(&folder) {
-        Some(kubectl) => link(&kubectl, &folder.join("kubectl")).map_err(failed)?,
+    match kubectl(&directory) {
+        Some(kubectl) => link(&kubectl, &directory.join("kubectl")).map_err(failed)?,
         None => eprintln!("no kubectl is installed: suites that call it do not work"),
     }
-    print_line!("export KUBEBUILDER_ASSETS={}", quoted(&folder));
+    print_line!("export KUBEBUILDER_ASSETS={}", shell_quoted(&directory));
     Ok(())
 }
 
@@ -72,11 +72,11 @@ fn link(to: &Path, at: &Path) -> io::Result<()> {
     symlink(to, at)
 }
 
-/// The kubectl that a shell would run, but for one in `folder`.
-fn kubectl(folder: &Path) -> Option<PathBuf> {
+/// The kubectl that a shell would run, but for one in `directory`.
+fn kubectl(directory: &Path) -> Option<PathBuf> {
     let paths = env::var_os("PATH")?;
     env::split_paths(&paths)
-        .filter(|path| path != folder)
+        .filter(|path| path != directory)
         .map(|path| path.join("kubectl"))
         .find(|file| {
             fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)

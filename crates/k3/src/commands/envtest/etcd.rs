@@ -1,5 +1,5 @@
-//! What stands in for etcd: it holds the port and the folder that an etcd would have, and says that it is well. What is kept is
-//! kept by the API server, which asks here for the folder; so it outlives an API server that is started again.
+//! What stands in for etcd: it holds the port and the directory that an etcd would have, and says that it is well. What is kept is
+//! kept by the API server, which asks here for the directory; so it outlives an API server that is started again.
 
 use std::{
     convert::Infallible,
@@ -25,9 +25,9 @@ use crate::{
 };
 
 /// Where an API server that is k3 finds out where its data is. A real etcd knows no such path.
-pub(super) const FOLDER_PATH: &str = "/k3/data-dir";
+pub(super) const DATA_DIR_PATH: &str = "/k3/data-dir";
 
-/// An etcd for tests of operators: it answers /health, and its data folder is where the `kube-apiserver` beside it, which is
+/// An etcd for tests of operators: it answers /health, and its data directory is where the `kube-apiserver` beside it, which is
 /// k3 too, keeps its objects. It is no etcd, and speaks to no other client.
 #[derive(Debug, Parser)]
 #[command(name = "etcd", disable_version_flag = true)]
@@ -41,7 +41,7 @@ struct EtcdFlags {
     )]
     listen_client_urls: Vec<Uri>,
 
-    /// The folder
+    /// The directory
     #[arg(long, value_name = "DIR", default_value = "default.etcd")]
     data_dir: PathBuf,
 
@@ -59,30 +59,34 @@ struct EtcdFlags {
 }
 
 /// Runs until it is told to stop.
-pub(super) fn run(words: impl IntoIterator<Item = String>) -> Result<(), Failure> {
-    log::begin_plainly(LogLevel::WARN);
-    let flags: EtcdFlags = arguments::parse(&arguments::read(words)?);
-    secret_file::make_folder(&flags.data_dir).map_err(|error| {
-        Failure::new("cannot use the data folder", "choose another with --data-dir").because(error)
+pub(super) fn run(arguments: impl IntoIterator<Item = String>) -> Result<(), Failure> {
+    log::init_stderr(LogLevel::WARN);
+    let flags: EtcdFlags = arguments::parse(&arguments::read(arguments)?);
+    secret_file::create_directory(&flags.data_dir).map_err(|error| {
+        Failure::new("cannot use the data directory", "choose another with --data-dir").caused_by(error)
     })?;
-    let folder = std::path::absolute(&flags.data_dir).map_err(|error| {
-        Failure::new("cannot tell the current folder", "give --data-dir a path from /").because(error)
+    let directory = std::path::absolute(&flags.data_dir).map_err(|error| {
+        Failure::new(
+            "cannot determine the current directory",
+            "give --data-dir an absolute path",
+        )
+        .caused_by(error)
     })?;
-    runtime::of_one_thread()?.block_on(serve(flags.listen_client_urls, folder))
+    runtime::current_thread()?.block_on(serve(flags.listen_client_urls, directory))
 }
 
-async fn serve(urls: Vec<Uri>, folder: PathBuf) -> Result<(), Failure> {
+async fn serve(urls: Vec<Uri>, directory: PathBuf) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| {
-        Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
+        Failure::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
     })?;
-    let folder: Arc<Path> = folder.into();
+    let directory: Arc<Path> = directory.into();
     let mut listening = JoinSet::new();
     for url in urls {
         let listener = listen(&url).await.map_err(|error| {
             let advice = "it is to be a URL such as http://127.0.0.1:2379 with a free port of this machine";
-            Failure::new(format!("cannot listen on --listen-client-urls {url}"), advice).because(error)
+            Failure::new(format!("cannot listen on --listen-client-urls {url}"), advice).caused_by(error)
         })?;
-        listening.spawn(accept(listener, Arc::clone(&folder)));
+        listening.spawn(accept(listener, Arc::clone(&directory)));
     }
     signals.next().await;
     Ok(())
@@ -105,15 +109,15 @@ async fn listen(url: &Uri) -> io::Result<TcpListener> {
 }
 
 /// Takes connections until it is dropped, and those with it.
-async fn accept(listener: TcpListener, folder: Arc<Path>) {
+async fn accept(listener: TcpListener, directory: Arc<Path>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             Ok((stream, _)) = listener.accept() => {
-                let folder = Arc::clone(&folder);
+                let directory = Arc::clone(&directory);
                 connections.spawn(async move {
                     let service = service_fn(move |request| {
-                        let answer = answer(&request, &folder);
+                        let answer = answer(&request, &directory);
                         async move { Ok::<_, Infallible>(answer) }
                     });
                     // A client that breaks off is none of ours to complain about.
@@ -125,10 +129,10 @@ async fn accept(listener: TcpListener, folder: Arc<Path>) {
     }
 }
 
-fn answer<B>(request: &Request<B>, folder: &Path) -> Response<Full<Bytes>> {
+fn answer<B>(request: &Request<B>, directory: &Path) -> Response<Full<Bytes>> {
     let (status, text) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/health") => (StatusCode::OK, r#"{"health":"true","reason":""}"#.to_owned()),
-        (&Method::GET, FOLDER_PATH) => (StatusCode::OK, folder.display().to_string()),
+        (&Method::GET, DATA_DIR_PATH) => (StatusCode::OK, directory.display().to_string()),
         _ => (
             StatusCode::NOT_FOUND,
             "this is no etcd: k3 stands in for one in tests\n".to_owned(),

@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Certificates and keys")]
 pub(super) struct KeyFlags {
-    /// Folder of the serving certificate and its key, apiserver.crt and apiserver.key, which are made if they are not there; an
+    /// Directory of the serving certificate and its key, apiserver.crt and apiserver.key, which are made if they are not there; an
     /// admin.kubeconfig is left there too
     #[arg(long, value_name = "DIR", default_value = "/var/run/kubernetes")]
     pub(super) cert_dir: PathBuf,
@@ -42,7 +42,8 @@ pub(super) struct KeyFlags {
 impl KeyFlags {
     /// What the files hold; what they do not hold is made up. The server is known by `names` where its certificate is made.
     pub(super) fn certificates(&self, names: &Names) -> Result<Certificates, Failure> {
-        let mut made = Certificates::fresh(names, &SystemClock).map_err(|error| cannot_make(error.into()))?;
+        let mut made =
+            Certificates::generate(names, &SystemClock).map_err(|error| certificate_failure(error.into()))?;
         let given = self
             .tls_cert_file
             .as_ref()
@@ -57,7 +58,7 @@ impl KeyFlags {
         };
         check_certificates(&certificate, &made.server.certificate)?;
         read_private_key(made.server.key.as_bytes())
-            .map_err(|error| unusable(&key, "a key").because(error))?;
+            .map_err(|error| unusable(&key, "a key").caused_by(error))?;
         // Who is to believe the server finds at least its own certificate here: the authority behind it is not told to us.
         made.authority.clone_from(&made.server.certificate);
         if let Some(file) = &self.client_ca_file {
@@ -69,24 +70,25 @@ impl KeyFlags {
         Ok(made)
     }
 
-    /// The files of the folder, made if need be.
+    /// The files of the directory, made if need be.
     fn own(&self, made: &Certificates) -> Result<(PathBuf, PathBuf), Failure> {
         let [certificate, key] = ["apiserver.crt", "apiserver.key"].map(|name| self.cert_dir.join(name));
         if !certificate.exists() {
-            secret_file::make_folder(&self.cert_dir).map_err(|error| cannot_make(error.into()))?;
+            secret_file::create_directory(&self.cert_dir)
+                .map_err(|error| certificate_failure(error.into()))?;
             // With the authority, so that who reads the file knows whom to believe.
             let chain = format!("{}{}", made.server.certificate, made.authority);
             for (file, text) in [(&key, &made.server.key), (&certificate, &chain)] {
-                secret_file::write(file, text).map_err(|error| cannot_make(error.into()))?;
+                secret_file::write(file, text).map_err(|error| certificate_failure(error.into()))?;
             }
         }
         Ok((certificate, key))
     }
 }
 
-fn cannot_make(error: Box<dyn Error + Send + Sync>) -> Failure {
-    let advice = "choose a folder that this user may write to with --cert-dir";
-    Failure::new("no certificate to serve with", advice).because(error)
+fn certificate_failure(error: Box<dyn Error + Send + Sync>) -> Failure {
+    let advice = "choose a directory that this user may write to with --cert-dir";
+    Failure::new("no certificate to serve with", advice).caused_by(error)
 }
 
 fn unusable(file: &Path, what: &str) -> Failure {
@@ -100,13 +102,13 @@ fn check_certificates(file: &Path, pem: &str) -> Result<(), Failure> {
     match read_certificates(pem.as_bytes()) {
         Ok(_) => Ok(()),
         Err(PemError::Missing(_)) => Err(unusable(file, "certificates")),
-        Err(error) => Err(unusable(file, "certificates").because(error)),
+        Err(error) => Err(unusable(file, "certificates").caused_by(error)),
     }
 }
 
 fn text(file: &Path) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(|error| {
         let advice = "name a file that this user may read";
-        Failure::new(format!("cannot read {}", file.display()), advice).because(error)
+        Failure::new(format!("cannot read {}", file.display()), advice).caused_by(error)
     })
 }

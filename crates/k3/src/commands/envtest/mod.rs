@@ -4,11 +4,11 @@
 //! ```text
 //! part       which of them this process was called as
 //! arguments  flags as such environments pass them, also those that mean nothing here
-//! etcd       holds a port and a folder, and answers whether it is well
-//! place      where the API server keeps what it is given: in that folder, or in a real etcd
+//! etcd       holds a port and a directory, and answers whether it is well
+//! place      where the API server keeps what it is given: in that directory, or in a real etcd
 //! keys       certificates and keys out of files
 //! apiserver  the API server
-//! assets     `k3 envtest-assets`: the folder that such environments look for programs in
+//! assets     `k3 envtest-assets`: the directory that such environments look for programs in
 //! ```
 
 mod apiserver;
@@ -16,8 +16,8 @@ mod arguments;
 mod assets;
 mod etcd;
 mod keys;
-mod part;
-mod place;
+mod program_name;
+mod storage;
 
 pub(super) use self::assets::{AssetsFlags, run};
-pub(crate) use self::part::Part;
+pub(crate) use self::program_name::Program;

@@ -2,28 +2,28 @@
 //!
 //! Promise: the target is read again and compared before success is told, and it is closed to servers until all has arrived.
 
-mod place;
+mod store_url;
 
 use clap::Args;
 use k3_storage::{SystemClock, transfer};
 
-use self::place::Place;
+use self::store_url::StoreUrl;
 use super::{
     server_flags,
-    stores::{self, ForceFlag, Use},
+    stores::{self, ForceFlag, StoreRole},
 };
 use crate::{failure::Failure, progress, progress::Progress};
 
 const EXAMPLES: &str = "\
 Examples:
   k3 migrate --from file:/var/lib/k3 --to 'etcd://10.0.0.1:2379,10.0.0.2:2379?prefix=/k3/'
-      from the data folder of a server that is stopped into an etcd
+      from the data directory of a server that is stopped into an etcd
 
   k3 migrate --from 'etcd://10.0.0.1:2379?cafile=ca.pem' --to 'mysql://k3@db:3306/k3?password-file=pw&tls=required'
       from an etcd over TLS into a MySQL
 
 Stores:
-  file:DIR                        the data folder of a server, as in `k3 start --data-dir DIR`
+  file:DIR                        the data directory of a server, as in `k3 start --data-dir DIR`
   etcd://HOST:PORT[,HOST:PORT]    an etcd; with cafile= over TLS
   mysql://USER@HOST[:PORT][/DB]   a MySQL or MariaDB
 What follows a `?` are the flags of `k3 start` for that store, without `--etcd-` and `--mysql-`:
@@ -43,11 +43,11 @@ Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 pub(crate) struct MigrateFlags {
     /// The store to copy. Everybody on the machine can read a command line: a password goes into the variable or into a file
     #[arg(long, value_name = "STORE", env = "K3_MIGRATE_FROM", hide_env_values = true)]
-    from: Place,
+    from: StoreUrl,
 
     /// The store to fill
     #[arg(long, value_name = "STORE", env = "K3_MIGRATE_TO", hide_env_values = true)]
-    to: Place,
+    to: StoreUrl,
 
     #[command(flatten)]
     force: ForceFlag,
@@ -55,25 +55,25 @@ pub(crate) struct MigrateFlags {
 
 /// Carries out the command.
 pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
-    server_flags::wait_with_threads(async {
+    server_flags::block_on_threads(async {
         let (from, to) = (flags.from.config("--from")?, flags.to.config("--to")?);
-        let from = stores::open(from, Use::Source).await?;
-        let to = stores::open(to, Use::Target).await?;
+        let from = stores::open(from, StoreRole::Source).await?;
+        let to = stores::open(to, StoreRole::Target).await?;
         let mut progress = Progress::new("copied");
         let work = async {
             if stores::first_key(&*from).await?.is_none() {
                 return Err(Failure::new(
                     "there is nothing in the store that is to be copied",
-                    "see that --from names the right one: its folder, its prefix, its database",
+                    "see that --from names the right one: its directory, its prefix, its database",
                 ));
             }
-            stores::make_room(&*to, flags.force.old()).await?;
-            transfer::copy(&*from, &*to, &SystemClock, |moved| progress.tell(moved))
+            stores::ensure_empty(&*to, flags.force.existing_data()).await?;
+            transfer::copy(&*from, &*to, &SystemClock, |moved| progress.update(moved))
                 .await
                 .map_err(|error| {
                     let advice =
                         "the source is as it was, and the target stays closed: see the cause, and try again";
-                    Failure::new("not all was copied", advice).because(error)
+                    Failure::new("not all was copied", advice).caused_by(error)
                 })
         };
         let outcome = work.await;
@@ -83,18 +83,18 @@ pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
         let spent = progress.end();
         print_line!(
             "{}, from revision {} to {}; read again and compared",
-            progress::line("copied", copied.moved, spent),
+            progress::line("copied", copied.transferred, spent),
             copied.source,
             copied.target
         );
         if copied.expired > 0 {
             print_line!("{} of them had a time to end at, which has come", copied.expired);
         }
-        if copied.missed > 0 {
+        if copied.missed_commits > 0 {
             eprintln!(
                 "warning: {} writes came to the source meanwhile and are not in the target: stop the servers that use it, \
                  and copy again with --force",
-                copied.missed
+                copied.missed_commits
             );
         }
         Ok(())

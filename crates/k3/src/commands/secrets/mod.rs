@@ -41,7 +41,7 @@ enum Command {
 
 /// Carries out a command.
 pub(super) fn run(flags: SecretsFlags) -> Result<(), Failure> {
-    server_flags::wait(async {
+    server_flags::block_on(async {
         match flags.command {
             Command::Status(flags) => status::run(&flags).await,
             Command::Reencrypt(flags) => reencrypt::run(&flags).await,

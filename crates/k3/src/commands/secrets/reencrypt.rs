@@ -1,11 +1,11 @@
 //! `k3 secrets reencrypt`: rewrites objects that are not stored with the current key.
 
 use clap::Args;
-use k3_storage::transfer::Moved;
+use k3_storage::transfer::TransferProgress;
 use serde_json::Value;
 
 use super::{
-    super::server_flags::{Cluster, ServerFlags},
+    super::server_flags::{ApiClient, ServerFlags},
     status::{Report, ResourceReport},
 };
 use crate::{failure::Failure, progress, progress::Progress};
@@ -33,7 +33,7 @@ struct Target {
 /// What was done.
 #[derive(Default)]
 struct Summary {
-    rewritten: Moved,
+    rewritten: TransferProgress,
     /// Objects that were stored with the current key already.
     current: u64,
     /// Objects that could not be rewritten, each with the reason.
@@ -51,7 +51,7 @@ enum Outcome {
 }
 
 pub(super) async fn run(flags: &ReencryptFlags) -> Result<(), Failure> {
-    let cluster = Cluster::find(&flags.server).await?;
+    let cluster = ApiClient::connect(&flags.server).await?;
     let report = Report::fetch(&cluster).await?;
     let mut summary = Summary::default();
     let mut progress = Progress::new("rewritten");
@@ -84,7 +84,7 @@ pub(super) async fn run(flags: &ReencryptFlags) -> Result<(), Failure> {
 }
 
 async fn rewrite_all(
-    cluster: &Cluster,
+    cluster: &ApiClient,
     resource: &ResourceReport,
     summary: &mut Summary,
     progress: &mut Progress,
@@ -93,7 +93,7 @@ async fn rewrite_all(
     let mut next = String::new();
     loop {
         let path = format!("{}/{}?limit={PAGE}&continue={next}", target.root, target.plural);
-        let list = cluster.ask("GET", &path, None).await?;
+        let list = cluster.request("GET", &path, None).await?;
         let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
         for item in items {
             match rewrite(cluster, &target, &list, item).await {
@@ -105,7 +105,7 @@ async fn rewrite_all(
                 Ok(Outcome::Deleted) => {}
                 Err(reason) => summary.failed.push(format!("{}: {reason}", target.path(item))),
             }
-            progress.tell(summary.rewritten);
+            progress.update(summary.rewritten);
         }
         match list["metadata"]["continue"].as_str() {
             Some(text) if !text.is_empty() => text.clone_into(&mut next),
@@ -115,7 +115,12 @@ async fn rewrite_all(
 }
 
 /// Puts an object as it is: the server writes it if it is not stored with the current key.
-async fn rewrite(cluster: &Cluster, target: &Target, list: &Value, item: &Value) -> Result<Outcome, String> {
+async fn rewrite(
+    cluster: &ApiClient,
+    target: &Target,
+    list: &Value,
+    item: &Value,
+) -> Result<Outcome, String> {
     let path = target.path(item);
     let mut object = item.clone();
     for _ in 0..ATTEMPTS {
@@ -155,17 +160,17 @@ fn complete(object: &mut Value, list: &Value) {
 
 impl Target {
     /// Where the API has a resource: in the version that its group prefers.
-    async fn find(cluster: &Cluster, resource: &ResourceReport) -> Result<Self, Failure> {
+    async fn find(cluster: &ApiClient, resource: &ResourceReport) -> Result<Self, Failure> {
         let root = if resource.group.is_empty() {
             "/api/v1".to_owned()
         } else {
             let group = cluster
-                .ask("GET", &format!("/apis/{}", resource.group), None)
+                .request("GET", &format!("/apis/{}", resource.group), None)
                 .await?;
             let version = group["preferredVersion"]["groupVersion"].as_str();
             format!("/apis/{}", version.unwrap_or_default())
         };
-        let known = cluster.ask("GET", &root, None).await?;
+        let known = cluster.request("GET", &root, None).await?;
         let known = known["resources"]
             .as_array()
             .map(Vec::as_slice)

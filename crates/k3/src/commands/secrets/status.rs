@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::super::{
-    server_flags::{Cluster, ServerFlags},
+    server_flags::{ApiClient, ServerFlags},
     table::table,
 };
 use crate::{failure::Failure, server::STATUS_PATH};
@@ -47,14 +47,14 @@ pub(super) struct ResourceReport {
 
 impl Report {
     /// Asks a server that encrypts.
-    pub(super) async fn fetch(cluster: &Cluster) -> Result<Self, Failure> {
-        let answer = cluster.ask("GET", STATUS_PATH, None).await?;
+    pub(super) async fn fetch(cluster: &ApiClient) -> Result<Self, Failure> {
+        let answer = cluster.request("GET", STATUS_PATH, None).await?;
         let report: Self = serde_json::from_value(answer).map_err(|error| {
             Failure::new(
                 "cannot read the answer of the server",
                 "use the k3 of the server's version",
             )
-            .because(error)
+            .caused_by(error)
         })?;
         if let Some(error) = &report.error {
             let what = format!("the server cannot read its store: {error}");
@@ -84,9 +84,9 @@ impl ResourceReport {
 }
 
 pub(super) async fn run(flags: &StatusFlags) -> Result<(), Failure> {
-    let cluster = Cluster::find(&flags.server).await?;
+    let cluster = ApiClient::connect(&flags.server).await?;
     if flags.output == "json" {
-        let answer = cluster.ask("GET", STATUS_PATH, None).await?;
+        let answer = cluster.request("GET", STATUS_PATH, None).await?;
         print_line!("{answer:#}");
         return Ok(());
     }

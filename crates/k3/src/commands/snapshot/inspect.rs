@@ -31,8 +31,8 @@ pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
             "format": summary.format,
             "revision": summary.revision.get(),
             "taken": taken,
-            "objects": summary.moved.entries,
-            "bytes": summary.moved.bytes,
+            "objects": summary.transferred.entries,
+            "bytes": summary.transferred.bytes,
         });
         print_line!("{told:#}");
         return Ok(());
@@ -42,8 +42,8 @@ pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
         flags.file.display(),
         summary.format,
         summary.revision,
-        summary.moved.entries,
-        progress::size(summary.moved.bytes)
+        summary.transferred.entries,
+        progress::size(summary.transferred.bytes)
     );
     Ok(())
 }
@@ -52,7 +52,7 @@ pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
 pub(super) async fn open(file: &Path) -> Result<BufReader<File>, Failure> {
     let opened = File::open(file).await.map_err(|error| {
         let what = format!("cannot read {}", file.display());
-        Failure::new(what, "name a file that `k3 snapshot save` has written").because(error)
+        Failure::new(what, "name a file that `k3 snapshot save` has written").caused_by(error)
     })?;
     Ok(BufReader::with_capacity(256 * 1024, opened))
 }
@@ -61,13 +61,13 @@ pub(super) async fn open(file: &Path) -> Result<BufReader<File>, Failure> {
 pub(super) async fn check(file: &Path) -> Result<BackupSummary, Failure> {
     transfer::inspect(open(file).await?).await.map_err(|error| {
         let what = format!("{} is no snapshot that can be used", file.display());
-        Failure::new(what, "take another one; what is damaged cannot be mended").because(error)
+        Failure::new(what, "take another one; what is damaged cannot be mended").caused_by(error)
     })
 }
 
 /// When it was taken, as the API writes times.
 fn date(summary: &BackupSummary) -> String {
-    let taken = UtcDateTime::from(OffsetDateTime::from(summary.taken));
+    let taken = UtcDateTime::from(OffsetDateTime::from(summary.created_at));
     format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
         taken.year(),

@@ -49,7 +49,7 @@ enum Command {
 
 /// Carries out a command.
 pub(super) fn run(flags: SnapshotFlags) -> Result<(), Failure> {
-    server_flags::wait_with_threads(async {
+    server_flags::block_on_threads(async {
         match flags.command {
             Command::Save(flags) => save::run(&flags).await,
             Command::Restore(flags) => restore::run(&flags).await,

@@ -6,7 +6,7 @@ use clap::Args;
 use k3_storage::{SystemClock, transfer};
 
 use super::{
-    super::stores::{self, ForceFlag, StoreFlags, Use},
+    super::stores::{self, ForceFlag, StoreFlags, StoreRole},
     inspect,
 };
 use crate::{failure::Failure, progress, progress::Progress, server};
@@ -31,22 +31,22 @@ pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
     // Before anything is given up for it.
     inspect::check(&flags.file).await?;
     let input = inspect::open(&flags.file).await?;
-    let store = stores::open(config, Use::Target).await?;
+    let store = stores::open(config, StoreRole::Target).await?;
     let mut progress = Progress::new("restored");
     let work = async {
-        stores::make_room(&*store, flags.force.old()).await?;
-        let restored = transfer::restore(input, &*store, |moved| progress.tell(moved))
+        stores::ensure_empty(&*store, flags.force.existing_data()).await?;
+        let restored = transfer::restore(input, &*store, |moved| progress.update(moved))
             .await
             .map_err(|error| {
                 let advice = "the store stays closed until a snapshot is restored into it: see the cause, and try again";
-                Failure::new("the snapshot was not restored", advice).because(error)
+                Failure::new("the snapshot was not restored", advice).caused_by(error)
             })?;
         let again = inspect::open(&flags.file).await?;
         let expired = transfer::compare(again, &*store, restored.revision, &SystemClock)
             .await
             .map_err(|error| {
                 let advice = "do not use the store; restore into another one";
-                Failure::new("the store does not hold what is in the snapshot", advice).because(error)
+                Failure::new("the store does not hold what is in the snapshot", advice).caused_by(error)
             })?;
         let has_keys = server::has_private_keys(&*store).await?;
         Ok::<_, Failure>((restored, expired, has_keys))
@@ -57,7 +57,7 @@ pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
     let spent = progress.end();
     print_line!(
         "{}, now at revision {}; read again and compared",
-        progress::line("restored", restored.backup.moved, spent),
+        progress::line("restored", restored.backup.transferred, spent),
         restored.revision
     );
     if expired > 0 {

@@ -11,12 +11,12 @@ use tokio::fs::File;
 
 use super::{
     super::{
-        server_flags::{Cluster, ServerFlags},
+        server_flags::{ApiClient, ServerFlags},
         stores::{self, StoreFlags},
     },
     inspect,
 };
-use crate::{failure::Failure, progress, progress::Progress, secret_file::Fresh, server};
+use crate::{failure::Failure, progress, progress::Progress, secret_file::PendingFile, server};
 
 /// Write all objects of a store, as they are at one moment, to a file. A running server of this machine goes on meanwhile.
 #[derive(Debug, Args)]
@@ -42,20 +42,20 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
             "choose another name, or remove it: a snapshot is not overwritten",
         ));
     }
-    let unwritten = |error| {
-        let advice = "name a file in a folder that exists and that this user may write to";
-        Failure::new("cannot write the snapshot", advice).because(error)
+    let write_error = |error| {
+        let advice = "name a file in an existing directory that this user may write to";
+        Failure::new("cannot write the snapshot", advice).caused_by(error)
     };
     let config = flags.store.config()?;
     let is_shared = server::is_shared(&config);
     let store = stores::open_unless_in_use(config).await?;
-    let fresh = Fresh::begin(file).map_err(unwritten)?;
-    let out = fresh.handle().map(File::from_std).map_err(unwritten)?;
+    let pending = PendingFile::create(file).map_err(write_error)?;
+    let out = pending.handle().map(File::from_std).map_err(write_error)?;
     let mut progress = Progress::new("saved");
     let saved = if let Some(store) = store {
         let is_included = |key: &Key| flags.include_keys || !server::holds_private_keys(key);
-        let saved = transfer::backup_where(is_included, &*store, out, SystemClock.now(), |moved| {
-            progress.tell(moved);
+        let saved = transfer::backup_filtered(is_included, &*store, out, SystemClock.now(), |moved| {
+            progress.update(moved);
         })
         .await;
         store.close().await;
@@ -64,10 +64,10 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
                 "no snapshot was made",
                 "correct the cause and try again; nothing was left behind",
             )
-            .because(error)
+            .caused_by(error)
         })?;
         // What a disk has taken is not always what it gives back.
-        if inspect::check(fresh.path()).await? != saved {
+        if inspect::check(pending.path()).await? != saved {
             return Err(Failure::new(
                 format!("{} does not hold what was written to it", file.display()),
                 "check the disk, and write to another one",
@@ -76,13 +76,13 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
         saved
     } else {
         save_through_server(flags, out).await?;
-        inspect::check(fresh.path()).await?
+        inspect::check(pending.path()).await?
     };
-    fresh.keep().map_err(unwritten)?;
+    pending.persist().map_err(write_error)?;
     let spent = progress.end();
     print_line!(
         "{} to {}, at revision {}; read again and found whole",
-        progress::line("saved", saved.moved, spent),
+        progress::line("saved", saved.transferred, spent),
         file.display(),
         saved.revision
     );
@@ -109,13 +109,13 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
 /// Has the server that has the store open write the snapshot, and copies it.
 async fn save_through_server(flags: &SaveFlags, mut out: File) -> Result<(), Failure> {
     let data_dir = flags.store.data_dir()?;
-    let cluster = Cluster::find(&ServerFlags::of(None, Some(data_dir))).await?;
+    let cluster = ApiClient::connect(&ServerFlags::new(None, Some(data_dir))).await?;
     let body = if flags.include_keys {
         server::INCLUDE_KEYS
     } else {
         ""
     };
-    let answer = cluster.ask_text("PUT", server::SNAPSHOT_PATH, body).await?;
+    let answer = cluster.request_text("PUT", server::SNAPSHOT_PATH, body).await?;
     let written = PathBuf::from(answer.trim_end());
     let copied = copy(&written, &mut out).await;
     // The server's copy is removed whatever became of ours.
@@ -125,7 +125,7 @@ async fn save_through_server(flags: &SaveFlags, mut out: File) -> Result<(), Fai
             format!("failed to copy the snapshot {} of the server", written.display()),
             "run this as the user of the server, and check the space on the disk",
         )
-        .because(error)
+        .caused_by(error)
     })
 }
 

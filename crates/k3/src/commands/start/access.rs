@@ -58,12 +58,12 @@ pub(crate) struct AccessFlags {
     service_account_issuer: Vec<String>,
 
     /// Further keys that service-account tokens may be signed with: a file with public or private keys or certificates in PEM, such as
-    /// the service-account.key of an earlier data folder; may be repeated
+    /// the service-account.key of an earlier data directory; may be repeated
     #[arg(long, value_name = "FILE")]
     service_account_key_file: Vec<PathBuf>,
 
     /// Key that service-account tokens are signed with: a file, or the text itself, with a private key of ECDSA P-256 in PEM.
-    /// Servers that share a store need the same [default: one of its own, in the data folder]
+    /// Servers that share a store need the same [default: one of its own, in the data directory]
     #[arg(long, alias = "service-account-signing-key-file", value_name = "KEY")]
     jwt_signing_key: Option<Secret>,
 
@@ -131,7 +131,7 @@ impl AccessFlags {
                     "cannot use --token-auth-file",
                     "each line is `token,user,uid` or `token,user,uid,\"group1,group2\"`",
                 )
-                .because(error)
+                .caused_by(error)
             })?,
             None => TokenFile::default(),
         };
@@ -176,10 +176,10 @@ impl AccessFlags {
         } else {
             // It may be no path but a secret that somebody took for a key: it is not repeated.
             fs::read_to_string(named.text())
-                .map_err(|error| unusable("it is no file that can be read").because(error))?
+                .map_err(|error| unusable("it is no file that can be read").caused_by(error))?
         };
         let pair = KeyPair::from_pem(&pem)
-            .map_err(|error| unusable("it holds no private key (PKCS#8) in PEM").because(error))?;
+            .map_err(|error| unusable("it holds no private key (PKCS#8) in PEM").caused_by(error))?;
         if !pair.is_p256() {
             return Err(unusable("it is no key of ECDSA P-256"));
         }
@@ -212,8 +212,8 @@ impl KubectlFlags {
 fn public_keys(file: &Path) -> Result<Vec<PublicKey>, Failure> {
     let advice = "name a file with keys of ECDSA P-256, ECDSA P-384 or RSA in PEM: `PUBLIC KEY`, `PRIVATE KEY` or `CERTIFICATE`";
     let what = || format!("cannot use --service-account-key-file {}", file.display());
-    let text = fs::read_to_string(file).map_err(|error| Failure::new(what(), advice).because(error))?;
-    let unusable = |error: Box<dyn Error + Send + Sync>| Failure::new(what(), advice).because(error);
+    let text = fs::read_to_string(file).map_err(|error| Failure::new(what(), advice).caused_by(error))?;
+    let unusable = |error: Box<dyn Error + Send + Sync>| Failure::new(what(), advice).caused_by(error);
     let mut keys = read_public_keys(text.as_bytes()).map_err(|error| unusable(error.into()))?;
     for certificate in find_certificates(text.as_bytes()) {
         let read = Certificate::from_der(&certificate).map_err(|error| unusable(error.into()))?;

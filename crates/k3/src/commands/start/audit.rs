@@ -52,7 +52,7 @@ impl AuditFlags {
                 "cannot use --audit-policy-file",
                 "it is to be a Policy of audit.k8s.io/v1 with rules, each with a level",
             )
-            .because(error)
+            .caused_by(error)
         })?;
         Ok(Some(AuditConfig {
             policy,

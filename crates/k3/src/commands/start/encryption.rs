@@ -41,7 +41,7 @@ impl EncryptionFlags {
                 format!("cannot use --encryption-provider-config {}", file.display()),
                 "docs/encryption.md has examples",
             )
-            .because(error)
+            .caused_by(error)
         })?;
         Ok(Some(EncryptionSettings {
             configuration,

@@ -19,7 +19,7 @@ use crate::{certificates::Name, databases::DatabaseFlags, duration, log::LogFlag
 const EXAMPLES: &str = "\
 Examples:
   k3 start
-      serves https://127.0.0.1:6443, keeps everything in the data folder, and prints the line
+      serves https://127.0.0.1:6443, keeps everything in the data directory, and prints the line
       `export KUBECONFIG=...` after which kubectl works
 
   k3 start --storage memory --data-dir \"$(mktemp -d)\" --secure-port 0 --kubeconfig-out test.kubeconfig
@@ -38,7 +38,7 @@ Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 
 /// Start the server: a Kubernetes API over HTTPS.
 ///
-/// The first start makes a certificate authority, certificates and keys in the data folder, and a kubeconfig
+/// The first start makes a certificate authority, certificates and keys in the data directory, and a kubeconfig
 /// for an administrator; later starts use them again and renew them when they come near their end.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -50,7 +50,7 @@ pub(crate) struct StartFlags {
     pub(in crate::commands) databases: DatabaseFlags,
 
     #[command(flatten)]
-    pub(super) parts: PartFlags,
+    pub(super) parts: ComponentFlags,
 
     /// Do not run a node in this process: pods run elsewhere, or nowhere
     #[arg(long, help_heading = "The node in this process")]
@@ -63,7 +63,7 @@ pub(crate) struct StartFlags {
 /// What an API server is told.
 #[derive(Debug, Args)]
 pub(crate) struct ApiFlags {
-    /// Folder of all that is kept: certificates, keys, the admin's kubeconfig, and the objects with
+    /// Directory of all that is kept: certificates, keys, the admin's kubeconfig, and the objects with
     /// `--storage file` [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
     pub(in crate::commands) data_dir: Option<PathBuf>,
@@ -144,7 +144,7 @@ struct WebFlags {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What runs beside the API server")]
-pub(crate) struct PartFlags {
+pub(crate) struct ComponentFlags {
     /// Controllers to run, and `scheduler`, a list with commas; '*' is all that are on by themselves, -NAME leaves one
     /// out, '' is none. `k3 controllers` shows what runs
     #[arg(long, value_name = "LIST", default_value = "*")]
@@ -174,7 +174,7 @@ pub(crate) struct NodeFlags {
     #[arg(long, value_name = "PORT", default_value_t = 10250)]
     pub(super) node_port: u16,
 
-    /// Folder of pods that run on this node whatever the API says, one YAML or JSON file each
+    /// Directory of pods that run on this node whatever the API says, one YAML or JSON file each
     #[arg(long, value_name = "DIR")]
     pub(super) pod_manifest_path: Option<PathBuf>,
 

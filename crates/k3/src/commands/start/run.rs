@@ -8,7 +8,7 @@ use crate::{
 
 /// Runs a server until it is told to stop.
 pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
-    process::begin(&flags.api.log)?;
+    process::init(&flags.api.log)?;
     let databases = flags.databases()?;
     process::run_with_database(&databases, flags.settings()?, Announce::Kubeconfig)
 }

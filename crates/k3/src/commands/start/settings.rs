@@ -6,9 +6,9 @@ use k3_node::{
 };
 use k3_simulator::Rules;
 
-use super::{ApiFlags, NodeFlags, RuntimeFlags, StartFlags, flags::PartFlags};
+use super::{ApiFlags, NodeFlags, RuntimeFlags, StartFlags, flags::ComponentFlags};
 use crate::{
-    control::{self, Chosen},
+    controller_manager::{self, ComponentSelection},
     data_dir::data_dir,
     databases,
     failure::Failure,
@@ -18,16 +18,16 @@ use crate::{
 // --- StartFlags ---
 
 impl StartFlags {
-    /// The databases that may be started. Where a password must be made, it is kept in the data folder.
+    /// The databases that may be started. Where a password must be made, it is kept in the data directory.
     pub(in crate::commands) fn databases(&self) -> Result<databases::Settings, Failure> {
-        let folder = data_dir(self.api.data_dir.as_deref())?;
-        Ok(self.databases.settings(folder, self.node.runtime.wanted()?))
+        let directory = data_dir(self.api.data_dir.as_deref())?;
+        Ok(self.databases.settings(directory, self.node.runtime.wanted()?))
     }
 
     /// What the flags ask for. Reads the files that they name.
     pub(in crate::commands) fn settings(self) -> Result<Settings, Failure> {
         Ok(Settings {
-            chosen: self.parts.chosen()?,
+            components: self.parts.components()?,
             has_nodes: !self.no_node,
             node: if self.no_node {
                 None
@@ -70,19 +70,20 @@ impl ApiFlags {
     }
 }
 
-// --- PartFlags ---
+// --- ComponentFlags ---
 
-impl PartFlags {
+impl ComponentFlags {
     /// What runs beside the server.
-    fn chosen(&self) -> Result<Chosen, Failure> {
+    fn components(&self) -> Result<ComponentSelection, Failure> {
         let rules = match &self.simulation_rules {
             None => Rules::default(),
             Some(file) => Rules::load(file).map_err(|error| {
                 let what = format!("--simulation-rules {}", file.display());
-                Failure::usage(what, "docs/simulation.md tells what can be said there").because(error)
+                Failure::usage(what, "docs/simulation.md tells what can be said there").caused_by(error)
             })?,
         };
-        Ok(control::listed(&self.controllers)?.with_simulated(self.simulated_nodes, rules))
+        Ok(controller_manager::parse_controllers(&self.controllers)?
+            .with_simulated(self.simulated_nodes, rules))
     }
 }
 
@@ -111,7 +112,7 @@ impl NodeFlags {
             // The name of the machine may be one that the API does not take.
             None => parse_node_name(&default_node_name()).map_err(|error| {
                 Failure::usage(error.to_string(), "choose a name with --node-name")
-                    .because("it is the host name")
+                    .caused_by("it is the host name")
             })?,
         };
         Ok(NodeSettings {

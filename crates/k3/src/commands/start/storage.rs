@@ -28,7 +28,7 @@ pub(crate) struct StorageFlags {
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = k3_apiserver::parse_duration)]
     storage_wait: Duration,
 
-    /// With `file`: the folder of the objects [default: `objects` in the data folder]
+    /// With `file`: the directory of the objects [default: `objects` in the data directory]
     #[arg(long, value_name = "DIR", value_parser = some_path)]
     file_rootpath: Option<PathBuf>,
 
@@ -125,7 +125,7 @@ pub(crate) struct StorageFlags {
 pub(crate) enum Backend {
     /// In memory: gone when the server ends
     Memory,
-    /// In the data folder; one server
+    /// In the data directory; one server
     File,
     /// In an etcd 3.4 or newer; several servers may share it
     Etcd,
@@ -291,7 +291,7 @@ fn secret_or_file(secret: Option<&Secret>, file: Option<&Path>) -> Result<Option
 
 fn some_path(text: &str) -> Result<PathBuf, &'static str> {
     if text.is_empty() {
-        return Err("it is empty, and must be the path of a folder");
+        return Err("it is empty, and must be the path of a directory");
     }
     Ok(text.into())
 }
@@ -303,7 +303,7 @@ fn password(file: &Path) -> Result<String, Failure> {
             format!("cannot read the password file {}", file.display()),
             "name a file that this user may read, with the password and nothing else",
         )
-        .because(error)
+        .caused_by(error)
     })?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
@@ -333,11 +333,11 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_kept_in_the_data_folder_unless_said_otherwise() {
+    fn objects_are_kept_in_the_data_directory_unless_said_otherwise() {
         let Ok(StorageConfig::File(options)) = config("") else {
             panic!()
         };
-        assert_eq!(options.folder, Path::new("/data/objects"));
+        assert_eq!(options.directory, Path::new("/data/objects"));
         assert_eq!(options.durability, Durability::Synced);
         assert!(matches!(config("--storage memory"), Ok(StorageConfig::Memory)));
     }
@@ -355,8 +355,8 @@ mod tests {
 
     #[test]
     fn a_password_comes_from_its_file_without_the_line_end() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("password");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("password");
         fs::write(&file, "s3cret\n").unwrap();
         let line = format!(
             "--storage mysql --mysql-url mysql://u@h --mysql-password-file {}",
@@ -376,7 +376,7 @@ mod tests {
         let Ok(StorageConfig::File(options)) = config("--backend=file --file-rootpath=/objects") else {
             panic!()
         };
-        assert_eq!(options.folder, Path::new("/objects"));
+        assert_eq!(options.directory, Path::new("/objects"));
     }
 
     #[test]

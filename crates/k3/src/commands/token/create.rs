@@ -7,7 +7,7 @@ use k3_apiserver::EphemeralToken;
 use k3_storage::{Clock, SystemClock};
 
 use super::{
-    Cluster, ServerFlags,
+    ApiClient, ServerFlags,
     join::{self, JoinLimits},
 };
 use crate::{duration, failure::Failure};
@@ -36,7 +36,7 @@ pub(super) struct CreateFlags {
     group: Vec<String>,
 
     /// How long it is good for, a year at most
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = life)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_ttl)]
     ttl: Duration,
 
     #[command(flatten)]
@@ -52,10 +52,10 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
         };
         return join::run(&flags.server, &limits).await;
     };
-    let cluster = Cluster::find(&flags.server).await?;
+    let cluster = ApiClient::connect(&flags.server).await?;
     let (token, text) = EphemeralToken::issue(user, &flags.group, flags.ttl, SystemClock.now());
     cluster
-        .ask("POST", &EphemeralToken::secrets_path(), Some(&token.to_secret()))
+        .request("POST", &EphemeralToken::secrets_path(), Some(&token.to_secret()))
         .await?;
     eprintln!(
         "token {} for {} is good until {}",
@@ -65,12 +65,12 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-fn life(text: &str) -> Result<Duration, &'static str> {
-    let life = duration::parse(text)?;
-    if life > Duration::from_hours(365 * 24) {
+fn parse_ttl(text: &str) -> Result<Duration, &'static str> {
+    let ttl = duration::parse(text)?;
+    if ttl > Duration::from_hours(365 * 24) {
         return Err("longer than a year: that is not for a while");
     }
-    Ok(life)
+    Ok(ttl)
 }
 
 fn node_name(text: &str) -> Result<String, &'static str> {

@@ -9,7 +9,7 @@ use k3_storage::{Clock, SystemClock};
 use k8s_openapi::jiff::{Timestamp, Unit};
 use serde_json::{Value, json};
 
-use super::{Cluster, ServerFlags};
+use super::{ApiClient, ServerFlags};
 use crate::{
     failure::Failure,
     join::{JoinToken, Pin},
@@ -29,7 +29,7 @@ const NAME_PREFIX: &str = "bootstrap-token-";
 const SERVERS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 
 /// Which group has which role: to ask for a certificate, to get it, to get the next one, and to see whether a name is taken.
-const RIGHTS: [(&str, &str, &str); 4] = [
+const ROLE_BINDINGS: [(&str, &str, &str); 4] = [
     ("k3:node-bootstrapper", "system:node-bootstrapper", GROUP),
     (
         "k3:node-autoapprove-bootstrap",
@@ -54,7 +54,7 @@ pub(super) struct JoinLimits {
 }
 
 /// A join token as its secret tells of it, without what is secret.
-pub(super) struct Listed {
+pub(super) struct JoinTokenSummary {
     pub(super) id: String,
     /// For whom it is, within which limits.
     pub(super) purpose: String,
@@ -74,17 +74,17 @@ pub(super) async fn run(flags: &ServerFlags, limits: &JoinLimits) -> Result<(), 
     let Some(authority) = config.root_cert.as_ref().and_then(|known| known.first()) else {
         return Err(Failure::new(
             "the kubeconfig names no authority, which the token has to name",
-            "use one with certificate-authority-data, such as the admin.kubeconfig in the data folder",
+            "use one with certificate-authority-data, such as the admin.kubeconfig in the data directory",
         ));
     };
-    let token = JoinToken::issue(Pin::of(authority));
-    let cluster = Cluster::find(flags).await?;
-    for (path, object) in rights() {
+    let token = JoinToken::issue(Pin::of_certificate(authority));
+    let cluster = ApiClient::connect(flags).await?;
+    for (path, object) in role_objects() {
         cluster.ensure(path, &object).await?;
     }
     let expires = expiry(limits.ttl);
     cluster
-        .ask("POST", SECRETS, Some(&secret(&token, &expires, limits)))
+        .request("POST", SECRETS, Some(&secret(&token, &expires, limits)))
         .await?;
     let server = reachable(&cluster, &config.cluster_url).await;
     eprintln!("on the machine that is to join, until {expires}:");
@@ -100,14 +100,14 @@ pub(super) async fn run(flags: &ServerFlags, limits: &JoinLimits) -> Result<(), 
 }
 
 /// What lets those who have a token join. Upstream's tools make the like.
-fn rights() -> impl Iterator<Item = (&'static str, Value)> {
+fn role_objects() -> impl Iterator<Item = (&'static str, Value)> {
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
         "metadata": {"name": ROLE},
         "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}],
     });
-    let bindings = RIGHTS.into_iter().map(|(name, role, group)| {
+    let bindings = ROLE_BINDINGS.into_iter().map(|(name, role, group)| {
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRoleBinding",
@@ -146,9 +146,9 @@ fn secret(token: &JoinToken, expires: &str, limits: &JoinLimits) -> Value {
     secret
 }
 
-// --- Listed ---
+// --- JoinTokenSummary ---
 
-impl Listed {
+impl JoinTokenSummary {
     /// What a secret tells; nothing if it is no token with which somebody can join.
     pub(super) fn read(secret: &Value) -> Option<Self> {
         let text = |name: &str| {
@@ -158,7 +158,7 @@ impl Listed {
         if text("usage-bootstrap-authentication").as_deref() != Some("true") {
             return None;
         }
-        Some(Listed {
+        Some(JoinTokenSummary {
             id: text("token-id")?,
             purpose: purpose(
                 text(JOIN_NODE_NAME_KEY).as_deref(),
@@ -186,7 +186,7 @@ fn expiry(ttl: Duration) -> String {
 }
 
 /// Where other machines find the server. That a kubeconfig names this machine alone says nothing about them.
-async fn reachable(cluster: &Cluster, known: &Uri) -> String {
+async fn reachable(cluster: &ApiClient, known: &Uri) -> String {
     let is_local = ["127.", "localhost", "[::1]"]
         .iter()
         .any(|local| known.host().is_some_and(|host| host.starts_with(local)));
@@ -194,7 +194,7 @@ async fn reachable(cluster: &Cluster, known: &Uri) -> String {
         return known.to_string().trim_end_matches('/').to_owned();
     }
     // A server that only this machine can reach is named nowhere.
-    let servers = cluster.ask("GET", SERVERS, None).await.unwrap_or_default();
+    let servers = cluster.request("GET", SERVERS, None).await.unwrap_or_default();
     let port = known.port_u16().unwrap_or(443);
     // Of several servers the one that listens where this one does is the best guess.
     let subsets = servers.get("subsets").and_then(Value::as_array);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_token_is_known_to_the_cluster_as_any_bootstrap_token() {
-        let token = JoinToken::issue(Pin::of(b"certificate"));
+        let token = JoinToken::issue(Pin::of_certificate(b"certificate"));
         let limits = JoinLimits {
             ttl: Duration::from_hours(1),
             node_name: Some("n1".to_owned()),

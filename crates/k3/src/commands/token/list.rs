@@ -5,8 +5,8 @@ use k3_apiserver::EphemeralToken;
 use serde_json::Value;
 
 use super::{
-    Cluster, ServerFlags,
-    join::{self, Listed},
+    ApiClient, ServerFlags,
+    join::{self, JoinTokenSummary},
 };
 use crate::{commands::table::table, failure::Failure};
 
@@ -18,7 +18,7 @@ pub(super) struct ListFlags {
 }
 
 pub(super) async fn run(flags: &ListFlags) -> Result<(), Failure> {
-    let cluster = Cluster::find(&flags.server).await?;
+    let cluster = ApiClient::connect(&flags.server).await?;
     let mut rows = vec![["ID", "FOR", "GROUPS", "EXPIRES"].map(str::to_owned)];
     let path = EphemeralToken::secrets_path();
     for secret in secrets(&cluster, &path, &EphemeralToken::selector()).await? {
@@ -37,7 +37,7 @@ pub(super) async fn run(flags: &ListFlags) -> Result<(), Failure> {
     }
     let of_nodes = format!("type={}", join::SECRET_TYPE);
     for secret in secrets(&cluster, join::SECRETS, &of_nodes).await? {
-        if let Some(token) = Listed::read(&secret) {
+        if let Some(token) = JoinTokenSummary::read(&secret) {
             let expires = token.expires.unwrap_or_else(|| "never".to_owned());
             rows.push([token.id, token.purpose, token.groups, expires]);
         }
@@ -47,10 +47,10 @@ pub(super) async fn run(flags: &ListFlags) -> Result<(), Failure> {
 }
 
 /// The secrets under a path with certain fields.
-async fn secrets(cluster: &Cluster, path: &str, fields: &str) -> Result<Vec<Value>, Failure> {
+async fn secrets(cluster: &ApiClient, path: &str, fields: &str) -> Result<Vec<Value>, Failure> {
     let fields = fields.replace('=', "%3D").replace('/', "%2F");
     let mut list = cluster
-        .ask("GET", &format!("{path}?fieldSelector={fields}"), None)
+        .request("GET", &format!("{path}?fieldSelector={fields}"), None)
         .await?;
     Ok(match list.get_mut("items").map(Value::take) {
         Some(Value::Array(secrets)) => secrets,

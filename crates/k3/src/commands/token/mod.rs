@@ -9,7 +9,7 @@ mod revoke;
 
 use clap::{Args, Subcommand};
 
-use super::server_flags::{self, Cluster, ServerFlags};
+use super::server_flags::{self, ApiClient, ServerFlags};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -51,7 +51,7 @@ enum Command {
 
 /// Carries out a command.
 pub(super) fn run(flags: TokenFlags) -> Result<(), Failure> {
-    server_flags::wait(async {
+    server_flags::block_on(async {
         match flags.command {
             Command::Create(flags) => create::run(&flags).await,
             Command::List(flags) => list::run(&flags).await,

@@ -3,7 +3,7 @@
 use clap::Args;
 use k3_apiserver::EphemeralToken;
 
-use super::{Cluster, ServerFlags, join};
+use super::{ApiClient, ServerFlags, join};
 use crate::{failure::Failure, join::JoinToken};
 
 /// Take tokens back: from now on they are good for nothing.
@@ -19,7 +19,7 @@ pub(super) struct RevokeFlags {
 
 pub(super) async fn run(flags: &RevokeFlags) -> Result<(), Failure> {
     let ids: Vec<&str> = flags.ids.iter().map(|text| id(text)).collect::<Result<_, _>>()?;
-    let cluster = Cluster::find(&flags.server).await?;
+    let cluster = ApiClient::connect(&flags.server).await?;
     for id in ids {
         let path = match id.len() {
             JoinToken::ID_LETTERS => format!("{}/{}", join::SECRETS, join::secret_name(id)),
@@ -29,7 +29,7 @@ pub(super) async fn run(flags: &RevokeFlags) -> Result<(), Failure> {
                 EphemeralToken::secret_name(id)
             ),
         };
-        cluster.ask("DELETE", &path, None).await?;
+        cluster.request("DELETE", &path, None).await?;
         print_line!("revoked {id}");
     }
     Ok(())

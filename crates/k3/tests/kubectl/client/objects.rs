@@ -90,17 +90,20 @@ fn files_are_applied_in_kubectls_words_and_taken_back() {
     cluster.k3(&format!("{apply} --force-conflicts"));
     assert_eq!(cluster.k3("get cm/one -o jsonpath={.data.key}"), "2");
 
-    // Standard input, and a folder.
-    let folder = cluster.path("folder");
-    fs::create_dir(&folder).unwrap();
+    // Standard input, and a directory.
+    let directory = cluster.path("directory");
+    fs::create_dir(&directory).unwrap();
     cluster.file(
-        "folder/a.json",
+        "directory/a.json",
         r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}"#,
     );
-    cluster.file("folder/notes.txt", "not an object");
-    assert_eq!(cluster.k3(&format!("apply -f {folder}")), "configmap/a created\n");
+    cluster.file("directory/notes.txt", "not an object");
+    assert_eq!(
+        cluster.k3(&format!("apply -f {directory}")),
+        "configmap/a created\n"
+    );
     let mut command = cluster.own("apply");
-    let input = fs::File::open(cluster.path("folder/a.json")).unwrap();
+    let input = fs::File::open(cluster.path("directory/a.json")).unwrap();
     let (_, output, errors) = outcome(command.args(["-f", "-"]).stdin(input));
     assert_eq!(
         (output.as_str(), errors.as_str()),

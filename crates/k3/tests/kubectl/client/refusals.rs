@@ -144,7 +144,7 @@ fn flags_say_where_the_server_is() {
             .args(["kube-system", &server, &token, "get", "pods"]),
     );
     assert!(said.contains("in the namespace \"kube-system\""), "{said}");
-    // Without any kubeconfig, the data folder's counts.
+    // Without any kubeconfig, the data directory's counts.
     let (code, output, said) = outcome(
         cluster
             .own("get")

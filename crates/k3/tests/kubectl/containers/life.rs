@@ -3,14 +3,14 @@
 use kubecontroller::testing::eventually_within;
 use serde_json::{Value, json};
 
-use super::place::{PATIENCE, Place, Stage, container};
+use super::environment::{RuntimeEnvironment, Stage, TIMEOUT, container};
 
 /// How often the agent is killed, and with how many pods; more by `K3_CRASH_CYCLES` and `K3_CRASH_PODS`.
 const CYCLES: u32 = 2;
 const PODS: u32 = 3;
 
-pub(crate) fn what_ends_comes_back_and_what_fails_says_why(place: &Place) {
-    let stage = place.stage();
+pub(crate) fn what_ends_comes_back_and_what_fails_says_why(environment: &RuntimeEnvironment) {
+    let stage = environment.stage();
     stage.run(
         "web",
         "echo begun; trap 'exit 7' TERM; while true; do sleep 0.2; done",
@@ -46,7 +46,7 @@ pub(crate) fn what_ends_comes_back_and_what_fails_says_why(place: &Place) {
         "the reason\n"
     );
     // A Podman has not begun what it could not start, so that it is tried again whatever the policy is.
-    let told = match place.name {
+    let told = match environment.name {
         "podman" => "{.status.containerStatuses[0].state.waiting.reason}=RunContainerError",
         _ => "{.status.phase}=Failed",
     };
@@ -64,12 +64,12 @@ pub(crate) fn what_ends_comes_back_and_what_fails_says_why(place: &Place) {
         "Container image \"k3.test/nothing:1\" is not present with pull policy of Never",
     );
     stage.kubectl("delete pods --all --timeout=120s");
-    place.comes_to(&stage.name, &[]);
+    environment.comes_to(&stage.name, &[]);
 }
 
 /// Waits until what users ask first tells something.
 fn says(stage: &Stage, pod: &str, what: &str) {
-    let told = eventually_within(PATIENCE, async || {
+    let told = eventually_within(TIMEOUT, async || {
         let said = stage.kubectl(&format!("describe pod {pod}"));
         said.contains(what).then_some(()).ok_or(said)
     });
@@ -86,28 +86,28 @@ fn containers(stage: &Stage) -> Vec<String> {
     listed.lines().map(str::to_owned).collect()
 }
 
-pub(crate) fn a_crash_of_the_agent_is_not_noticed_by_pods(place: &Place) {
+pub(crate) fn a_crash_of_the_agent_is_not_noticed_by_pods(environment: &RuntimeEnvironment) {
     let number = |variable: &str, usual: u32| {
         std::env::var(variable).map_or(usual, |text| text.parse().expect("a number"))
     };
     let (cycles, pods) = (number("K3_CRASH_CYCLES", CYCLES), number("K3_CRASH_PODS", PODS));
-    let mut stage = place.stage();
+    let mut stage = environment.stage();
     for pod in 0..pods {
         stage.run(&format!("pod-{pod}"), "sleep 10000");
     }
     stage.kubectl("wait pods --all --for=condition=Ready --timeout=240s");
     let first = containers(&stage);
-    let running = place.containers(&stage.name).unwrap_or_default();
+    let running = environment.containers(&stage.name).unwrap_or_default();
     for cycle in 0..cycles {
-        stage = stage.crash(place);
+        stage = stage.crash(environment);
         // A pod that is made after the crash runs: by then the agent has seen to all others.
         let new = format!("after-{cycle}");
         stage.run(&new, "sleep 10000");
         stage.kubectl(&format!("wait pod/{new} --for=condition=Ready --timeout=120s"));
         stage.kubectl(&format!("delete pod {new} --timeout=120s"));
         assert_eq!(containers(&stage), first);
-        place.comes_to(&stage.name, &running);
+        environment.comes_to(&stage.name, &running);
     }
     stage.kubectl("delete pods --all --timeout=240s");
-    place.comes_to(&stage.name, &[]);
+    environment.comes_to(&stage.name, &[]);
 }

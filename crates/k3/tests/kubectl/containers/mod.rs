@@ -1,24 +1,24 @@
 //! Real containers: what users of a cluster do with pods, on every runtime that this machine can run.
 
+mod environment;
 mod life;
-mod place;
 mod talk;
 mod workload;
 
 /// All claims, as tests of one runtime.
 macro_rules! suite {
-    ($place:ident: $($room:ident::$claim:ident,)*) => {
-        mod $place {
+    ($environment:ident: $($module:ident::$test:ident,)*) => {
+        mod $environment {
             $(
                 #[test]
-                fn $claim() {
-                    super::$room::$claim(&super::place::$place());
+                fn $test() {
+                    super::$module::$test(&super::environment::$environment());
                 }
             )*
         }
     };
-    ($($place:ident),*) => {
-        $(suite!($place:
+    ($($environment:ident),*) => {
+        $(suite!($environment:
             workload::a_deployment_runs_with_all_that_pods_use,
             talk::kubectl_talks_with_containers,
             life::what_ends_comes_back_and_what_fails_says_why,

@@ -9,14 +9,14 @@ use std::{
 
 use k3_test_services::TEST_IMAGE;
 
-use super::place::{PATIENCE, Place, Stage};
+use super::environment::{RuntimeEnvironment, Stage, TIMEOUT};
 use crate::program::outcome;
 
-pub(crate) fn kubectl_talks_with_containers(place: &Place) {
-    let stage = place.stage();
+pub(crate) fn kubectl_talks_with_containers(environment: &RuntimeEnvironment) {
+    let stage = environment.stage();
     let script = "echo ready; mkdir /www; echo welcome >/www/index.html; httpd -p 8080 -h /www; \
                   while read line; do echo heard $line; done; sleep 1000";
-    let mut main = super::place::container("main", script);
+    let mut main = super::environment::container("main", script);
     main["stdin"] = true.into();
     stage.apply(
         &serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"app": "web"}},
@@ -129,7 +129,7 @@ fn forwards_a_port(stage: &Stage) {
     let (_, rest) = line.split_once("127.0.0.1:").expect("the port is told");
     let port: u16 = rest.split(' ').next().unwrap().parse().unwrap();
     let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    connection.set_read_timeout(Some(PATIENCE)).unwrap();
+    connection.set_read_timeout(Some(TIMEOUT)).unwrap();
     connection.write_all(b"GET /index.html HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::place::{Place, container};
+use super::environment::{RuntimeEnvironment, container};
 use crate::program::outcome;
 
 /// A server of pages whose first one an init container puts there, with settings, secrets, probes and limits.
@@ -43,8 +43,8 @@ fn deployment() -> Value {
     }})
 }
 
-pub(crate) fn a_deployment_runs_with_all_that_pods_use(place: &Place) {
-    let stage = place.stage();
+pub(crate) fn a_deployment_runs_with_all_that_pods_use(environment: &RuntimeEnvironment) {
+    let stage = environment.stage();
     stage.kubectl("create serviceaccount web");
     stage.kubectl("create configmap settings --from-literal=greeting=hello --from-literal=page=welcome");
     stage.kubectl("create secret generic passwords --from-literal=first=sesame");
@@ -69,7 +69,7 @@ pub(crate) fn a_deployment_runs_with_all_that_pods_use(place: &Place) {
         "exec {second} -c web -- wget -q -O- http://{address}:8080/"
     ));
     assert_eq!(page, "welcome");
-    if let Some(names) = place.containers(&stage.name) {
+    if let Some(names) = environment.containers(&stage.name) {
         let mut wanted = vec![];
         for pod in [first, second] {
             wanted.extend(["POD", "web"].map(|name| format!("k8s_{}_{pod}_{name}", stage.name)));
@@ -91,24 +91,24 @@ pub(crate) fn a_deployment_runs_with_all_that_pods_use(place: &Place) {
     stage.kubectl("rollout status deployment/web --timeout=120s");
     stage.kubectl("delete deployment web");
     stage.kubectl("wait pods --all --for=delete --timeout=120s");
-    place.comes_to(&stage.name, &[]);
+    environment.comes_to(&stage.name, &[]);
 }
 
 /// What a pod is told of the API is true: an address that it can reach, an authority that the server is of, and a token that it
 /// takes for the service account.
-fn reaches_the_api(stage: &super::place::Stage, pod: &str) {
+fn reaches_the_api(stage: &super::environment::Stage, pod: &str) {
     let inside = |script: &str| {
         let args = ["exec", pod, "-c", "web", "--", "sh", "-c", script];
         stage.kubectl_with(&args)
     };
     let address = inside("echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT");
     inside("nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT </dev/null");
-    let folder = "/var/run/secrets/kubernetes.io/serviceaccount";
-    assert_eq!(inside(&format!("cat {folder}/namespace")), stage.name);
+    let directory = "/var/run/secrets/kubernetes.io/serviceaccount";
+    assert_eq!(inside(&format!("cat {directory}/namespace")), stage.name);
     let authority = stage
         .cluster
-        .file("ca.crt", &inside(&format!("cat {folder}/ca.crt")));
-    let token = inside(&format!("cat {folder}/token"));
+        .file("ca.crt", &inside(&format!("cat {directory}/ca.crt")));
+    let token = inside(&format!("cat {directory}/token"));
     let mut command = stage.cluster.command();
     command.env("KUBECONFIG", "/dev/null").args([
         "--server",

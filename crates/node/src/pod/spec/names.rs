@@ -32,7 +32,7 @@ impl Names {
                 "HostnameOverride",
                 &host,
                 "subdomain",
-                name::dns1123_subdomain(&host),
+                name::validate_dns1123_subdomain(&host),
             )?;
             let host = shortened(&host);
             return Ok(Names {
@@ -43,13 +43,18 @@ impl Names {
         }
         let mut host = pod.metadata.name.clone().unwrap_or_default();
         if let Some(wanted) = spec.hostname.filter(|wanted| !wanted.is_empty()) {
-            check("Hostname", &wanted, "label", name::dns1123_label(&wanted))?;
+            check(
+                "Hostname",
+                &wanted,
+                "label",
+                name::validate_dns1123_label(&wanted),
+            )?;
             host = wanted;
         }
         let host = shortened(&host);
         let mut domain = String::new();
         if let Some(sub) = spec.subdomain.filter(|sub| !sub.is_empty()) {
-            check("Subdomain", &sub, "label", name::dns1123_label(&sub))?;
+            check("Subdomain", &sub, "label", name::validate_dns1123_label(&sub))?;
             let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
             domain = format!("{sub}.{namespace}.svc.{cluster_domain}");
         }

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{labels::Labels, sample::Sample};
+use crate::{labels::Labels, test_cluster::TestCluster};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -19,17 +19,17 @@ fn says(app: &str, affinity: Value) -> impl FnOnce(&mut Value) {
     }
 }
 
-fn near(terms: &Value) -> Value {
+fn with_affinity(terms: &Value) -> Value {
     json!({"podAffinity": {REQUIRED: terms}})
 }
 
-fn away(terms: &Value) -> Value {
+fn with_anti_affinity(terms: &Value) -> Value {
     json!({"podAntiAffinity": {REQUIRED: terms}})
 }
 
 /// Zone a has two nodes, zone b one, and one node has no zone.
-fn zones() -> Sample {
-    let mut sample = Sample::default();
+fn zones() -> TestCluster {
+    let mut sample = TestCluster::default();
     for (name, zone) in [("a1", "a"), ("a2", "a"), ("b1", "b"), ("none", "")] {
         sample.node(name, |node| {
             if !zone.is_empty() {
@@ -40,14 +40,14 @@ fn zones() -> Sample {
     sample
 }
 
-fn fits(sample: &Sample, pod: &Pod) -> Vec<&'static str> {
-    let social = look(pod, &sample.cluster, &mut Folds::default());
+fn fits(sample: &TestCluster, pod: &Pod) -> Vec<&'static str> {
+    let affinity = look(pod, &sample.cluster, &mut IncrementalCache::default());
     let does = |name: &&str| {
         let slot = sample.cluster.slot(name).unwrap();
         let node = sample.cluster.node(slot).unwrap();
-        social
+        affinity
             .as_ref()
-            .is_none_or(|social| social.filter(pod, slot, node, &[]).is_ok())
+            .is_none_or(|affinity| affinity.filter(pod, slot, node, &[]).is_ok())
     };
     ["a1", "a2", "b1", "none"].into_iter().filter(does).collect()
 }
@@ -77,7 +77,7 @@ fn a_pod_must_be_near_those_it_names() {
         for (app, node) in &there {
             sample.placed(app, node, |pod| pod["metadata"]["labels"] = json!({"app": app}));
         }
-        let pod = sample.pod("p", says("web", near(&terms)));
+        let pod = sample.pod("p", says("web", with_affinity(&terms)));
         assert_eq!(fits(&sample, &pod), expected, "{there:?} {terms}");
     }
 }
@@ -86,14 +86,21 @@ fn a_pod_must_be_near_those_it_names() {
 fn a_pod_keeps_away_from_those_it_names_and_from_those_that_name_it() {
     let mut sample = zones();
     sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
-    let pod = sample.pod("p", says("web", away(&json!([term("db", "zone")]))));
+    let pod = sample.pod("p", says("web", with_anti_affinity(&json!([term("db", "zone")]))));
     assert_eq!(fits(&sample, &pod), ["b1", "none"]);
     let pod = sample.pod(
         "q",
-        says("web", away(&json!([term("db", "kubernetes.io/hostname")]))),
+        says(
+            "web",
+            with_anti_affinity(&json!([term("db", "kubernetes.io/hostname")])),
+        ),
     );
     assert_eq!(fits(&sample, &pod), ["a2", "b1", "none"]);
-    sample.placed("lonely", "b1", says("x", away(&json!([term("web", "zone")]))));
+    sample.placed(
+        "lonely",
+        "b1",
+        says("x", with_anti_affinity(&json!([term("web", "zone")]))),
+    );
     let pod = sample.pod("r", |pod| pod["metadata"]["labels"] = json!({"app": "web"}));
     assert_eq!(fits(&sample, &pod), ["a1", "a2", "none"]);
     let other = sample.pod("s", |pod| pod["metadata"]["labels"] = json!({"app": "other"}));
@@ -107,7 +114,7 @@ fn namespaces_are_named_or_selected() {
         pod["metadata"]["labels"] = json!({"app": "db"});
         pod["metadata"]["namespace"] = "other".into();
     });
-    let labels = Labels::read([("team", "x")], &mut sample.pools);
+    let labels = Labels::read([("team", "x")], &mut sample.interner);
     sample.cluster.namespaces.set("other".into(), Some(labels));
     for (change, meant) in [
         (json!({}), false),
@@ -123,7 +130,7 @@ fn namespaces_are_named_or_selected() {
         for (key, value) in change.as_object().unwrap() {
             term[key] = value.clone();
         }
-        let pod = sample.pod("p", says("web", away(&json!([term]))));
+        let pod = sample.pod("p", says("web", with_anti_affinity(&json!([term]))));
         assert_eq!(!fits(&sample, &pod).contains(&"a1"), meant, "{change}");
     }
 }
@@ -131,18 +138,18 @@ fn namespaces_are_named_or_selected() {
 #[test]
 fn counts_follow_the_cluster() {
     let mut sample = zones();
-    let labels = Labels::read([("team", "x")], &mut sample.pools);
+    let labels = Labels::read([("team", "x")], &mut sample.interner);
     let mut by_team = term("db", "zone");
     by_team["namespaceSelector"] = json!({"matchLabels": {"team": "x"}});
-    let pod = sample.pod("p", says("web", away(&json!([by_team]))));
-    let mut folds = Folds::default();
-    let mut free = |sample: &Sample| {
-        let social = look(&pod, &sample.cluster, &mut folds).unwrap();
+    let pod = sample.pod("p", says("web", with_anti_affinity(&json!([by_team]))));
+    let mut folds = IncrementalCache::default();
+    let mut free = |sample: &TestCluster| {
+        let affinity = look(&pod, &sample.cluster, &mut folds).unwrap();
         let slot = sample.cluster.slot("a2").unwrap();
-        let free = social
+        let free = affinity
             .filter(&pod, slot, sample.cluster.node(slot).unwrap(), &[])
             .is_ok();
-        folds.put(social.taken);
+        folds.put(affinity.borrowed);
         free
     };
     assert!(free(&sample));
@@ -162,16 +169,20 @@ fn counts_follow_the_cluster() {
 fn pods_that_go_in_thought_make_room() {
     let mut sample = zones();
     let wrong = sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
-    let refusing = sample.placed("x", "a1", says("x", away(&json!([term("web", "zone")]))));
-    let pod = sample.pod("p", says("web", away(&json!([term("db", "zone")]))));
-    let social = look(&pod, &sample.cluster, &mut Folds::default()).unwrap();
+    let refusing = sample.placed(
+        "x",
+        "a1",
+        says("x", with_anti_affinity(&json!([term("web", "zone")]))),
+    );
+    let pod = sample.pod("p", says("web", with_anti_affinity(&json!([term("db", "zone")]))));
+    let affinity = look(&pod, &sample.cluster, &mut IncrementalCache::default()).unwrap();
     let slot = sample.cluster.slot("a1").unwrap();
     let node = sample.cluster.node(slot).unwrap();
-    let mut shifts = Vec::new();
+    let mut deltas = Vec::new();
     let mut without = |other: &Pod| {
-        shift(node, &pod, other, -1, &sample.cluster, &mut shifts);
-        social
-            .filter(&pod, slot, node, &shifts)
+        delta(node, &pod, other, -1, &sample.cluster, &mut deltas);
+        affinity
+            .filter(&pod, slot, node, &deltas)
             .err()
             .map(|rejection| rejection.message())
     };
@@ -190,7 +201,7 @@ fn wishes_of_both_sides_add_up() {
         "b1",
         says("x", json!({"podAffinity": {PREFERRED: wish(3, "web")}})),
     );
-    sample.placed("y", "b1", says("y", near(&json!([term("web", "zone")]))));
+    sample.placed("y", "b1", says("y", with_affinity(&json!([term("web", "zone")]))));
     let pod = sample.pod(
         "p",
         says(
@@ -200,9 +211,9 @@ fn wishes_of_both_sides_add_up() {
             }),
         ),
     );
-    let social = look(&pod, &sample.cluster, &mut Folds::default()).unwrap();
+    let affinity = look(&pod, &sample.cluster, &mut IncrementalCache::default()).unwrap();
     let slots = ["a1", "b1", "none"].map(|name| sample.cluster.slot(name).unwrap());
-    let mut scores = slots.map(|slot| social.score(slot));
+    let mut scores = slots.map(|slot| affinity.score(slot));
     assert_eq!(scores, [-5, 10 + 3 + 1, 0]);
     normalize(&mut scores);
     assert_eq!(scores, [0, 100, 26]);
@@ -213,14 +224,23 @@ fn a_pod_is_tried_again_when_a_neighbour_comes_or_goes() {
     let mut sample = zones();
     let db = sample.pod("db", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
     let other = sample.pod("other", |_| {});
-    let wants = sample.pod("p", says("web", near(&json!([term("db", "zone")]))));
-    let avoids = sample.pod("q", says("web", away(&json!([term("db", "zone")]))));
-    let helps = |pod, event| helps(pod, &event, &sample.cluster);
-    assert!(helps(&wants, Event::PodCame(&db)) && !helps(&wants, Event::PodCame(&other)));
-    assert!(helps(&avoids, Event::PodWent(&db)) && !helps(&avoids, Event::PodWent(&other)));
-    assert!(!helps(&db, Event::PodWent(&wants)) && !helps(&other, Event::PodWent(&avoids)));
+    let wants = sample.pod("p", says("web", with_affinity(&json!([term("db", "zone")]))));
+    let avoids = sample.pod("q", says("web", with_anti_affinity(&json!([term("db", "zone")]))));
+    let queueing_hint = |pod, event| queueing_hint(pod, &event, &sample.cluster);
     assert!(
-        helps(&db, Event::PodWent(&avoids)),
+        queueing_hint(&wants, ClusterEvent::AssignedPodAdd(&db))
+            && !queueing_hint(&wants, ClusterEvent::AssignedPodAdd(&other))
+    );
+    assert!(
+        queueing_hint(&avoids, ClusterEvent::AssignedPodDelete(&db))
+            && !queueing_hint(&avoids, ClusterEvent::AssignedPodDelete(&other))
+    );
+    assert!(
+        !queueing_hint(&db, ClusterEvent::AssignedPodDelete(&wants))
+            && !queueing_hint(&other, ClusterEvent::AssignedPodDelete(&avoids))
+    );
+    assert!(
+        queueing_hint(&db, ClusterEvent::AssignedPodDelete(&avoids)),
         "it was kept away by the other"
     );
 }

@@ -1,36 +1,37 @@
 //! Pods of a kind spread evenly over places.
 
-mod fold;
-mod hard;
-mod soft;
+mod counts;
+mod filtering;
+mod scoring;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-pub(super) use fold::{Rule, SpreadFold, SpreadKey};
-pub(super) use hard::Hard;
-pub(super) use soft::Soft;
+pub(super) use counts::{SpreadConstraint, SpreadCounts, SpreadKey};
+pub(super) use filtering::FilterState;
+pub(super) use scoring::ScoreState;
 
-use super::{Plugin, calls::Early};
+use super::{Plugin, framework::PreFilterResult};
 use crate::{
-    cluster::Cluster,
-    event::Event,
-    fold::Folds,
+    cache::SchedulerCache,
+    cluster_event::ClusterEvent,
+    incremental::IncrementalCache,
     object::{Node, Pod, Policy},
     selector::Selector,
 };
 
-const HOST: &str = "kubernetes.io/hostname";
-const ZONE: &str = "topology.kubernetes.io/zone";
+const LABEL_HOSTNAME: &str = "kubernetes.io/hostname";
+const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The rules of a pod that must be kept, or those that would be good to keep. A pod without rules of its own spreads
 /// over hosts and zones where it can, together with the other pods of its services and its set.
-fn rules(pod: &Pod, must: bool, cluster: &Cluster) -> Vec<Rule> {
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go getConstraints
+fn rules(pod: &Pod, must: bool, cluster: &SchedulerCache) -> Vec<SpreadConstraint> {
     if !pod.spec.spread.is_empty() {
         let own = pod.spec.spread.iter().filter(|spread| spread.must == must);
         return own
-            .map(|spread| Rule {
+            .map(|spread| SpreadConstraint {
                 topology: spread.topology.clone(),
                 selector: Arc::new(spread.selector_for(&pod.labels)),
                 policy: spread.policy,
@@ -42,11 +43,11 @@ fn rules(pod: &Pod, must: bool, cluster: &Cluster) -> Vec<Rule> {
     if must {
         return Vec::new();
     }
-    let selector = cluster.groups.selector_of(pod);
+    let selector = cluster.default_selectors.selector_of(pod);
     if selector.is_empty() || *selector == Selector::Nothing {
         return Vec::new();
     }
-    let default = |topology: &str, max_skew| Rule {
+    let default = |topology: &str, max_skew| SpreadConstraint {
         topology: topology.into(),
         selector: selector.clone(),
         policy: Policy {
@@ -56,58 +57,68 @@ fn rules(pod: &Pod, must: bool, cluster: &Cluster) -> Vec<Rule> {
         max_skew,
         min_domains: 1,
     };
-    vec![default(HOST, 3), default(ZONE, 5)]
+    vec![default(LABEL_HOSTNAME, 3), default(LABEL_ZONE, 5)]
 }
 
 /// Sums up what the rules that must be kept are about.
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go PreFilter
 pub(super) fn pre_filter(
     pod: &Pod,
-    cluster: &Cluster,
-    folds: &mut Folds<SpreadFold>,
-) -> (Early, Option<Hard>) {
+    cluster: &SchedulerCache,
+    folds: &mut IncrementalCache<SpreadCounts>,
+) -> (PreFilterResult, Option<FilterState>) {
     let rules = rules(pod, true, cluster);
     if rules.is_empty() {
-        return (Early::Skip, None);
+        return (PreFilterResult::Skip, None);
     }
-    let taken = folds.take(SpreadKey::new(pod, rules, true), cluster);
-    (Early::All, Some(Hard::new(pod, taken)))
+    let borrowed = folds.take(SpreadKey::new(pod, rules, true), cluster);
+    (PreFilterResult::All, Some(FilterState::new(pod, borrowed)))
 }
 
 /// Sums up what the rules that would be good to keep are about, for the nodes that do.
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go PreScore
 pub(super) fn pre_score(
     pod: &Pod,
-    cluster: &Cluster,
+    cluster: &SchedulerCache,
     nodes: &[usize],
-    folds: &mut Folds<SpreadFold>,
-) -> Option<Soft> {
+    folds: &mut IncrementalCache<SpreadCounts>,
+) -> Option<ScoreState> {
     let rules = rules(pod, false, cluster);
     if rules.is_empty() {
         return None;
     }
     let all = !pod.spec.spread.is_empty();
-    let taken = folds.take(SpreadKey::new(pod, rules, all), cluster);
-    Some(Soft::new(taken, nodes))
+    let borrowed = folds.take(SpreadKey::new(pod, rules, all), cluster);
+    Some(ScoreState::new(borrowed, nodes))
 }
 
 /// Whether something helps a pod that was rejected.
-pub(super) fn helps(pod: &Pod, event: &Event<'_>, cluster: &Cluster) -> bool {
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go isSchedulableAfterAssignedPodChange, isSchedulableAfterTargetPodChange, isSchedulableAfterNodeChange
+pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>, cluster: &SchedulerCache) -> bool {
     let rules = rules(pod, true, cluster);
     let counts = |other: &Pod| rules.iter().any(|rule| rule.selector.matches(&other.labels));
     let counts_differently = |old: &Pod, new: &Pod| {
-        let differs = |rule: &Rule| rule.selector.matches(&old.labels) != rule.selector.matches(&new.labels);
+        let differs = |rule: &SpreadConstraint| {
+            rule.selector.matches(&old.labels) != rule.selector.matches(&new.labels)
+        };
         old.labels != new.labels && rules.iter().any(differs)
     };
     let placed = |node: &Node| rules.iter().all(|rule| node.labels.get(&rule.topology).is_some());
     match event {
-        Event::PodCame(other) | Event::PodWent(other) => other.namespace == pod.namespace && counts(other),
-        Event::PodChanged { old, new } => new.namespace == pod.namespace && counts_differently(old, new),
-        Event::ItselfChanged { old, new } => {
+        ClusterEvent::AssignedPodAdd(other) | ClusterEvent::AssignedPodDelete(other) => {
+            other.namespace == pod.namespace && counts(other)
+        }
+        ClusterEvent::AssignedPodUpdate { old, new } => {
+            new.namespace == pod.namespace && counts_differently(old, new)
+        }
+        ClusterEvent::UnscheduledPodUpdate { old, new } => {
             (old.spec.tolerations != new.spec.tolerations && rules.iter().any(|rule| rule.policy.taints))
                 || counts_differently(old, new)
         }
-        Event::NodeCame(node) | Event::NodeWent(node) => placed(node),
-        Event::NodeChanged { old, new } => {
-            let moved = |rule: &Rule| old.labels.get(&rule.topology) != new.labels.get(&rule.topology);
+        ClusterEvent::NodeAdd(node) | ClusterEvent::NodeDelete(node) => placed(node),
+        ClusterEvent::NodeUpdate { old, new } => {
+            let moved =
+                |rule: &SpreadConstraint| old.labels.get(&rule.topology) != new.labels.get(&rule.topology);
             placed(old) != placed(new)
                 || (placed(new) && (rules.iter().any(moved) || old.taints != new.taints))
         }

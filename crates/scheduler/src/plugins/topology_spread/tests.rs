@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::sample::Sample;
+use crate::test_cluster::TestCluster;
 
 fn spread(key: &str, when: &str, change: impl FnOnce(&mut Value)) -> impl FnOnce(&mut Value) {
     let mut rule = json!({
@@ -20,8 +20,8 @@ fn app(pod: &mut Value) {
 }
 
 /// Zone a has two nodes, zone b one, and one node has no zone.
-fn zones(pods: &[(&str, usize)]) -> Sample {
-    let mut sample = Sample::default();
+fn zones(pods: &[(&str, usize)]) -> TestCluster {
+    let mut sample = TestCluster::default();
     for (name, zone) in [("a1", "a"), ("a2", "a"), ("b1", "b"), ("none", "")] {
         sample.node(name, |node| {
             if !zone.is_empty() {
@@ -37,8 +37,8 @@ fn zones(pods: &[(&str, usize)]) -> Sample {
     sample
 }
 
-fn fits(sample: &Sample, pod: &Pod) -> Vec<&'static str> {
-    let mut folds = Folds::default();
+fn fits(sample: &TestCluster, pod: &Pod) -> Vec<&'static str> {
+    let mut folds = IncrementalCache::default();
     let (_, hard) = pre_filter(pod, &sample.cluster, &mut folds);
     let hard = hard.unwrap();
     let nodes = ["a1", "a2", "b1", "none"].into_iter();
@@ -81,7 +81,7 @@ fn a_place_may_be_ahead_by_the_skew() {
 fn the_messages_say_what_is_wrong() {
     let mut sample = zones(&[("a1", 1)]);
     let pod = sample.pod("p", spread("zone", "DoNotSchedule", |_| {}));
-    let (_, hard) = pre_filter(&pod, &sample.cluster, &mut Folds::default());
+    let (_, hard) = pre_filter(&pod, &sample.cluster, &mut IncrementalCache::default());
     let message = |node| {
         let slot = sample.cluster.slot(node).unwrap();
         hard.as_ref().unwrap().filter(slot, &[]).unwrap_err().message()
@@ -133,15 +133,15 @@ fn tainted_nodes_count_unless_told_otherwise() {
 fn counts_follow_the_cluster() {
     let mut sample = zones(&[]);
     let pod = sample.pod("p", spread("zone", "DoNotSchedule", |_| {}));
-    let mut folds = Folds::default();
-    let mut fits = |sample: &Sample| {
+    let mut folds = IncrementalCache::default();
+    let mut fits = |sample: &TestCluster| {
         let (_, hard) = pre_filter(&pod, &sample.cluster, &mut folds);
         let hard = hard.unwrap();
         let nodes = ["a1", "b1"].into_iter();
         let fits: Vec<_> = nodes
             .filter(|name| hard.filter(sample.cluster.slot(name).unwrap(), &[]).is_ok())
             .collect();
-        folds.put(hard.taken);
+        folds.put(hard.borrowed);
         fits
     };
     assert_eq!(fits(&sample), ["a1", "b1"]);
@@ -154,7 +154,7 @@ fn counts_follow_the_cluster() {
     sample.cluster.remove_node("a1");
     sample.cluster.remove_node("a2");
     assert_eq!(sample.cluster.order().len(), 2);
-    let (_, hard) = pre_filter(&pod, &sample.cluster, &mut Folds::default());
+    let (_, hard) = pre_filter(&pod, &sample.cluster, &mut IncrementalCache::default());
     assert!(
         hard.unwrap()
             .filter(sample.cluster.slot("b1").unwrap(), &[])
@@ -168,14 +168,14 @@ fn pods_that_go_in_thought_make_room() {
     let mut sample = zones(&[("a1", 1)]);
     let victim = sample.cluster.pod("a1-0").unwrap().clone();
     let pod = sample.pod("p", spread("zone", "DoNotSchedule", |_| {}));
-    let (_, hard) = pre_filter(&pod, &sample.cluster, &mut Folds::default());
+    let (_, hard) = pre_filter(&pod, &sample.cluster, &mut IncrementalCache::default());
     let hard = hard.unwrap();
     let slot = sample.cluster.slot("a1").unwrap();
-    let mut shifts = Vec::new();
-    hard.shift(slot, &pod, &victim, -1, &mut shifts);
-    assert!(hard.filter(slot, &shifts).is_ok());
-    hard.shift(slot, &pod, &victim, 1, &mut shifts);
-    assert!(hard.filter(slot, &shifts).is_err());
+    let mut deltas = Vec::new();
+    hard.delta(slot, &pod, &victim, -1, &mut deltas);
+    assert!(hard.filter(slot, &deltas).is_ok());
+    hard.delta(slot, &pod, &victim, 1, &mut deltas);
+    assert!(hard.filter(slot, &deltas).is_err());
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn emptier_places_score_better() {
         .iter()
         .map(|name| sample.cluster.slot(name).unwrap())
         .collect();
-    let soft = pre_score(&pod, &sample.cluster, &nodes, &mut Folds::default()).unwrap();
+    let soft = pre_score(&pod, &sample.cluster, &nodes, &mut IncrementalCache::default()).unwrap();
     let mut scores: Vec<_> = nodes.iter().map(|slot| soft.score(*slot)).collect();
     // Two places weigh ln 4 each.
     assert_eq!(scores, [3, 3, 1, 0]);
@@ -219,15 +219,15 @@ fn pods_of_a_service_spread_without_being_told() {
         .iter()
         .map(|name| sample.cluster.slot(name).unwrap())
         .collect();
-    let score = |sample: &Sample, pod: &Pod| {
-        let soft = pre_score(pod, &sample.cluster, &nodes, &mut Folds::default())?;
+    let score = |sample: &TestCluster, pod: &Pod| {
+        let soft = pre_score(pod, &sample.cluster, &nodes, &mut IncrementalCache::default())?;
         Some(nodes.iter().map(|slot| soft.score(*slot)).collect::<Vec<_>>())
     };
     assert_eq!(score(&sample, &pod), None, "nothing is known that it belongs to");
     let selector = [("app".into(), "a".into())].into();
     sample
         .cluster
-        .groups
+        .default_selectors
         .set_service("default".into(), "s".into(), Some(selector));
     // Hosts weigh ln 4; there is no label of zones here.
     assert_eq!(score(&sample, &pod), Some(vec![3, 2]));
@@ -239,13 +239,19 @@ fn a_pod_is_tried_again_when_a_count_changes() {
     let pod = sample.pod("p", spread("zone", "DoNotSchedule", |_| {}));
     let same = sample.pod("x", app);
     let other = sample.pod("y", |_| {});
-    let helps = |event| helps(&pod, &event, &sample.cluster);
-    assert!(helps(Event::PodCame(&same)) && helps(Event::PodWent(&same)));
-    assert!(!helps(Event::PodCame(&other)));
-    assert!(helps(Event::PodChanged {
+    let queueing_hint = |event| queueing_hint(&pod, &event, &sample.cluster);
+    assert!(
+        queueing_hint(ClusterEvent::AssignedPodAdd(&same))
+            && queueing_hint(ClusterEvent::AssignedPodDelete(&same))
+    );
+    assert!(!queueing_hint(ClusterEvent::AssignedPodAdd(&other)));
+    assert!(queueing_hint(ClusterEvent::AssignedPodUpdate {
         old: &same,
         new: &other
     }));
     let node = |name| sample.cluster.node(sample.cluster.slot(name).unwrap()).unwrap();
-    assert!(helps(Event::NodeCame(node("a1"))) && !helps(Event::NodeCame(node("none"))));
+    assert!(
+        queueing_hint(ClusterEvent::NodeAdd(node("a1")))
+            && !queueing_hint(ClusterEvent::NodeAdd(node("none")))
+    );
 }

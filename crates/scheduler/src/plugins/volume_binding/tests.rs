@@ -2,15 +2,15 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    object::{Capacity, CsiDriver, StorageClass, read},
-    sample::Sample,
+    object::{CsiDriver, CsiStorageCapacity, StorageClass, read},
+    test_cluster::TestCluster,
 };
 
-struct World(Sample);
+struct World(TestCluster);
 
 impl World {
     fn new() -> Self {
-        let mut world = World(Sample::default());
+        let mut world = World(TestCluster::default());
         for (name, waits, provisioner) in [
             ("later", true, "kubernetes.io/no-provisioner"),
             ("made", true, "driver"),
@@ -23,7 +23,7 @@ impl World {
             };
             let raw =
                 json!({"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode});
-            let class = read::<StorageClass>(raw, &mut world.0.pools);
+            let class = read::<StorageClass>(raw, &mut world.0.interner);
             world.0.cluster.storage.classes.insert(name.into(), class.into());
         }
         for name in ["a", "b"] {
@@ -39,7 +39,7 @@ impl World {
                 "resources": {"requests": {"storage": "5Gi"}}},
         });
         change(&mut raw);
-        let claim = read::<Claim>(raw, &mut self.0.pools);
+        let claim = read::<PersistentVolumeClaim>(raw, &mut self.0.interner);
         self.0.cluster.storage.set_claim(claim);
     }
 
@@ -52,7 +52,7 @@ impl World {
             "status": {"phase": "Available"},
         });
         change(&mut raw);
-        let volume = read::<Volume>(raw, &mut self.0.pools);
+        let volume = read::<PersistentVolume>(raw, &mut self.0.interner);
         self.0.cluster.storage.set_volume(volume);
     }
 
@@ -70,7 +70,8 @@ impl World {
         let claims = self.early(claims)?;
         let cluster = &self.0.cluster;
         let node = cluster.node(cluster.slot(node).unwrap()).unwrap();
-        let decided = decide(&claims, &cluster.storage, node).map_err(|rejection| rejection.message())?;
+        let decided =
+            find_pod_volumes(&claims, &cluster.storage, node).map_err(|rejection| rejection.message())?;
         let bound = decided
             .bind
             .iter()
@@ -178,7 +179,7 @@ fn a_driver_that_says_how_much_it_can_make_is_believed() {
     let mut world = World::new();
     world.claim("c", "made", |_| {});
     let raw = json!({"metadata": {"name": "driver"}, "spec": {"storageCapacity": true}});
-    let driver = read::<CsiDriver>(raw, &mut world.0.pools);
+    let driver = read::<CsiDriver>(raw, &mut world.0.interner);
     world
         .0
         .cluster
@@ -193,7 +194,7 @@ fn a_driver_that_says_how_much_it_can_make_is_believed() {
         "metadata": {"name": "x", "namespace": "y"}, "storageClassName": "made", "capacity": "10Gi",
         "nodeTopology": {"matchLabels": {"kubernetes.io/hostname": "a"}},
     });
-    let capacity = read::<Capacity>(raw, &mut world.0.pools);
+    let capacity = read::<CsiStorageCapacity>(raw, &mut world.0.interner);
     world
         .0
         .cluster

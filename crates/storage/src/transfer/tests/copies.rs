@@ -13,8 +13,8 @@ use super::{
     REVISION, any_entries, block_on, entries_of, entry, expiring, quiet, store_of,
 };
 use crate::{
-    Clock, CommitError, Entry, Events, Expiry, Health, Import, ImportError, Key, Page, Prefix, Range,
-    ReadError, Revision, Store, StoreError, SystemClock, WatchError, Write, memory::MemoryStore,
+    Clock, CommitError, Entry, Expiry, Import, ImportError, Key, Page, Prefix, Range, ReadError, Revision,
+    Store, StoreError, StoreHealth, SystemClock, WatchError, WatchStream, Write, memory::MemoryStore,
 };
 
 /// A store that changes what it is given, as a faulty disk or a wrong setting of a database does.
@@ -44,7 +44,7 @@ impl Store for Faulty {
     async fn commit(&self, write: Write) -> Result<Revision, CommitError> {
         self.inner.commit(write).await
     }
-    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
         self.inner.watch(prefix, after).await
     }
     async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
@@ -53,7 +53,7 @@ impl Store for Faulty {
     async fn current_revision(&self) -> Result<Revision, StoreError> {
         self.inner.current_revision().await
     }
-    async fn health(&self) -> Result<Health, StoreError> {
+    async fn health(&self) -> Result<StoreHealth, StoreError> {
         self.inner.health().await
     }
     async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
@@ -153,7 +153,7 @@ async fn an_entry_whose_time_has_come_may_be_missing() {
     let source = store_of(&samples()).await;
     let later = FixedClock(UNIX_EPOCH + Duration::from_millis(expiry.deadline_ms));
     let summary = copy(&*source, &forgetful, &later, quiet).await.unwrap();
-    assert_eq!((summary.moved.entries, summary.expired), (3, 1));
+    assert_eq!((summary.transferred.entries, summary.expired), (3, 1));
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn commits_that_came_too_late_are_counted() {
     let source = store_of(&samples()).await;
     let target = MemoryStore::new();
     let summary = copy(&*source, &*target, &SystemClock, quiet).await.unwrap();
-    assert_eq!(summary.missed, 0);
+    assert_eq!(summary.missed_commits, 0);
 
     let entries: Vec<_> = (0..2000)
         .map(|n| entry(&format!("/{n:04}"), &[0; 2000], 2))
@@ -196,7 +196,7 @@ async fn commits_that_came_too_late_are_counted() {
             .unwrap();
     };
     let (summary, ()) = tokio::join!(copying, writing);
-    assert_eq!(summary.unwrap().missed, 1);
+    assert_eq!(summary.unwrap().missed_commits, 1);
     assert_eq!(entries_of(&*target).await, entries);
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tokio::io::AsyncReadExt;
 
 use super::{
-    super::{RestoreError, StreamError, inspect, restore},
+    super::{BackupStreamError, RestoreError, inspect, restore},
     REVISION, any_entries, backup_of, block_on, entries_of, entry, expiring,
     forgery::Forgery,
     quiet, store_of,
@@ -24,7 +24,7 @@ fn samples() -> Vec<Entry> {
 
 /// How a stream is refused. Checks that both ways of reading it agree, that the target cannot be used
 /// unless it was not touched at all, and that it takes a good stream afterwards.
-async fn refusal(bytes: &[u8]) -> StreamError {
+async fn refusal(bytes: &[u8]) -> BackupStreamError {
     let target = MemoryStore::new();
     let error = restore(bytes, &*target, quiet)
         .await
@@ -51,8 +51,8 @@ async fn refusal(bytes: &[u8]) -> StreamError {
 }
 
 #[track_caller]
-fn assert_damaged(error: &StreamError, after: u64, because: &str) {
-    let StreamError::Damaged { entries, reason, .. } = error else {
+fn assert_damaged(error: &BackupStreamError, after: u64, because: &str) {
+    let BackupStreamError::Damaged { entries, reason, .. } = error else {
         panic!("not seen as damage: {error}");
     };
     assert_eq!(*entries, after, "{error}");
@@ -64,13 +64,13 @@ async fn every_truncation_is_refused_and_the_message_says_where() {
     let bytes = backup_of(&samples()).await;
     for length in 1..bytes.len() {
         let error = refusal(&bytes[..length]).await;
-        let StreamError::CutOff { at, entries } = error else {
+        let BackupStreamError::Truncated { at, entries } = error else {
             panic!("cut to {length} bytes: {error}");
         };
         assert_eq!(at, length as u64);
         assert!(entries <= 4);
     }
-    assert!(matches!(refusal(&[]).await, StreamError::NotABackup));
+    assert!(matches!(refusal(&[]).await, BackupStreamError::NotABackup));
 }
 
 #[tokio::test]
@@ -84,11 +84,13 @@ async fn every_flipped_bit_is_refused_at_its_place() {
                 .await
                 .expect_err("a flipped stream is refused")
             {
-                StreamError::Damaged { at, .. } => assert!(at <= byte as u64, "found at {at}, is at {byte}"),
-                StreamError::CutOff { .. } => {} // a length that grew
-                StreamError::NotABackup => assert!(byte < 8),
-                StreamError::NewerFormat { .. } => assert!((8..12).contains(&byte)),
-                StreamError::Io { .. } => panic!("there is no I/O here"),
+                BackupStreamError::Damaged { at, .. } => {
+                    assert!(at <= byte as u64, "found at {at}, is at {byte}")
+                }
+                BackupStreamError::Truncated { .. } => {} // a length that grew
+                BackupStreamError::NotABackup => assert!(byte < 8),
+                BackupStreamError::NewerFormat { .. } => assert!((8..12).contains(&byte)),
+                BackupStreamError::Io { .. } => panic!("there is no I/O here"),
             }
         }
     }
@@ -193,7 +195,7 @@ async fn a_huge_length_is_refused_before_anything_is_set_aside_for_it() {
 async fn endless_streams_end() {
     assert!(matches!(
         inspect(tokio::io::repeat(0)).await.unwrap_err(),
-        StreamError::NotABackup
+        BackupStreamError::NotABackup
     ));
     let header = Forgery::new(9).bytes();
     let zeros = (&header[..]).chain(tokio::io::repeat(0));
@@ -255,7 +257,7 @@ async fn a_stream_that_fails_says_where() {
     let broken = (&bytes[..50]).chain(failing_input());
     let target = MemoryStore::new();
     let error = restore(broken, &*target, quiet).await.unwrap_err();
-    let RestoreError::Stream(StreamError::Io { at: 50, source }) = error else {
+    let RestoreError::Stream(BackupStreamError::Io { at: 50, source }) = error else {
         panic!("{error}");
     };
     assert_eq!(source.kind(), io::ErrorKind::ConnectionReset);

@@ -8,7 +8,7 @@ use super::{
     super::{BackupError, backup, inspect, restore},
     backup_of, entry, noon, quiet, store_of,
 };
-use crate::{Entry, Expect, Key, Operation, Page, Prefix, Revision, Store, Write, memory::MemoryStore};
+use crate::{Entry, Key, Operation, Page, Precondition, Prefix, Revision, Store, Write, memory::MemoryStore};
 
 const OBJECTS: usize = 3000;
 const WRITERS: usize = 8;
@@ -21,12 +21,12 @@ async fn keep_writing(store: Arc<MemoryStore>, writer: usize, mut entries: Vec<E
             .enumerate()
             .filter(|(n, _)| n % WRITERS == writer)
         {
-            let expect = match entry.revision {
-                Revision::ZERO => Expect::Absent,
-                revision => Expect::At(revision),
+            let precondition = match entry.revision {
+                Revision::ZERO => Precondition::Absent,
+                revision => Precondition::At(revision),
             };
             // Now and then a key goes and comes again.
-            let delete = n % 7 == 0 && expect != Expect::Absent;
+            let delete = n % 7 == 0 && precondition != Precondition::Absent;
             let operation = if delete {
                 Operation::Delete
             } else {
@@ -39,7 +39,7 @@ async fn keep_writing(store: Arc<MemoryStore>, writer: usize, mut entries: Vec<E
             let done = store
                 .commit(Write {
                     key,
-                    expect,
+                    precondition,
                     operation,
                 })
                 .await

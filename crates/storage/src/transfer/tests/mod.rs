@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{Moved, backup};
+use super::{TransferProgress, backup};
 use crate::{Entry, Expiry, Key, Page, Prefix, Revision, Store, memory::MemoryStore};
 
 /// The revision of the stores that hold sample entries: above all of theirs.
@@ -69,7 +69,7 @@ fn noon() -> SystemTime {
     UNIX_EPOCH + Duration::from_hours(500_000)
 }
 
-fn quiet(_: Moved) {}
+fn quiet(_: TransferProgress) {}
 
 /// Entries with all sorts of keys, values and expiries, in the order of their keys.
 fn any_entries() -> impl Strategy<Value = Vec<Entry>> {

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use proptest::prelude::*;
 
 use super::{
-    super::{CompareError, Moved, backup, compare, inspect, restore},
+    super::{CompareError, TransferProgress, backup, compare, inspect, restore},
     REVISION, any_entries, backup_of, block_on, entries_of, entry, expiring,
     forgery::Forgery,
     noon, quiet, store_of,
@@ -78,8 +78,8 @@ async fn an_empty_store_is_backed_up_and_restored() {
     let mut bytes = Vec::new();
     let summary = backup(&*source, &mut bytes, noon(), quiet).await.unwrap();
     assert_eq!(
-        (summary.revision, summary.moved),
-        (Revision::FIRST, Moved::default())
+        (summary.revision, summary.transferred),
+        (Revision::FIRST, TransferProgress::default())
     );
     let target = MemoryStore::new();
     let restored = restore(&bytes[..], &*target, quiet).await.unwrap();
@@ -119,31 +119,31 @@ async fn progress_grows_to_the_whole() {
     let entries: Vec<_> = (0..2000)
         .map(|n| entry(&format!("/{n:04}"), b"value", n + 1))
         .collect();
-    let whole = Moved {
+    let whole = TransferProgress {
         entries: 2000,
         bytes: 2000 * 10,
     };
     let source = store_of(&entries).await;
     let (mut bytes, mut told) = (Vec::new(), Vec::new());
-    let summary = backup(&*source, &mut bytes, noon(), |moved| told.push(moved))
+    let summary = backup(&*source, &mut bytes, noon(), |transferred| told.push(transferred))
         .await
         .unwrap();
-    assert_eq!(summary.moved, whole);
+    assert_eq!(summary.transferred, whole);
     assert_eq!(*told.last().unwrap(), whole);
     assert!(
-        told.len() > 2 && told.is_sorted_by_key(|moved| moved.entries),
+        told.len() > 2 && told.is_sorted_by_key(|transferred| transferred.entries),
         "{told:?}"
     );
 
     told.clear();
     let target = MemoryStore::new();
-    let restored = restore(&bytes[..], &*target, |moved| told.push(moved))
+    let restored = restore(&bytes[..], &*target, |transferred| told.push(transferred))
         .await
         .unwrap();
     assert_eq!(restored.backup, summary);
     assert_eq!(*told.last().unwrap(), whole);
     assert!(
-        told.len() > 2 && told.is_sorted_by_key(|moved| moved.entries),
+        told.len() > 2 && told.is_sorted_by_key(|transferred| transferred.entries),
         "{told:?}"
     );
     assert_eq!(inspect(&bytes[..]).await.unwrap(), summary);
@@ -172,7 +172,7 @@ proptest! {
             let summary = restore(&bytes[..], &*target, quiet).await.unwrap();
             assert_eq!(entries_of_import(&*target, summary.revision).await, entries);
             assert_eq!(summary.backup, inspect(&bytes[..]).await.unwrap());
-            assert_eq!(summary.backup.taken, noon());
+            assert_eq!(summary.backup.created_at, noon());
         });
     }
 }

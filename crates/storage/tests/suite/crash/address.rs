@@ -9,12 +9,12 @@ use k3_storage::{
     mysql::MysqlStore,
 };
 
-use crate::place::mysql::server_options;
+use crate::backend::mysql::server_options;
 
 /// A store, as text that fits in an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    File { folder: PathBuf },
+    File { directory: PathBuf },
     Etcd { endpoint: String, prefix: String },
     Mysql { server: String, database: String },
 }
@@ -28,7 +28,7 @@ const REQUEST: Duration = Duration::from_secs(3);
 impl Address {
     pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, OpenError> {
         match self {
-            Self::File { folder } => Ok(FileStore::open(FileOptions::new(folder)).await?),
+            Self::File { directory } => Ok(FileStore::open(FileOptions::new(directory)).await?),
             Self::Etcd { endpoint, prefix } => {
                 let options = EtcdOptions {
                     prefix: prefix.clone(),
@@ -50,7 +50,7 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File { folder } => write!(f, "file {}", folder.display()),
+            Self::File { directory } => write!(f, "file {}", directory.display()),
             Self::Etcd { endpoint, prefix } => write!(f, "etcd {endpoint} {prefix}"),
             Self::Mysql { server, database } => write!(f, "mysql {server} {database}"),
         }
@@ -63,8 +63,8 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         let parts: Vec<_> = text.split(' ').collect();
         match parts[..] {
-            ["file", folder] => Ok(Self::File {
-                folder: folder.into(),
+            ["file", directory] => Ok(Self::File {
+                directory: directory.into(),
             }),
             ["etcd", endpoint, prefix] => Ok(Self::Etcd {
                 endpoint: endpoint.into(),

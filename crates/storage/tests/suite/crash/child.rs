@@ -11,7 +11,7 @@ use std::{
 };
 
 use k3_storage::{
-    Change, CommitError, Entry, Event, Expect, Key, Operation, Page, Revision, Store, WatchError, Write,
+    Change, CommitError, Entry, Event, Key, Operation, Page, Precondition, Revision, Store, WatchError, Write,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::task::JoinSet;
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     acts::{key, prefix},
-    place::run_within,
+    backend::run_within,
 };
 
 /// What a child is told by its environment.
@@ -118,10 +118,10 @@ impl Client {
                 None => self.get(key).await,
                 Some(_) if choice < 2 => self.get(key).await,
                 Some(Some(revision)) if choice < 4 => {
-                    self.change(key, Asked::Delete(Expect::At(revision))).await;
+                    self.change(key, Asked::Delete(Precondition::At(revision))).await;
                 }
-                Some(Some(revision)) => self.change(key, Asked::Put(Expect::At(revision))).await,
-                Some(None) => self.change(key, Asked::Put(Expect::Absent)).await,
+                Some(Some(revision)) => self.change(key, Asked::Put(Precondition::At(revision))).await,
+                Some(None) => self.change(key, Asked::Put(Precondition::Absent)).await,
             }
         }
     }
@@ -139,18 +139,18 @@ impl Client {
 
     async fn change(&mut self, key: Key, what: Asked) {
         let number = self.ask(&key, what);
-        let (expect, operation) = match what {
-            Asked::Put(expect) => {
+        let (precondition, operation) = match what {
+            Asked::Put(precondition) => {
                 let value = value(number);
-                (expect, Operation::Put { value, ttl: None })
+                (precondition, Operation::Put { value, ttl: None })
             }
-            Asked::Delete(expect) => (expect, Operation::Delete),
+            Asked::Delete(precondition) => (precondition, Operation::Delete),
             Asked::Get => unreachable!("a get changes nothing"),
         };
         let put = matches!(operation, Operation::Put { .. });
         let write = Write {
             key: key.clone(),
-            expect,
+            precondition,
             operation,
         };
         match self.store.commit(write).await {

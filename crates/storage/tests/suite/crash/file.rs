@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     acts::Acts,
+    backend::run_within,
     history::{Timeline, check},
-    place::run_within,
     properties::seed,
 };
 
@@ -43,15 +43,15 @@ struct Known {
     /// Where the store stood when it was last looked at; before that, how far it was compacted.
     stands: Revision,
     compacted: Revision,
-    /// Which file it was, and how often another has taken its place.
+    /// Which file it was, and how often another has replaced it.
     file: u64,
     shrunk: u32,
 }
 
 async fn kill_again_and_again(cycles: u64, seed: u64) {
-    let folder = TempDir::new().unwrap();
+    let directory = TempDir::new().unwrap();
     let address = Address::File {
-        folder: folder.path().to_owned(),
+        directory: directory.path().to_owned(),
     };
     let mut random = StdRng::seed_from_u64(seed);
     let mut known = Known {
@@ -71,7 +71,7 @@ async fn kill_again_and_again(cycles: u64, seed: u64) {
             known.turn_the_page();
         }
         // A file that is shrunk is a new one.
-        let file = folder.path().join("store.redb").metadata().unwrap().ino();
+        let file = directory.path().join("store.redb").metadata().unwrap().ino();
         known.shrunk += u32::from(file != known.file && known.file != 0);
         known.file = file;
     }

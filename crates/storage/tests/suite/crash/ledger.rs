@@ -1,8 +1,8 @@
-//! What the children asked and were told, put together to a history that can be judged.
+//! What the children requested and were told, put together to a history that can be judged.
 
 use std::collections::HashMap;
 
-use k3_storage::{Entry, Expect, Operation as Effect, Revision, Write};
+use k3_storage::{Entry, Operation as Effect, Precondition, Revision, Write};
 
 use super::words::{Asked, Nanos, Told, Word, value};
 use crate::{
@@ -52,7 +52,7 @@ impl Ledger {
         }
     }
 
-    /// Writes down that a child is gone: what it asked last may have happened, or may not.
+    /// Writes down that a child is gone: what it requested last may have happened, or may not.
     pub(crate) fn end(&mut self, child: usize) {
         let mut numbers: Vec<_> = self
             .open
@@ -66,13 +66,13 @@ impl Ledger {
         }
     }
 
-    /// Forgets all that was asked and answered. The entries that are there now count as written by
+    /// Forgets all that was requested and answered. The entries that are there now count as written by
     /// somebody, long ago.
     pub(crate) fn begin_with(&mut self, entries: &[Entry]) {
         self.operations = entries
             .iter()
             .map(|entry| Operation {
-                asked: 0,
+                requested: 0,
                 answered: 0,
                 done: Done::Committed {
                     write: Write::create(entry.key.clone(), entry.value.clone()),
@@ -82,7 +82,7 @@ impl Ledger {
             .collect();
     }
 
-    /// All that was asked and answered.
+    /// All that was requested and answered.
     pub(crate) fn operations(&self) -> &[Operation] {
         &self.operations
     }
@@ -98,7 +98,7 @@ impl Ledger {
     }
 
     fn answer(&mut self, number: u64, at: Nanos, answer: Told) {
-        let open = self.open.remove(&number).expect("what is answered was asked");
+        let open = self.open.remove(&number).expect("what is answered was requested");
         let name = key(&open.key);
         let shown = |shown: Option<(Revision, u64)>| {
             shown.map(|(revision, number)| Entry {
@@ -108,20 +108,20 @@ impl Ledger {
                 expiry: None,
             })
         };
-        let write = |expect: Expect, operation: Effect| Write {
+        let write = |precondition: Precondition, operation: Effect| Write {
             key: name.clone(),
-            expect,
+            precondition,
             operation,
         };
         let write = match open.what {
-            Asked::Put(expect) => Some(write(
-                expect,
+            Asked::Put(precondition) => Some(write(
+                precondition,
                 Effect::Put {
                     value: value(number),
                     ttl: None,
                 },
             )),
-            Asked::Delete(expect) => Some(write(expect, Effect::Delete)),
+            Asked::Delete(precondition) => Some(write(precondition, Effect::Delete)),
             Asked::Get => None,
         };
         let done = match (answer, write) {
@@ -143,7 +143,7 @@ impl Ledger {
             (Told::Committed(_), None) => panic!("a get was committed"),
         };
         self.operations.push(Operation {
-            asked: open.at,
+            requested: open.at,
             answered: at,
             done,
         });

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k3_storage::{Batch, Change, Event, Revision, Store};
+use k3_storage::{Change, Event, EventBatch, Revision, Store};
 
 use super::{
     address::Address,
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     acts::{Acts, key, prefix},
+    backend::{etcd, mysql, run_within},
     history::{Recording, check_stream},
-    place::{etcd, mysql, run_within},
 };
 
 const LIMIT: Duration = Duration::from_mins(3);
@@ -52,7 +52,7 @@ fn a_paused_client_of_mysql_is_told_everything_or_that_it_came_too_late() {
 struct Heard {
     /// One for each time it began.
     recordings: Vec<Recording>,
-    /// Events since the last bookmark.
+    /// WatchStream since the last bookmark.
     events: Vec<Event>,
     /// How far it has come.
     reached: Revision,
@@ -165,7 +165,7 @@ impl Heard {
                     self.reached = revision;
                     let events = std::mem::take(&mut self.events).into();
                     let recording = self.recordings.last_mut().expect("it begins with one");
-                    recording.batches.push(Batch { events, revision });
+                    recording.batches.push(EventBatch { events, revision });
                 }
                 Word::Relisted(revision) => {
                     self.reached = revision;

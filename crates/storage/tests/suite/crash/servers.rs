@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k3_storage::{Batch, Events, Revision};
+use k3_storage::{EventBatch, Revision, WatchStream};
 use k3_test_services::MariaDb;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::{sync::watch, task::JoinSet};
@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     acts::{Acts, prefix, soon},
+    backend::{etcd, run_within},
     history::{Recording, check, check_stream},
-    place::{etcd, run_within},
     properties::seed,
 };
 
@@ -148,8 +148,8 @@ async fn kill_this_and_that(server: Arc<dyn Server>, address: Address, seed: u64
 }
 
 /// Writes down what a watch tells, until it has told all up to the end.
-async fn record(mut events: Events, mut finished: watch::Receiver<Option<Revision>>) -> Vec<Batch> {
-    let mut batches: Vec<Batch> = Vec::new();
+async fn record(mut events: WatchStream, mut finished: watch::Receiver<Option<Revision>>) -> Vec<EventBatch> {
+    let mut batches: Vec<EventBatch> = Vec::new();
     loop {
         let end = *finished.borrow();
         let reached = batches.last().map_or(Revision::ZERO, |batch| batch.revision);

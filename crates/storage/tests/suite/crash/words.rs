@@ -5,7 +5,7 @@
 use std::{fmt, str::FromStr};
 
 use bytes::Bytes;
-use k3_storage::{Expect, Revision};
+use k3_storage::{Precondition, Revision};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Something a child says. Requests have a number that no other request of the test has.
@@ -34,12 +34,12 @@ pub(crate) enum Word {
     Relisted(Revision),
 }
 
-/// What is asked.
+/// What is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// To put the value that has the request's number.
-    Put(Expect),
-    Delete(Expect),
+    Put(Precondition),
+    Delete(Precondition),
     Get,
 }
 
@@ -126,8 +126,8 @@ impl fmt::Display for Word {
             } => {
                 write!(f, "ask {at} {number} {key} ")?;
                 match what {
-                    Asked::Put(expect) => write!(f, "put {}", expected(*expect)),
-                    Asked::Delete(expect) => write!(f, "delete {}", expected(*expect)),
+                    Asked::Put(precondition) => write!(f, "put {}", expected(*precondition)),
+                    Asked::Delete(precondition) => write!(f, "delete {}", expected(*precondition)),
                     Asked::Get => f.write_str("get 0"),
                 }
             }
@@ -152,10 +152,10 @@ impl fmt::Display for Word {
     }
 }
 
-fn expected(expect: Expect) -> u64 {
-    match expect {
-        Expect::Absent => 0,
-        Expect::At(revision) => revision.get(),
+fn expected(precondition: Precondition) -> u64 {
+    match precondition {
+        Precondition::Absent => 0,
+        Precondition::At(revision) => revision.get(),
     }
 }
 
@@ -173,17 +173,17 @@ fn parse(line: &str) -> Option<Word> {
     match parts[..] {
         [MARK, "ready", at] => Some(Word::Ready(revision(at)?)),
         [MARK, "ask", at, number, key, what, expect] => {
-            let expect = match expect {
-                "0" => Expect::Absent,
-                other => Expect::At(revision(other)?),
+            let precondition = match expect {
+                "0" => Precondition::Absent,
+                other => Precondition::At(revision(other)?),
             };
             Some(Word::Ask {
                 at: at.parse().ok()?,
                 number: number.parse().ok()?,
                 key: key.to_owned(),
                 what: match what {
-                    "put" => Asked::Put(expect),
-                    "delete" => Asked::Delete(expect),
+                    "put" => Asked::Put(precondition),
+                    "delete" => Asked::Delete(precondition),
                     "get" => Asked::Get,
                     _ => return None,
                 },
@@ -242,9 +242,9 @@ mod tests {
         };
         for word in [
             Word::Ready(at),
-            ask(Asked::Put(Expect::Absent)),
-            ask(Asked::Put(Expect::At(at))),
-            ask(Asked::Delete(Expect::At(at))),
+            ask(Asked::Put(Precondition::Absent)),
+            ask(Asked::Put(Precondition::At(at))),
+            ask(Asked::Delete(Precondition::At(at))),
             told(Told::Committed(at)),
             told(Told::Shown(None)),
             told(Told::Shown(Some((at, 9)))),

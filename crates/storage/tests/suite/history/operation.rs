@@ -1,4 +1,4 @@
-//! What a client asked, what it was told, and when.
+//! What a client requested, what it was told, and when.
 
 use std::sync::{
     Mutex,
@@ -10,10 +10,10 @@ use k3_storage::{
 };
 
 /// A question and its answer, with the ticks of a clock that all clients share: when one was answered
-/// at a lower tick than another was asked, it came first. Where the ticks are equal, neither did.
+/// at a lower tick than another was requested, it came first. Where the ticks are equal, neither did.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
-    pub(crate) asked: u64,
+    pub(crate) requested: u64,
     pub(crate) answered: u64,
     pub(crate) done: Done,
 }
@@ -55,7 +55,7 @@ impl Recorder {
     }
 
     pub(crate) async fn commit(&self, store: &dyn Store, write: Write) -> Result<Revision, CommitError> {
-        let asked = self.tick();
+        let requested = self.tick();
         let answer = store.commit(write.clone()).await;
         let done = match &answer {
             Ok(revision) => Done::Committed {
@@ -69,18 +69,18 @@ impl Recorder {
             Err(CommitError::Uncertain(_)) => Done::Uncertain { write },
             Err(_) => return answer,
         };
-        self.note(asked, done);
+        self.note(requested, done);
         answer
     }
 
     pub(crate) async fn get(&self, store: &dyn Store, key: &Key) -> Result<Option<Entry>, ReadError> {
-        let asked = self.tick();
+        let requested = self.tick();
         let entry = store.get(key).await?;
         let done = Done::Got {
             key: key.clone(),
             entry: entry.clone(),
         };
-        self.note(asked, done);
+        self.note(requested, done);
         Ok(entry)
     }
 
@@ -90,28 +90,28 @@ impl Recorder {
         prefix: &Prefix,
         page: Page,
     ) -> Result<Range, ReadError> {
-        let asked = self.tick();
+        let requested = self.tick();
         let range = store.range(prefix, page.clone()).await?;
         let done = Done::Listed {
             prefix: prefix.clone(),
             page,
             range: range.clone(),
         };
-        self.note(asked, done);
+        self.note(requested, done);
         Ok(range)
     }
 
     pub(crate) async fn current_revision(&self, store: &dyn Store) -> Result<Revision, StoreError> {
-        let asked = self.tick();
+        let requested = self.tick();
         let revision = store.current_revision().await?;
-        self.note(asked, Done::Stood { revision });
+        self.note(requested, Done::Stood { revision });
         Ok(revision)
     }
 
-    fn note(&self, asked: u64, done: Done) {
+    fn note(&self, requested: u64, done: Done) {
         let answered = self.tick();
         self.notes.lock().unwrap().push(Operation {
-            asked,
+            requested,
             answered,
             done,
         });

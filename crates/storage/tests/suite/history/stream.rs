@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use k3_storage::{Batch, Event, Prefix, Revision};
+use k3_storage::{Event, EventBatch, Prefix, Revision};
 
 /// What a watch told, from its beginning to where it was left.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub(crate) struct Recording {
     pub(crate) prefix: Prefix,
     /// Where it began.
     pub(crate) after: Revision,
-    pub(crate) batches: Vec<Batch>,
+    pub(crate) batches: Vec<EventBatch>,
 }
 
 /// How a watch broke a guarantee.
@@ -127,7 +127,7 @@ mod tests {
     }
 
     /// The first word of the verdict on a watch of `/a/`.
-    fn verdict_on(after: u64, batches: Vec<Batch>) -> String {
+    fn verdict_on(after: u64, batches: Vec<EventBatch>) -> String {
         let recording = Recording {
             prefix: prefix("/a/"),
             after: Revision::new(after),
@@ -145,7 +145,7 @@ mod tests {
             let known = log().into_iter().find(|event| event.revision.get() == *revision);
             known.unwrap_or_else(|| event(*revision, "/a/never"))
         };
-        let batches = batches.iter().map(|(events, bookmark)| Batch {
+        let batches = batches.iter().map(|(events, bookmark)| EventBatch {
             events: events.iter().map(told).collect(),
             revision: Revision::new(*bookmark),
         });
@@ -187,7 +187,7 @@ mod tests {
             change: Change::Deleted,
             ..event(4, "/a/2")
         };
-        let batch = Batch {
+        let batch = EventBatch {
             events: [altered].into(),
             revision: Revision::new(4),
         };

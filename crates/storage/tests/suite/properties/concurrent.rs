@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k3_storage::{CommitError, Entry, Expect, Operation, Page, Revision, Store, Write};
+use k3_storage::{CommitError, Entry, Operation, Page, Precondition, Revision, Store, Write};
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{
     acts::{Acts, key, prefix, soon},
+    backend::TestBackend,
     history::{Recorder, Recording, check, check_stream},
-    place::Place,
 };
 
-claims! {
+conformance_tests! {
     every: [concurrent_histories_are_linearizable_and_watched_without_fault],
     shared: [histories_of_two_handles_are_linearizable_and_watched_without_fault],
 }
@@ -26,17 +26,17 @@ const EFFORT: Effort = Effort {
     shrinks: 0,
 };
 
-async fn concurrent_histories_are_linearizable_and_watched_without_fault(place: &dyn Place) {
+async fn concurrent_histories_are_linearizable_and_watched_without_fault(backend: &dyn TestBackend) {
     for_all(&EFFORT, &plans(), async |plan| {
-        let place = place.another().await;
-        perform(&[place.open().await], plan).await
+        let backend = backend.another().await;
+        perform(&[backend.open().await], plan).await
     });
 }
 
-async fn histories_of_two_handles_are_linearizable_and_watched_without_fault(place: &dyn Place) {
+async fn histories_of_two_handles_are_linearizable_and_watched_without_fault(backend: &dyn TestBackend) {
     for_all(&EFFORT, &plans(), async |plan| {
-        let place = place.another().await;
-        perform(&[place.open().await, place.open().await], plan).await
+        let backend = backend.another().await;
+        perform(&[backend.open().await, backend.open().await], plan).await
     });
 }
 
@@ -82,13 +82,13 @@ async fn act(store: Arc<dyn Store>, recorder: Arc<Recorder>, number: usize, step
         tokio::task::yield_now().await;
         let value = format!("{number}.{step}");
         let belief = |key: usize| match seen.get(&key) {
-            Some(Some(entry)) => Expect::At(entry.revision),
-            _ => Expect::Absent,
+            Some(Some(entry)) => Precondition::At(entry.revision),
+            _ => Precondition::Absent,
         };
         match what {
             Step::Put { key: number } => {
                 let write = Write {
-                    expect: belief(number),
+                    precondition: belief(number),
                     ..Write::create(key(KEYS[number]), value)
                 };
                 let now = write_down(&*store, &recorder, write, &mut revisions).await;
@@ -102,10 +102,10 @@ async fn act(store: Arc<dyn Store>, recorder: Arc<Recorder>, number: usize, step
             Step::Delete { key: number } => {
                 let write = Write {
                     key: key(KEYS[number]),
-                    expect: match belief(number) {
+                    precondition: match belief(number) {
                         // Never written by anyone: a delete that must fail.
-                        Expect::Absent => Expect::At(Revision::FIRST),
-                        there @ Expect::At(_) => there,
+                        Precondition::Absent => Precondition::At(Revision::FIRST),
+                        there @ Precondition::At(_) => there,
                     },
                     operation: Operation::Delete,
                 };
@@ -193,7 +193,7 @@ async fn follow(
         };
         let enough = restart.map_or(usize::MAX, |(batches, _)| batches);
         let mut told = after;
-        let mut asked = false;
+        let mut requested = false;
         let complete = loop {
             if recording.batches.len() >= enough {
                 break false;
@@ -203,9 +203,9 @@ async fn follow(
                 break true;
             }
             // A quiet prefix reaches the end only when somebody asks.
-            if end.is_some() && !asked {
+            if end.is_some() && !requested {
                 store.stands().await;
-                asked = true;
+                requested = true;
             }
             tokio::select! {
                 batch = events.next() => {

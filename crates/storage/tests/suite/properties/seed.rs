@@ -1,4 +1,4 @@
-//! Runs a claim on random inputs, and says how to run the one that failed again.
+//! Runs a property on random inputs, and says how to run the one that failed again.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -37,11 +37,11 @@ impl Drop for Told {
     }
 }
 
-/// Tries the claim on values of the strategy. Must run on a runtime with several threads.
+/// Tries the property on values of the strategy. Must run on a runtime with several threads.
 pub(crate) fn for_all<S: Strategy>(
     effort: &Effort,
     strategy: &S,
-    claim: impl AsyncFn(S::Value) -> Result<(), String>,
+    property: impl AsyncFn(S::Value) -> Result<(), String>,
 ) {
     let seed = number(SEED).unwrap_or_else(any_number);
     let cases = effort.cases * u32::try_from(number(FACTOR).unwrap_or(1)).unwrap();
@@ -55,7 +55,7 @@ pub(crate) fn for_all<S: Strategy>(
     let outcome = runner.run(strategy, |value| {
         tokio::task::block_in_place(|| {
             tokio::runtime::Handle::current()
-                .block_on(claim(value))
+                .block_on(property(value))
                 .map_err(TestCaseError::fail)
         })
     });

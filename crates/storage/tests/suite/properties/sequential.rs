@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use k3_storage::{
-    Batch, Change, CommitError, Entry, Event, Events, Expect, Operation, Page, Range, ReadError, Revision,
-    Store, WatchError, Write, memory::MemoryStore,
+    Change, CommitError, Entry, Event, EventBatch, Operation, Page, Precondition, Range, ReadError, Revision,
+    Store, WatchError, WatchStream, Write, memory::MemoryStore,
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -17,11 +17,11 @@ use super::{
 };
 use crate::{
     acts::{Acts, key, prefix, soon},
+    backend::TestBackend,
     history::{Recording, check_stream},
-    place::Place,
 };
 
-claims! {
+conformance_tests! {
     durable: [a_random_history_goes_as_on_the_model],
 }
 
@@ -72,7 +72,7 @@ enum Belief {
 
 /// The store under test beside the model.
 struct Pair<'a> {
-    place: &'a dyn Place,
+    backend: &'a dyn TestBackend,
     real: Arc<dyn Store>,
     model: Arc<MemoryStore>,
     /// Revisions of the model and of the store that mean the same, in their order.
@@ -81,14 +81,14 @@ struct Pair<'a> {
     log: Vec<Event>,
     /// Up to where the store was compacted, by its own numbers.
     compacted: Revision,
-    watches: Vec<(Events, Recording)>,
+    watches: Vec<(WatchStream, Recording)>,
     ended: Vec<Recording>,
 }
 
-async fn a_random_history_goes_as_on_the_model(place: &dyn Place) {
+async fn a_random_history_goes_as_on_the_model(backend: &dyn TestBackend) {
     for_all(&EFFORT, &vec(step(), 1..80), async |steps| {
-        let place = place.another().await;
-        let mut pair = Pair::open(&*place).await;
+        let backend = backend.another().await;
+        let mut pair = Pair::open(&*backend).await;
         for step in steps {
             pair.take(step).await?;
         }
@@ -125,11 +125,11 @@ fn step() -> impl Strategy<Value = Step> {
 // --- Pair ---
 
 impl<'a> Pair<'a> {
-    async fn open(place: &'a dyn Place) -> Self {
-        let real = place.open().await;
+    async fn open(backend: &'a dyn TestBackend) -> Self {
+        let real = backend.open().await;
         let start = real.stands().await;
         Self {
-            place,
+            backend,
             real,
             model: MemoryStore::new(),
             moments: vec![(Revision::FIRST, start)],
@@ -180,7 +180,7 @@ impl<'a> Pair<'a> {
                 self.ended
                     .extend(self.watches.drain(..).map(|(_, recording)| recording));
                 self.real.close().await;
-                self.real = self.place.open().await;
+                self.real = self.backend.open().await;
                 let stands = self.real.stands().await;
                 let last = self.last();
                 (stands >= last)
@@ -194,22 +194,22 @@ impl<'a> Pair<'a> {
         let name = key(KEYS[number]);
         let held = self.model.get(&name).await.unwrap();
         let (modelled, real) = match belief {
-            Belief::Absent => (Expect::Absent, Expect::Absent),
+            Belief::Absent => (Precondition::Absent, Precondition::Absent),
             Belief::Right => match &held {
-                None => (Expect::Absent, Expect::Absent),
+                None => (Precondition::Absent, Precondition::Absent),
                 Some(entry) => (
-                    Expect::At(entry.revision),
-                    Expect::At(self.translate(entry.revision)),
+                    Precondition::At(entry.revision),
+                    Precondition::At(self.translate(entry.revision)),
                 ),
             },
             Belief::At { moment } => {
                 let (modelled, real) = self.moment(*moment);
-                (Expect::At(modelled), Expect::At(real))
+                (Precondition::At(modelled), Precondition::At(real))
             }
         };
-        let write = |expect| Write {
+        let write = |precondition| Write {
             key: name.clone(),
-            expect,
+            precondition,
             operation: operation.clone(),
         };
         let modelled = self.model.commit(write(modelled)).await;
@@ -387,7 +387,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-fn flat(batches: &[Batch]) -> Vec<(Vec<Event>, Revision)> {
+fn flat(batches: &[EventBatch]) -> Vec<(Vec<Event>, Revision)> {
     batches
         .iter()
         .map(|batch| (batch.events.to_vec(), batch.revision))

@@ -124,7 +124,7 @@ fn one_conflict_is_told_in_one_line() {
     );
     assert_eq!(
         causes,
-        [Cause {
+        [ConflictCause {
             message: "conflict with \"kubectl\" using apps/v1".to_owned(),
             field: ".spec.replicas".to_owned()
         }]

@@ -19,7 +19,7 @@ mod updating;
 struct World {
     typed: Sample,
     blank: Value,
-    reset: Reset,
+    reset: ResetFields,
     live: Option<Value>,
     clock: i64,
 }
@@ -29,21 +29,21 @@ impl World {
         Self {
             typed: deployment(),
             blank: json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {}, "spec": {}}),
-            reset: Reset::Fields(FieldSet::of_fields(&[&["status"]])),
+            reset: ResetFields::Fields(FieldSet::of_fields(&[&["status"]])),
             live: None,
             clock: 0,
         }
     }
 
-    fn subject<'s>(&'s self, subresource: &'s str) -> Subject<'s> {
-        Subject {
+    fn subject<'s>(&'s self, subresource: &'s str) -> FieldManager<'s> {
+        FieldManager {
             api_version: "apps/v1",
             kind: "Deployment",
             subresource,
             typed: &self.typed,
             blank: &self.blank,
             reset: &self.reset,
-            versions: &OneVersion,
+            versions: &SingleVersion,
         }
     }
 
@@ -78,7 +78,7 @@ impl World {
     }
 
     #[track_caller]
-    fn conflicts(&mut self, manager: &str, fields: Value) -> (String, Vec<Cause>) {
+    fn conflicts(&mut self, manager: &str, fields: Value) -> (String, Vec<ConflictCause>) {
         match self.try_apply(manager, Force::No, fields) {
             Err(ApplyError::Conflicts(conflicts)) => (conflicts.to_string(), conflicts.causes()),
             other => panic!("no conflict: {other:?}"),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     apply::typed::sample::{fields, map, number, text},
-    shape::Typed,
+    type_schema::TypeSchema,
 };
 
 #[test]
@@ -75,7 +75,7 @@ fn replicas_have_one_owner_on_both_sides_of_a_scale() {
         (&json!("m1"), &json!("autoscaling/v1"))
     );
     let typed = deployment();
-    let subject = Subject {
+    let subject = FieldManager {
         api_version: "autoscaling/v1",
         kind: "Scale",
         subresource: "scale",
@@ -102,12 +102,12 @@ fn replicas_have_one_owner_on_both_sides_of_a_scale() {
 /// Another version, in which replicas have another name.
 struct Counting(Sample);
 
-impl Versions for Counting {
-    fn typed(&self, api_version: &str) -> Option<&dyn Typed> {
-        (api_version == "apps/v2").then_some(&self.0 as &dyn Typed)
+impl VersionConverter for Counting {
+    fn typed(&self, api_version: &str) -> Option<&dyn TypeSchema> {
+        (api_version == "apps/v2").then_some(&self.0 as &dyn TypeSchema)
     }
 
-    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, NotConverted> {
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConversionError> {
         let mut object = object.clone();
         let (old, new) = if api_version == "apps/v2" {
             ("replicas", "count")
@@ -123,8 +123,8 @@ impl Versions for Counting {
         Ok(object)
     }
 
-    fn reset(&self, _: &str) -> &Reset {
-        &Reset::Nothing
+    fn reset(&self, _: &str) -> &ResetFields {
+        &ResetFields::Nothing
     }
 }
 
@@ -151,7 +151,7 @@ fn two_versions() -> (World, Counting) {
 #[test]
 fn a_field_is_the_same_field_in_every_version() {
     let (world, versions) = two_versions();
-    let subject = Subject {
+    let subject = FieldManager {
         versions: &versions,
         ..world.subject("")
     };
@@ -176,7 +176,7 @@ fn a_field_is_the_same_field_in_every_version() {
 #[test]
 fn what_was_applied_in_another_version_is_removed_in_this_one() {
     let (world, versions) = two_versions();
-    let subject = Subject {
+    let subject = FieldManager {
         versions: &versions,
         ..world.subject("")
     };

@@ -55,7 +55,7 @@ fn an_update_that_changes_nothing_leaves_the_object_as_it_was() {
 #[test]
 fn a_subresource_has_entries_of_its_own() {
     let mut world = World::new();
-    world.reset = Reset::Nothing;
+    world.reset = ResetFields::Nothing;
     world.put("m", json!({"data": {"a": "1"}}));
     world.change("m", "status", |object| object["status"] = json!({"replicas": 1}));
     let status = json!({"f:status": {".": {}, "f:replicas": {}}});

@@ -11,15 +11,16 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     field::{Error, Path},
     go,
     kinds::{condition_status, core::pod, label_selector, pod_template, reset_fields},
     name,
-    rules::{
-        self, Circumstances, Column, Dependents, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row,
-    },
     selector::label::{InvalidValues, Selector},
+    strategy::{
+        self, Column, ErrorList, GarbageCollectionPolicy, RestStrategy, Row, SelectableField,
+        StrategyContext, Tree, TreeMut, named_row,
+    },
     time::{self, Time},
 };
 
@@ -53,69 +54,75 @@ const COLUMNS: &[Column] = &[
 ];
 
 // upstream: pkg/registry/batch/job/strategy.go jobStrategy
-impl Rules for Job {
+impl RestStrategy for Job {
     // upstream: pkg/apis/batch/v1/defaults.go SetDefaults_Job
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if !spec.has("parallelism") {
-            spec.fill("completions", 1);
+            spec.set_default("completions", 1);
         }
-        spec.fill("parallelism", 1);
+        spec.set_default("parallelism", 1);
         let limit = if spec.has("backoffLimitPerIndex") {
             i32::MAX
         } else {
             6
         };
-        spec.fill("backoffLimit", limit);
+        spec.set_default("backoffLimit", limit);
         let labels = spec.at("template").at("metadata").at("labels").clone();
-        spec.fill("completionMode", "NonIndexed");
-        spec.fill("suspend", false);
+        spec.set_default("completionMode", "NonIndexed");
+        spec.set_default("suspend", false);
         let replacement = if spec.has("podFailurePolicy") {
             "Failed"
         } else {
             "TerminatingOrFailed"
         };
-        spec.fill("podReplacementPolicy", replacement);
-        spec.fill("manualSelector", false);
+        spec.set_default("podReplacementPolicy", replacement);
+        spec.set_default("manualSelector", false);
         set_defaults_pod_failure_policy(spec);
-        pod::default_template(spec.make("template"));
-        let metadata = object.make("metadata");
+        pod::set_defaults_pod_template(spec.ensure_object("template"));
+        let metadata = object.ensure_object("metadata");
         if !labels.is_null() && metadata.entries("labels").is_empty() {
             metadata.set("labels", labels);
         }
     }
 
     // upstream: pkg/registry/batch/job/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         if !object.at("spec").flag("manualSelector") {
             generate_selector(object);
         }
-        rules::reset_status(object, at.kind);
-        drop_disabled_fields(object.make("spec"), &Value::Null);
+        strategy::reset_status(object, at.kind);
+        drop_disabled_fields(object.ensure_object("spec"), &Value::Null);
     }
 
     // upstream: pkg/registry/batch/job/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
-        drop_disabled_fields(new.make("spec"), old.at("spec"));
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
+        drop_disabled_fields(new.ensure_object("spec"), old.at("spec"));
     }
 
     // upstream: pkg/apis/batch/validation/validation.go ValidateJobCreate
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_generated_selector(object, errors);
         validate_job_spec_and_selector(object.at("spec"), None, errors);
         validate_name_allows_completions(object, errors);
     }
 
     // upstream: pkg/apis/batch/validation/validation.go ValidateJobUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_job_spec_and_selector(new.at("spec"), Some(old.at("spec")), errors);
         update::validate_job_spec_update(new, old, errors);
         validate_name_allows_completions(new, errors);
     }
 
     // upstream: pkg/apis/batch/validation/validation.go ValidateJobStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         status::validate_job_status_update(new, old, errors);
     }
 
@@ -139,26 +146,26 @@ impl Rules for Job {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
-    fn not_selectable(&self, field: &str) -> String {
+    fn unsupported_field_label(&self, field: &str) -> String {
         format!("field label {} not supported for Job", go::quote(field))
     }
 
     // upstream: pkg/registry/batch/job/strategy.go JobToSelectableFields
-    fn selectable(&self) -> &'static [Selectable] {
-        const SUCCESSFUL: Selectable = Selectable::rule("status.successful", |object| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const SUCCESSFUL: SelectableField = SelectableField::rule("status.successful", |object| {
             let succeeded = object.at("status").int("succeeded").unwrap_or_default();
             Cow::Owned(succeeded.to_string())
         });
-        const FIELDS: &[Selectable] = &[SUCCESSFUL];
+        const FIELDS: &[SelectableField] = &[SUCCESSFUL];
         FIELDS
     }
 
-    fn dependents(&self) -> Dependents {
-        Dependents::Orphan
+    fn default_garbage_collection_policy(&self) -> GarbageCollectionPolicy {
+        GarbageCollectionPolicy::OrphanDependents
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -216,7 +223,7 @@ pub(super) fn drop_disabled_fields(spec: &mut Value, old: &Value) {
         spec.remove("scheduling");
     }
     if let Some(template) = spec.at_mut("template") {
-        pod::drop_from_template(template, old.at("template"));
+        pod::drop_disabled_template_fields(template, old.at("template"));
     }
 }
 
@@ -233,7 +240,7 @@ pub(super) fn spec_warnings(spec: &Value, old: Option<&Value>, at: &Path<'_>) ->
         ));
     }
     let before = old.map(|old| old.at("template"));
-    warnings.extend(pod::template_warnings(
+    warnings.extend(pod::get_warnings_for_pod_template(
         spec.at("template"),
         &at.child("template"),
         before,
@@ -245,18 +252,21 @@ pub(super) fn spec_warnings(spec: &Value, old: Option<&Value>, at: &Path<'_>) ->
 // upstream: pkg/registry/batch/job/strategy.go generateSelector
 fn generate_selector(object: &mut Value) {
     let identity = object.at("metadata").clone();
-    let spec = object.make("spec");
-    let labels = spec.make("template").make("metadata").make("labels");
+    let spec = object.ensure_object("spec");
+    let labels = spec
+        .ensure_object("template")
+        .ensure_object("metadata")
+        .ensure_object("labels");
     for (label, field) in POD_LABELS {
-        labels.fill(label, identity.text(field));
+        labels.set_default(label, identity.text(field));
     }
-    let selector = spec.make("selector").make("matchLabels");
-    selector.fill(UID_LABEL, identity.text("uid"));
+    let selector = spec.ensure_object("selector").ensure_object("matchLabels");
+    selector.set_default(UID_LABEL, identity.text("uid"));
 }
 
 /// With a manual selector, labels set by the client must be those that would be generated.
 // upstream: pkg/apis/batch/validation/validation.go validateGeneratedSelector
-fn validate_generated_selector(object: &Value, errors: &mut Errors) {
+fn validate_generated_selector(object: &Value, errors: &mut ErrorList) {
     let spec = object.at("spec");
     if spec.flag("manualSelector") || !spec.has("selector") {
         return;
@@ -302,7 +312,7 @@ fn validate_generated_selector(object: &Value, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/batch/validation/validation.go ValidateJobSpec
-fn validate_job_spec_and_selector(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate_job_spec_and_selector(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     validate_job_spec(spec, old, &at, errors);
     let values = old.map_or(InvalidValues::Refused, |old| {
@@ -322,7 +332,7 @@ fn validate_job_spec_and_selector(spec: &Value, old: Option<&Value>, errors: &mu
 
 /// Pods of an Indexed job have the host name `<job>-<index>`, which must be a DNS label.
 // upstream: pkg/apis/batch/validation/validation.go validateNameAllowsCompletions
-fn validate_name_allows_completions(object: &Value, errors: &mut Errors) {
+fn validate_name_allows_completions(object: &Value, errors: &mut ErrorList) {
     let spec = object.at("spec");
     let Some(completions @ 1..) = spec.int("completions") else {
         return;
@@ -332,7 +342,7 @@ fn validate_name_allows_completions(object: &Value, errors: &mut Errors) {
     }
     let name = object.at("metadata").text("name");
     let longest = format!("{name}-{}", completions - 1);
-    if !name::dns1123_label(&longest).is_empty() {
+    if !name::validate_dns1123_label(&longest).is_empty() {
         let field_path = Path::new("metadata");
         let detail = format!("will not able to create pod with invalid DNS label: {longest}");
         errors.push(Error::invalid(&field_path.child("name"), name, detail));

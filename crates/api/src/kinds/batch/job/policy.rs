@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::indexes;
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{counts, field_checks, go_values},
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_RULES: usize = 20;
@@ -21,7 +21,7 @@ const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
 // upstream: pkg/apis/batch/validation/validation.go validatePodFailurePolicy
-pub(super) fn validate_pod_failure_policy(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_pod_failure_policy(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rules = spec.at("podFailurePolicy").items("rules");
     let field_path = at.child("rules");
     if rules.len() > MAX_RULES {
@@ -34,7 +34,7 @@ pub(super) fn validate_pod_failure_policy(spec: &Value, at: &Path<'_>, errors: &
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validatePodFailurePolicyRule
-fn validate_pod_failure_policy_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_pod_failure_policy_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("action");
     match rule.text("action") {
         "FailIndex" if !spec.has("backoffLimitPerIndex") => {
@@ -56,7 +56,7 @@ fn validate_pod_failure_policy_rule(rule: &Value, spec: &Value, at: &Path<'_>, e
         let field_path = field_path.index(index);
         let kind = pattern.text("type");
         let kind_at = field_path.child("type");
-        let msgs = name::label_key(kind).into_iter();
+        let msgs = name::validate_label_key(kind).into_iter();
         errors.extend(msgs.map(|msg| Error::invalid(&kind_at, kind, msg)));
         require_supported(
             pattern.text("status"),
@@ -70,11 +70,11 @@ fn validate_pod_failure_policy_rule(rule: &Value, spec: &Value, at: &Path<'_>, e
         (true, true) => "specifying one of OnExitCodes and OnPodConditions is required",
         _ => return,
     };
-    errors.push(Error::invalid(at, Shown::Omitted, detail));
+    errors.push(Error::invalid(at, BadValue::Omitted, detail));
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validatePodFailurePolicyRuleOnExitCodes
-fn validate_on_exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_on_exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let operator = codes.text("operator");
     require_supported(operator, &OPERATORS, &at.child("operator"), errors);
     if let Some(container) = codes.at("containerName").as_str() {
@@ -114,7 +114,7 @@ fn validate_on_exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &m
 }
 
 /// Requires a supported value; the messages list the supported ones.
-fn require_supported(value: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn require_supported(value: &str, supported: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     if value.is_empty() {
         let quoted: Vec<_> = supported.iter().map(|value| go::quote(value)).collect();
         let detail = format!("valid values: [{}]", quoted.join(" "));
@@ -125,7 +125,7 @@ fn require_supported(value: &str, supported: &[&str], at: &Path<'_>, errors: &mu
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validateSuccessPolicy
-pub(super) fn validate_success_policy(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_success_policy(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let policy = spec.at("successPolicy");
     if spec.text("completionMode") != "Indexed" {
         let detail = "requires indexed completion mode";
@@ -152,7 +152,7 @@ pub(super) fn validate_success_policy(spec: &Value, at: &Path<'_>, errors: &mut 
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validateSuccessPolicyRule
-fn validate_success_policy_rule(rule: &Value, completions: i64, at: &Path<'_>, errors: &mut Errors) {
+fn validate_success_policy_rule(rule: &Value, completions: i64, at: &Path<'_>, errors: &mut ErrorList) {
     let listed = rule.at("succeededIndexes").as_str();
     let count = rule.int("succeededCount");
     if listed.is_none() && count.is_none() {

@@ -7,7 +7,7 @@ use crate::{
     field::{Error, Path},
     kinds::{core::pod, counts, pod_template},
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_MANAGED_BY_LENGTH: usize = 63;
@@ -20,7 +20,7 @@ pub(in crate::kinds::batch) fn validate_job_spec(
     spec: &Value,
     old: Option<&Value>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let counts = [
         "parallelism",
@@ -38,7 +38,7 @@ pub(in crate::kinds::batch) fn validate_job_spec(
     }
     if let Some(manager) = spec.at("managedBy").as_str() {
         let field_path = at.child("managedBy");
-        errors.extend(name::domain_prefixed_path(&field_path, manager));
+        errors.extend(name::validate_domain_prefixed_path(&field_path, manager));
         if manager.len() > MAX_MANAGED_BY_LENGTH {
             errors.push(Error::too_long(&field_path, MAX_MANAGED_BY_LENGTH));
         }
@@ -53,12 +53,12 @@ pub(in crate::kinds::batch) fn validate_job_spec(
     validate_pod_replacement_policy(spec, &at.child("podReplacementPolicy"), errors);
     let template = at.child("template");
     let options = pod_template::template_validation_options(old);
-    pod::validate_template_with(spec.at("template"), &options, &template, errors);
+    pod::validate_pod_template_spec(spec.at("template"), &options, &template, errors);
     validate_restart_policy(spec, &template.child("spec"), errors);
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validateJobSpec
-fn validate_completion_mode(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_completion_mode(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match spec.at("completionMode").as_str() {
         Some("Indexed") => validate_indexed(spec, at, errors),
         None | Some("NonIndexed") => {
@@ -78,13 +78,13 @@ fn validate_completion_mode(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validateJobSpec
-fn validate_indexed(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_indexed(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let completions = spec.int("completions");
     if completions.is_none() {
         let detail = "when completion mode is Indexed";
         errors.push(Error::required(&at.child("completions"), detail));
     }
-    let limit = |errors: &mut Errors, name: &str, most: i64, bound: &str| {
+    let limit = |errors: &mut ErrorList, name: &str, most: i64, bound: &str| {
         if let Some(number) = spec.int(name).filter(|number| *number > most) {
             let detail = format!("must be less than or equal to {bound}");
             errors.push(Error::invalid(&at.child(name), number, detail));
@@ -116,7 +116,7 @@ fn validate_indexed(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// With a podFailurePolicy, pods are replaced only when they have failed.
 // upstream: pkg/apis/batch/validation/validation.go validatePodReplacementPolicy
-fn validate_pod_replacement_policy(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_pod_replacement_policy(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let supported: &[&str] = if spec.has("podFailurePolicy") {
         &["Failed"]
     } else {
@@ -131,7 +131,7 @@ fn validate_pod_replacement_policy(spec: &Value, at: &Path<'_>, errors: &mut Err
 
 /// Pods that run to completion cannot have restartPolicy Always.
 // upstream: pkg/apis/batch/validation/validation.go validateJobSpec
-fn validate_restart_policy(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_restart_policy(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("restartPolicy");
     match spec.at("template").at("spec").text("restartPolicy") {
         "" | "Always" => {

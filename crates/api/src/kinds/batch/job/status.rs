@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::indexes;
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::{condition_status, counts, go_values, immutable::IMMUTABLE},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
     time::Time,
 };
 
@@ -27,7 +27,7 @@ struct JobView<'j> {
 }
 
 // upstream: pkg/apis/batch/validation/validation.go ValidateJobUpdateStatus, ValidateJobStatusUpdate
-pub(super) fn validate_job_status_update(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate_job_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let new = JobView::new(new);
     let old = JobView::new(old);
     let at = Path::new("status");
@@ -78,12 +78,12 @@ impl<'j> JobView<'j> {
     }
 }
 
-fn reject_conditions(detail: &str, at: &Path<'_>, errors: &mut Errors) {
+fn reject_conditions(detail: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("conditions");
-    errors.push(Error::invalid(&field_path, Shown::Omitted, detail));
+    errors.push(Error::invalid(&field_path, BadValue::Omitted, detail));
 }
 
-fn require_zero(status: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
+fn require_zero(status: &Value, name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(number @ 1..) = status.int(name) {
         let detail = format!("{name}>0 is invalid for finished job");
         errors.push(Error::invalid(&at.child(name), number, detail));
@@ -91,7 +91,7 @@ fn require_zero(status: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) 
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validateJobStatus
-fn validate_uncounted_pods(status: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_uncounted_pods(status: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let pods = status.at("uncountedTerminatedPods");
     let mut seen = HashSet::new();
     for name in ["succeeded", "failed"] {
@@ -109,7 +109,7 @@ fn validate_uncounted_pods(status: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// Terminal conditions exclude each other and come with a completionTime or its absence.
 // upstream: pkg/apis/batch/validation/validation.go validateJobStatus
-fn validate_terminal_conditions(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_terminal_conditions(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let completed = new.complete != old.complete;
     let changed = |name: &str| new.status.at(name) != old.status.at(name);
     if new.complete && new.failed && (completed || new.failed != old.failed) {
@@ -169,7 +169,7 @@ fn validate_terminal_conditions(new: &JobView<'_>, old: &JobView<'_>, at: &Path<
 
 /// A finished job has a startTime and no active or uncounted pods.
 // upstream: pkg/apis/batch/validation/validation.go validateJobStatus
-fn validate_finished(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_finished(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     if !new.finished() {
         return;
     }
@@ -197,7 +197,7 @@ fn validate_finished(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validateJobStatus
-fn validate_indexes(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_indexes(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let changed = |name: &str| new.status.at(name) != old.status.at(name);
     let completed_changed = changed("completedIndexes");
     let failed_changed = changed("failedIndexes");
@@ -241,7 +241,7 @@ fn validate_indexes(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors:
 
 /// SuccessCriteriaMet excludes failure. These rules apply to every update.
 // upstream: pkg/apis/batch/validation/validation.go validateJobStatus
-fn validate_success_criteria(new: &JobView<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_success_criteria(new: &JobView<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     if new.success_criteria_met && new.failed {
         reject_conditions(
             "cannot set SuccessCriteriaMet=True and Failed=true conditions",
@@ -267,7 +267,7 @@ fn validate_success_criteria(new: &JobView<'_>, at: &Path<'_>, errors: &mut Erro
 
 /// Terminal conditions and counters are never taken back.
 // upstream: pkg/apis/batch/validation/validation.go ValidateJobUpdateStatus
-fn validate_no_regression(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_no_regression(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     for (kind, before, now) in [
         ("Failed", old.failed, new.failed),
         ("Complete", old.complete, new.complete),

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rules::User;
+use crate::strategy::User;
 
-fn at(user: &User) -> Circumstances<'_> {
-    Circumstances {
+fn at(user: &User) -> StrategyContext<'_> {
+    StrategyContext {
         kind: crate::kinds::builtin().kind("batch", "v1", "Job").unwrap(),
         now: Time::parse("2026-01-02T03:04:05Z").unwrap(),
         user,
@@ -16,21 +16,21 @@ fn at(user: &User) -> Circumstances<'_> {
 fn job(spec: Value) -> Value {
     let mut job = json!({"metadata": {"name": "x", "uid": "u"}});
     job.set("spec", spec);
-    job.make("spec").fill(
+    job.ensure_object("spec").set_default(
         "template",
         json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}),
     );
-    Job.default(&mut job);
-    Job.prepare_create(&mut job, &at(&User::default()));
+    Job.set_defaults(&mut job);
+    Job.prepare_for_create(&mut job, &at(&User::default()));
     job
 }
 
-fn messages(errors: &Errors) -> Vec<String> {
+fn messages(errors: &ErrorList) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
 fn create_messages(spec: Value) -> Vec<String> {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     Job.validate(&job(spec), &at(&User::default()), &mut errors);
     messages(&errors)
 }
@@ -39,7 +39,7 @@ fn update_messages(change: impl Fn(&mut Value)) -> Vec<String> {
     let old = job(json!({"suspend": true}));
     let mut new = old.clone();
     change(&mut new);
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     Job.validate_update(&new, &old, &at(&User::default()), &mut errors);
     messages(&errors)
 }
@@ -51,7 +51,7 @@ fn generates_a_selector_by_uid() {
         job.at("spec").at("selector"),
         &json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
     );
-    let labels = job.way("spec.template.metadata").entries("labels");
+    let labels = job.at_path("spec.template.metadata").entries("labels");
     assert_eq!(labels.len(), 4);
     assert_eq!(labels["batch.kubernetes.io/job-name"], "x");
     let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
@@ -117,25 +117,28 @@ fn rejects_invalid_policy_rules() {
 #[test]
 fn allows_scheduling_changes_while_suspended() {
     let pod = |job: &mut Value, name: &str, value: Value| {
-        job.make("spec").make("template").make("spec").set(name, value);
+        job.ensure_object("spec")
+            .ensure_object("template")
+            .ensure_object("spec")
+            .set(name, value);
     };
     assert_eq!(
         update_messages(|job| {
             pod(job, "nodeSelector", json!({"a": "b"}));
             pod(job, "affinity", json!({"nodeAffinity": {}}));
             let containers = job
-                .make("spec")
-                .make("template")
-                .make("spec")
+                .ensure_object("spec")
+                .ensure_object("template")
+                .ensure_object("spec")
                 .items_mut("containers");
             containers[0].set(
                 "resources",
                 json!({"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}),
             );
-            job.make("spec")
-                .make("template")
-                .make("metadata")
-                .make("annotations")
+            job.ensure_object("spec")
+                .ensure_object("template")
+                .ensure_object("metadata")
+                .ensure_object("annotations")
                 .set("a", "b");
         }),
         [""; 0]
@@ -153,7 +156,7 @@ fn allows_elastic_completions() {
         job(json!({"completionMode": "Indexed", "completions": completions, "parallelism": 5}))
     };
     let messages = |completions: i64| {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         Job.validate_update(
             &indexed(completions),
             &indexed(3),
@@ -183,7 +186,7 @@ fn rejects_removal_of_terminal_conditions() {
         "succeeded": 1,
         "conditions": [done("SuccessCriteriaMet"), done("Complete")],
     }));
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     status::validate_job_status_update(&finished, &with(json!({})), &mut errors);
     assert_eq!(messages(&errors), [""; 0]);
     status::validate_job_status_update(&with(json!({"active": 1})), &finished, &mut errors);
@@ -201,7 +204,7 @@ fn rejects_removal_of_terminal_conditions() {
 #[test]
 fn row_shows_progress() {
     let mut job = job(json!({"completions": 3, "parallelism": 2}));
-    job.make("metadata")
+    job.ensure_object("metadata")
         .set("creationTimestamp", "2026-01-02T03:03:00Z");
     job.set(
         "status",

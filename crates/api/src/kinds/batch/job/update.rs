@@ -5,19 +5,19 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     kinds::{condition_status, core::pod, go_values, immutable, pod_template},
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// Validates the changes of an update, beside the new spec itself.
 // upstream: pkg/apis/batch/validation/validation.go ValidateJobSpecUpdate
-pub(super) fn validate_job_spec_update(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate_job_spec_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let spec = new.at("spec");
     let before = old.at("spec");
     let at = Path::new("spec");
     validate_completions_update(spec, before, &at, errors);
     immutable::validate_immutable_selector(spec, before, &at, errors);
     validate_pod_template_update(spec, before, should_allow_mutable_pod_template(old), &at, errors);
-    let policy = |name: &str, ty: &str, errors: &mut Errors| {
+    let policy = |name: &str, ty: &str, errors: &mut ErrorList| {
         if spec.at(name) != before.at(name) {
             let shown = go_values::internal_value("batch", ty, spec.at(name));
             errors.push(Error::invalid(&at.child(name), shown, immutable::IMMUTABLE));
@@ -31,7 +31,7 @@ pub(super) fn validate_job_spec_update(new: &Value, old: &Value, errors: &mut Er
 
 /// An Indexed job may change completions together with an equal parallelism (elastic indexed jobs, KEP-3715).
 // upstream: pkg/apis/batch/validation/validation.go validateCompletions
-fn validate_completions_update(spec: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_completions_update(spec: &Value, before: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if spec.text("completionMode") != "Indexed" {
         immutable::validate_immutable_fields(spec, before, &["completions"], at, errors);
         return;
@@ -61,7 +61,7 @@ fn validate_pod_template_update(
     before: &Value,
     changeable: bool,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let template = spec.at("template");
     let before = before.at("template");
@@ -95,7 +95,7 @@ fn validate_pod_template_update(
         }
     }
     if *pod != allowed {
-        let pod_value = pod::shown("PodSpec", pod);
+        let pod_value = pod::internal_value("PodSpec", pod);
         errors.push(Error::invalid(
             &at.child("template.spec"),
             pod_value,
@@ -111,7 +111,7 @@ fn allow_node_affinity_change(pod: &Value, allowed: &mut Value) {
     if !pod.has("affinity") && !allowed.has("affinity") {
         return;
     }
-    let affinity = allowed.make("affinity");
+    let affinity = allowed.ensure_object("affinity");
     if node.is_null() {
         affinity.remove("nodeAffinity");
     } else {

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::HOUR;
 use crate::{
     base64,
-    field::{Error, Path, Shown},
-    rules::{Errors, Tree},
+    field::{BadValue, Error, Path},
+    strategy::{ErrorList, Tree},
     time::{Duration, Time},
 };
 
@@ -15,12 +15,12 @@ const MAX_CHAIN_BYTES: usize = 100 * 1024;
 
 /// Validates an issued chain: returns the first error, or the few that belong together.
 // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
-pub(super) fn validate_issued_certificate(new: &Value, old: &Value, now: Time) -> Errors {
+pub(super) fn validate_issued_certificate(new: &Value, old: &Value, now: Time) -> ErrorList {
     let root = Path::new("status");
     let status = new.at("status");
     let at = root.child("certificateChain");
     let chain = status.text("certificateChain");
-    let wrong = |detail: &str| Errors::from(vec![Error::invalid(&at, chain, detail)]);
+    let wrong = |detail: &str| ErrorList::from(vec![Error::invalid(&at, chain, detail)]);
     if chain.len() > MAX_CHAIN_BYTES {
         return vec![Error::too_long(&at, MAX_CHAIN_BYTES)].into();
     }
@@ -39,7 +39,11 @@ pub(super) fn validate_issued_certificate(new: &Value, old: &Value, now: Time) -
     let Ok(request) = CertificateRequest::from_der(&request) else {
         let spec = Path::new("spec");
         let at = spec.child("stubPKCS10Request");
-        errors.push(Error::invalid(&at, Shown::Omitted, "must be a valid PKCS#10 CSR"));
+        errors.push(Error::invalid(
+            &at,
+            BadValue::Omitted,
+            "must be a valid PKCS#10 CSR",
+        ));
         return errors;
     };
     if *request.public_key() != leaf.public_key {
@@ -60,12 +64,12 @@ pub(super) fn validate_issued_certificate(new: &Value, old: &Value, now: Time) -
             return wrong("intermediate certificate does not parse as valid X.509");
         }
     }
-    Errors::new()
+    ErrorList::new()
 }
 
 // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
-fn validate_subject_alt_names(leaf: &Certificate, at: &Path<'_>) -> Errors {
-    let mut errors = Errors::new();
+fn validate_subject_alt_names(leaf: &Certificate, at: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
     for name in &leaf.names.names {
         let AlternativeName::Dns(host) = name else {
             continue;
@@ -112,7 +116,7 @@ fn is_email_address(text: &str) -> bool {
 
 /// The times of the status must be those of the certificate and within the requested lifetime.
 // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate, timeNear
-pub(super) fn validate_times(new: &Value, leaf: &Certificate, now: Time) -> Errors {
+pub(super) fn validate_times(new: &Value, leaf: &Certificate, now: Time) -> ErrorList {
     let root = Path::new("status");
     let status = new.at("status");
     let read = |field: &str| Time::parse(status.text(field)).ok();
@@ -131,7 +135,7 @@ pub(super) fn validate_times(new: &Value, leaf: &Certificate, now: Time) -> Erro
             .collect();
     };
     let wrong = |field: &str, detail: &str| {
-        Errors::from(vec![Error::invalid(
+        ErrorList::from(vec![Error::invalid(
             &root.child(field),
             status.text(field),
             detail,
@@ -160,12 +164,12 @@ pub(super) fn validate_times(new: &Value, leaf: &Certificate, now: Time) -> Erro
     let lifetime = after.since(before);
     if lifetime < Duration::from_seconds(HOUR) {
         let detail = "leaf certificate lifetime must be >= 1 hour";
-        return Errors::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
+        return ErrorList::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
     }
     let most = new.at("spec").int("maxExpirationSeconds").unwrap_or_default();
     if lifetime > Duration::from_seconds(most) {
         let detail = format!("leaf certificate lifetime must be <= spec.maxExpirationSeconds ({most})");
-        return Errors::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
+        return ErrorList::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
     }
     if refresh < before.plus(minutes(10)) {
         return wrong(
@@ -179,5 +183,5 @@ pub(super) fn validate_times(new: &Value, leaf: &Certificate, now: Time) -> Erro
             "must be at least 10 minutes before status.notAfter",
         );
     }
-    Errors::new()
+    ErrorList::new()
 }

@@ -3,8 +3,8 @@ use k3_pki::Certificate;
 use super::{super::samples, *};
 use crate::time::Duration;
 
-fn messages(call: impl FnOnce(&mut Errors)) -> Vec<String> {
-    let mut errors = Errors::new();
+fn messages(call: impl FnOnce(&mut ErrorList)) -> Vec<String> {
+    let mut errors = ErrorList::new();
     call(&mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
@@ -17,7 +17,7 @@ fn request() -> Value {
         "nodeName": "n", "nodeUID": "3",
         "stubPKCS10Request": base64::encode(&samples::certificate_request()),
     }});
-    PodCertificateRequest.default(&mut object);
+    PodCertificateRequest.set_defaults(&mut object);
     object
 }
 

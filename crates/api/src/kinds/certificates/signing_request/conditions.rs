@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
     time::Time,
 };
 
@@ -62,10 +62,10 @@ pub(super) fn populate_condition_timestamps(new: &mut Value, old: &Value, now: T
             .or_insert(before.at("lastTransitionTime"));
     }
     for condition in status.items_mut("conditions") {
-        condition.fill("lastUpdateTime", now.to_string());
+        condition.set_default("lastUpdateTime", now.to_string());
         let same = times.get(&(condition.text("type"), condition.text("status")));
         let time = same.map_or_else(|| Value::String(now.to_string()), |time| (*time).clone());
-        condition.fill("lastTransitionTime", time);
+        condition.set_default("lastTransitionTime", time);
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn format_csr_state(object: &Value) -> String {
 
 /// Validates the conditions. Invalid ones that the old request already has are tolerated.
 // upstream: pkg/apis/certificates/validation/validation.go validateConditions
-pub(super) fn validate_conditions(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(super) fn validate_conditions(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let status = Path::new("status");
     let list = status.child("conditions");
     let kinds = |object: &'_ Value| -> Vec<String> {

@@ -1,11 +1,11 @@
 use super::{super::samples, *};
 use crate::{
     kinds::builtin,
-    rules::{self, Part, User},
+    strategy::{self, Part, User},
 };
 
-fn messages(call: impl FnOnce(&mut Errors)) -> Vec<String> {
-    let mut errors = Errors::new();
+fn messages(call: impl FnOnce(&mut ErrorList)) -> Vec<String> {
+    let mut errors = ErrorList::new();
     call(&mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
@@ -28,7 +28,7 @@ fn write(old: &Value, part: Part<'_>, status: Value) -> Result<Value, String> {
         name: "u".into(),
         ..User::default()
     };
-    let at = Circumstances {
+    let at = StrategyContext {
         kind: builtin()
             .kind("certificates.k8s.io", "v1", "CertificateSigningRequest")
             .unwrap(),
@@ -37,7 +37,7 @@ fn write(old: &Value, part: Part<'_>, status: Value) -> Result<Value, String> {
     };
     let mut new = old.clone();
     new.set("status", status);
-    rules::update(&mut new, old, part, &at)
+    strategy::update(&mut new, old, part, &at)
         .map(|_| new)
         .map_err(|status| status.to_json())
 }
@@ -83,12 +83,12 @@ fn sets_the_user_of_the_request() {
         extra: vec![("k".into(), vec!["v".into()])],
         ..User::default()
     };
-    let at = Circumstances {
+    let at = StrategyContext {
         kind: &builtin().all()[0],
         now: Time::from_unix(0, 0),
         user: &user,
     };
-    CertificateSigningRequest.prepare_create(&mut object, &at);
+    CertificateSigningRequest.prepare_for_create(&mut object, &at);
     let spec = object.at("spec");
     assert_eq!((spec.text("username"), spec.has("uid")), ("u", false));
     assert_eq!(

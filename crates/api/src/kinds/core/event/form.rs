@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{kinds::builtin, rules::Tree};
+use crate::{kinds::builtin, strategy::Tree};
 
 /// Under which names an event tells what it tells.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,17 +4,17 @@ use serde_json::Value;
 
 use super::form::{Form, field, text};
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::{field_checks::push_invalid, go_values},
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_NOTE: usize = 1024;
 const MAX_WORD: usize = 128;
 
 /// What is asked of the events of both groups.
-pub(super) fn loosely(errors: &mut Errors, event: &Value, form: Form) {
+pub(super) fn loosely(errors: &mut ErrorList, event: &Value, form: Form) {
     let namespace = event.at("metadata").text("namespace");
     let about = field(event, "involvedObject").text("namespace");
     let is_new = event.has("eventTime");
@@ -40,7 +40,7 @@ pub(super) fn loosely(errors: &mut Errors, event: &Value, form: Form) {
     if reporter.is_empty() {
         errors.push(Error::required(&field_path, ""));
     }
-    push_invalid(reporter, name::label_key(reporter), &field_path, errors);
+    push_invalid(reporter, name::validate_label_key(reporter), &field_path, errors);
     for name in ["reportingInstance", "action", "reason"] {
         let value = event.text(name);
         if value.is_empty() {
@@ -52,7 +52,7 @@ pub(super) fn loosely(errors: &mut Errors, event: &Value, form: Form) {
 }
 
 /// What is asked of new events of `events.k8s.io` beside that.
-pub(super) fn strictly(errors: &mut Errors, event: &Value) {
+pub(super) fn strictly(errors: &mut ErrorList, event: &Value) {
     series(errors, event);
     if !event.has("eventTime") {
         errors.push(Error::required(&Path::new("eventTime"), ""));
@@ -80,7 +80,7 @@ pub(super) fn strictly(errors: &mut Errors, event: &Value) {
 }
 
 /// What may not change in events of `events.k8s.io`.
-pub(super) fn unchanged(errors: &mut Errors, new: &Value, old: &Value) {
+pub(super) fn unchanged(errors: &mut ErrorList, new: &Value, old: &Value) {
     if new.at("series") != old.at("series") {
         series(errors, new);
     }
@@ -117,14 +117,14 @@ pub(super) fn unchanged(errors: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-fn too_long(errors: &mut Errors, name: &str, value: &str, most: usize) {
+fn too_long(errors: &mut ErrorList, name: &str, value: &str, most: usize) {
     if value.len() > most {
         let detail = format!("can have at most {most} characters");
         errors.push(Error::invalid(&Path::new(name), "", detail));
     }
 }
 
-fn series(errors: &mut Errors, event: &Value) {
+fn series(errors: &mut ErrorList, event: &Value) {
     let series = event.at("series");
     if series.is_null() {
         return;
@@ -153,15 +153,15 @@ fn same(a: &Value, b: &Value) -> bool {
     a == b || (empty(a) && empty(b))
 }
 
-fn shown(name: &str, value: &Value) -> Shown {
+fn shown(name: &str, value: &Value) -> BadValue {
     match (name, value) {
         ("involvedObject", _) | ("related", Value::Object(_)) => {
-            Shown::Printed(go_values::internal_json("core", "ObjectReference", value))
+            BadValue::Printed(go_values::internal_json("core", "ObjectReference", value))
         }
-        ("source", _) => Shown::Printed(go_values::internal_json("core", "EventSource", value)),
-        ("count", _) => Shown::Integer(value.as_i64().unwrap_or_default()),
+        ("source", _) => BadValue::Printed(go_values::internal_json("core", "EventSource", value)),
+        ("count", _) => BadValue::Integer(value.as_i64().unwrap_or_default()),
         ("related" | "firstTimestamp" | "lastTimestamp" | "eventTime", _) => go_values::json_value(value),
-        _ => Shown::Text(value.as_str().unwrap_or_default().to_owned()),
+        _ => BadValue::Text(value.as_str().unwrap_or_default().to_owned()),
     }
 }
 
@@ -171,8 +171,8 @@ mod tests {
 
     use super::*;
 
-    fn messages(judge: impl Fn(&mut Errors)) -> Vec<String> {
-        let mut errors = Errors::new();
+    fn messages(judge: impl Fn(&mut ErrorList)) -> Vec<String> {
+        let mut errors = ErrorList::new();
         judge(&mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -193,7 +193,7 @@ mod tests {
     fn a_new_event_says_who_and_why() {
         let event = json!({"metadata": {"namespace": "default"}, "eventTime": "2020-01-01T00:00:00.000000Z"});
         let places = |form| -> Vec<String> {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             loosely(&mut errors, &event, form);
             let mut places: Vec<_> = errors.into_iter().map(|error| error.field).collect();
             places.dedup();

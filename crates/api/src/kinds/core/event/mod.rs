@@ -14,8 +14,8 @@ use self::form::{field, text};
 pub use self::form::{from_core, to_core};
 use crate::{
     field::Path,
-    name::Rule,
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, object_meta},
+    name::NameFormat,
+    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, object_meta},
     time::Time,
 };
 
@@ -25,7 +25,7 @@ pub(in crate::kinds) struct Event(pub(in crate::kinds) Form);
 /// A field of the object the event is about.
 macro_rules! about {
     ($root:literal, $field:literal) => {
-        Selectable::rule(concat!($root, ".", $field), |event| {
+        SelectableField::rule(concat!($root, ".", $field), |event| {
             Cow::Borrowed(field(event, "involvedObject").text($field))
         })
     };
@@ -34,11 +34,11 @@ macro_rules! about {
 /// Any other field, by its name in lists and its name in the core group.
 macro_rules! other {
     ($field:literal, $name:literal) => {
-        Selectable::rule($field, |event| Cow::Borrowed(text(event, $name)))
+        SelectableField::rule($field, |event| Cow::Borrowed(text(event, $name)))
     };
 }
 
-const CORE_SELECTABLE: &[Selectable] = &[
+const CORE_SELECTABLE: &[SelectableField] = &[
     about!("involvedObject", "kind"),
     about!("involvedObject", "namespace"),
     about!("involvedObject", "name"),
@@ -48,11 +48,11 @@ const CORE_SELECTABLE: &[Selectable] = &[
     about!("involvedObject", "fieldPath"),
     other!("reason", "reason"),
     other!("reportingComponent", "reportingComponent"),
-    Selectable::rule("source", |event| Cow::Borrowed(component(event))),
+    SelectableField::rule("source", |event| Cow::Borrowed(component(event))),
     other!("type", "type"),
 ];
 
-const EVENTS_SELECTABLE: &[Selectable] = &[
+const EVENTS_SELECTABLE: &[SelectableField] = &[
     about!("regarding", "kind"),
     about!("regarding", "namespace"),
     about!("regarding", "name"),
@@ -74,31 +74,31 @@ fn component(event: &Value) -> &str {
 }
 
 // upstream: pkg/registry/core/event/strategy.go eventStrategy
-impl Rules for Event {
+impl RestStrategy for Event {
     /// Events of the core group may have any name; the others are judged after what both have in common.
-    fn names(&self) -> Rule {
-        Rule::PathSegment
+    fn name_format(&self) -> NameFormat {
+        NameFormat::PathSegment
     }
 
     fn metadata_first(&self) -> bool {
         false
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         judgement::loosely(errors, object, self.0);
         if self.0 == Form::Events {
             let field_path = Path::new("metadata");
             errors.extend(object_meta(
                 object.at("metadata"),
                 &field_path,
-                Rule::Subdomain,
+                NameFormat::Subdomain,
                 true,
             ));
             judgement::strictly(errors, object);
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         judgement::loosely(errors, new, self.0);
         if self.0 == Form::Events {
             judgement::unchanged(errors, new, old);
@@ -106,12 +106,12 @@ impl Rules for Event {
     }
 
     // upstream: pkg/registry/core/event/strategy.go AllowCreateOnUpdate
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
     // upstream: pkg/registry/core/event/strategy.go ToSelectableFields
-    fn selectable(&self) -> &'static [Selectable] {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
         match self.0 {
             Form::Core => CORE_SELECTABLE,
             Form::Events => EVENTS_SELECTABLE,
@@ -138,19 +138,19 @@ mod tests {
     use super::*;
     use crate::{
         kinds::builtin,
-        rules::{self, User},
+        strategy::{self, User},
     };
 
     fn msgs(group: &str, event: &Value) -> Vec<String> {
         let kind = builtin()
             .kind(group, "v1", "Event")
             .expect("the kind is built in");
-        let at = Circumstances {
+        let at = StrategyContext {
             kind,
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
-        let refused = rules::create(&mut event.clone(), &at).expect_err("it has faults");
+        let refused = strategy::create(&mut event.clone(), &at).expect_err("it has faults");
         let causes = refused.details.expect("it says which").causes;
         causes.into_iter().map(|cause| cause.field).collect()
     }

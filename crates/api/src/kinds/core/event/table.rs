@@ -9,7 +9,7 @@ use super::{
     form::{field, text},
 };
 use crate::{
-    rules::{Column, Row, Tree, age},
+    strategy::{Column, Row, Tree, age},
     time::Time,
 };
 

@@ -6,15 +6,15 @@ use super::taint;
 use crate::{
     decode,
     field::{Error, Path},
-    rules::{Errors, Tree},
     schema::{Type, schema},
+    strategy::{ErrorList, Tree},
 };
 
 const TAINTS: &str = "scheduler.alpha.kubernetes.io/taints";
 const AVOID_PODS: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
 
 /// What is wrong with the annotations that are read.
-pub(super) fn annotations(errors: &mut Errors, node: &Value) {
+pub(super) fn annotations(errors: &mut ErrorList, node: &Value) {
     let annotations = node.at("metadata").at("annotations");
     let metadata = Path::new("metadata");
     let root = metadata.child("annotations");
@@ -28,7 +28,7 @@ pub(super) fn annotations(errors: &mut Errors, node: &Value) {
     }
 }
 
-fn taints(errors: &mut Errors, root: &Path<'_>, text: &str) {
+fn taints(errors: &mut ErrorList, root: &Path<'_>, text: &str) {
     let ty = schema().get("core", "v1", "Taint").expect("nodes have taints");
     let list = Type::List(Box::new(Type::Struct(ty)));
     match decode::json_type(text.as_bytes(), &list) {
@@ -40,7 +40,7 @@ fn taints(errors: &mut Errors, root: &Path<'_>, text: &str) {
     }
 }
 
-fn avoided_pods(errors: &mut Errors, root: &Path<'_>, text: &str) {
+fn avoided_pods(errors: &mut ErrorList, root: &Path<'_>, text: &str) {
     let avoided = match decode::untyped(text.as_bytes()) {
         Ok(decoded) => decoded.value,
         Err(error) => {

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::field_checks::push_invalid,
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// Who names the configuration.
@@ -19,10 +19,10 @@ pub(super) enum Place {
 }
 
 /// What is wrong with the source of a configuration.
-pub(super) fn source(errors: &mut Errors, at: &Path<'_>, source: &Value, field_path: Place) {
+pub(super) fn source(errors: &mut ErrorList, at: &Path<'_>, source: &Value, field_path: Place) {
     let map = source.at("configMap");
     if map.is_null() {
-        let shown = Shown::Printed("{\"ConfigMap\":null}".to_owned());
+        let shown = BadValue::Printed("{\"ConfigMap\":null}".to_owned());
         let detail = "exactly one reference subfield must be non-nil";
         errors.push(Error::invalid(at, shown, detail));
         return;
@@ -46,16 +46,16 @@ pub(super) fn source(errors: &mut Errors, at: &Path<'_>, source: &Value, field_p
                 errors.push(Error::required(&field_path, ""));
                 continue;
             }
-            "namespace" => name::dns1123_label(text),
-            "name" => name::dns1123_subdomain(text),
-            _ => name::config_key(text),
+            "namespace" => name::validate_dns1123_label(text),
+            "name" => name::validate_dns1123_subdomain(text),
+            _ => name::validate_config_key(text),
         };
         push_invalid(text, msgs, &field_path, errors);
     }
 }
 
 /// What is wrong with the configurations a node uses.
-pub(super) fn status(errors: &mut Errors, config: &Value) {
+pub(super) fn status(errors: &mut ErrorList, config: &Value) {
     let root = Path::new("status");
     let root = root.child("config");
     for name in ["assigned", "active", "lastKnownGood"] {

@@ -8,14 +8,14 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::pod::resources::{default_list, quantity_or_zero, validate_amount};
+use super::pod::resources::{quantity_or_zero, set_defaults_resource_list, validate_resource_quantity_value};
 use crate::{
-    apply::managed::Reset,
-    field::{Error, Path, Shown},
+    apply::managed::ResetFields,
+    field::{BadValue, Error, Path},
     go,
     kinds::{field_checks, go_values, reset_fields},
     name::{self, Strictness},
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
+    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, age},
     time::Time,
 };
 
@@ -37,7 +37,7 @@ const COLUMNS: &[Column] = &[
     Column::field("Container-Runtime", "status.nodeInfo.containerRuntimeVersion").wide(),
 ];
 
-const SELECTABLE: &[Selectable] = &[Selectable::rule("spec.unschedulable", |node| {
+const SELECTABLE: &[SelectableField] = &[SelectableField::rule("spec.unschedulable", |node| {
     Cow::Borrowed(if node.at("spec").flag("unschedulable") {
         "true"
     } else {
@@ -46,20 +46,20 @@ const SELECTABLE: &[Selectable] = &[Selectable::rule("spec.unschedulable", |node
 })];
 
 // upstream: pkg/registry/core/node/strategy.go nodeStrategy
-impl Rules for Node {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for Node {
+    fn set_defaults(&self, object: &mut Value) {
         if object.has("spec") {
-            settle_networks(object.make("spec"));
+            settle_networks(object.ensure_object("spec"));
         }
         if object.has("status") {
-            let status = object.make("status");
+            let status = object.ensure_object("status");
             if status.has("capacity") && !status.has("allocatable") {
                 let capacity = status.at("capacity").clone();
                 status.set("allocatable", capacity);
             }
             for list in ["capacity", "allocatable"] {
                 if let Some(list) = status.at_mut(list) {
-                    default_list(list);
+                    set_defaults_resource_list(list);
                 }
             }
         }
@@ -67,7 +67,7 @@ impl Rules for Node {
 
     /// A node may come with a status.
     // upstream: pkg/registry/core/node/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         for (part, field) in [
             ("spec", "configSource"),
             ("spec", "podPreemptionPolicy"),
@@ -80,7 +80,7 @@ impl Rules for Node {
     }
 
     // upstream: pkg/registry/core/node/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
         for field in ["configSource", "podPreemptionPolicy"] {
             if !old.at("spec").has(field)
@@ -92,7 +92,7 @@ impl Rules for Node {
     }
 
     // upstream: pkg/registry/core/node/strategy.go nodeStatusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         if !old.at("status").has("config")
             && let Some(status) = new.at_mut("status")
@@ -102,11 +102,11 @@ impl Rules for Node {
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateNode
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         annotation::annotations(errors, object);
         taints(errors, object);
         resources(errors, object);
-        let swap = object.way("status.nodeInfo.swap").at("capacity");
+        let swap = object.at_path("status.nodeInfo.swap").at("capacity");
         if let Some(capacity) = swap.as_i64().filter(|capacity| *capacity <= 0) {
             let metadata = Path::new("metadata");
             let field_path = metadata.child("nodeSwapStatus");
@@ -118,12 +118,18 @@ impl Rules for Node {
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateNodeUpdate
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate(new, at, errors);
         change(errors, new, old);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         change(errors, new, old);
     }
 
@@ -146,7 +152,7 @@ impl Rules for Node {
         warnings
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
@@ -155,7 +161,7 @@ impl Rules for Node {
     }
 
     // upstream: pkg/registry/core/node/strategy.go NodeToSelectableFields
-    fn selectable(&self) -> &'static [Selectable] {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
         SELECTABLE
     }
 
@@ -210,29 +216,29 @@ fn settle_networks(spec: &mut Value) {
     }
 }
 
-fn taints(errors: &mut Errors, node: &Value) {
+fn taints(errors: &mut ErrorList, node: &Value) {
     // The place is not where taints are, but clients know it so.
     let metadata = Path::new("metadata");
     taint::taints(errors, &metadata.child("taints"), node.at("spec").items("taints"));
 }
 
-fn resources(errors: &mut Errors, node: &Value) {
+fn resources(errors: &mut ErrorList, node: &Value) {
     let status = node.at("status");
     let root = Path::new("status");
     for list in ["capacity", "allocatable"] {
         let field_path = root.child(list);
         for (name, value) in status.entries(list) {
-            validate_amount(name, &quantity_or_zero(value), &field_path.child(name), errors);
+            validate_resource_quantity_value(name, &quantity_or_zero(value), &field_path.child(name), errors);
         }
     }
 }
 
-fn networks(errors: &mut Errors, spec: &Value) {
+fn networks(errors: &mut ErrorList, spec: &Value) {
     let root = Path::new("spec");
     let field_path = root.child("podCIDRs");
     let networks: Vec<_> = spec.texts("podCIDRs").collect();
     for (index, text) in networks.iter().enumerate() {
-        errors.extend(name::legacy_cidr(
+        errors.extend(name::validate_legacy_cidr(
             &field_path.index(index),
             text,
             Strictness::Strict,
@@ -264,7 +270,7 @@ fn networks(errors: &mut Errors, spec: &Value) {
 
 /// What is wrong with the features a node says it has: a sorted list of words in camel case, with parts after
 /// slashes.
-fn features(errors: &mut Errors, node: &Value) {
+fn features(errors: &mut ErrorList, node: &Value) {
     let status = Path::new("status");
     let field_path = status.child("declaredFeatures");
     let names: Vec<_> = node.at("status").texts("declaredFeatures").collect();
@@ -304,7 +310,7 @@ fn feature_fault(name: &str) -> Option<&'static str> {
 }
 
 /// What is wrong with a change of a node or of its status.
-fn change(errors: &mut Errors, new: &Value, old: &Value) {
+fn change(errors: &mut ErrorList, new: &Value, old: &Value) {
     annotation::annotations(errors, new);
     resources(errors, new);
     features(errors, new);
@@ -340,7 +346,7 @@ fn change(errors: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-fn addresses(errors: &mut Errors, node: &Value) {
+fn addresses(errors: &mut ErrorList, node: &Value) {
     let status = Path::new("status");
     let field_path = status.child("addresses");
     let addresses = node.at("status").items("addresses");
@@ -348,7 +354,7 @@ fn addresses(errors: &mut Errors, node: &Value) {
     let repeated = field_checks::duplicate_flags(addresses.iter().map(key));
     for (index, address) in addresses.iter().enumerate() {
         if repeated[index] {
-            let shown = Shown::Printed(go_values::internal_json("core", "NodeAddress", address));
+            let shown = BadValue::Printed(go_values::internal_json("core", "NodeAddress", address));
             errors.push(Error::duplicate(&field_path.index(index), shown));
         }
     }

@@ -3,20 +3,20 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::{
         field_checks::{self, push_invalid},
         go_values,
     },
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// What a taint can do.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// What is wrong with taints: each has its own key and effect.
-pub(super) fn taints(errors: &mut Errors, at: &Path<'_>, taints: &[Value]) {
+pub(super) fn taints(errors: &mut ErrorList, at: &Path<'_>, taints: &[Value]) {
     let repeated = field_checks::duplicate_flags(
         taints
             .iter()
@@ -27,8 +27,13 @@ pub(super) fn taints(errors: &mut Errors, at: &Path<'_>, taints: &[Value]) {
         let key = taint.text("key");
         let value = taint.text("value");
         let effect = taint.text("effect");
-        push_invalid(key, name::label_key(key), &field_path.child("key"), errors);
-        let msgs = name::label_value(value);
+        push_invalid(
+            key,
+            name::validate_label_key(key),
+            &field_path.child("key"),
+            errors,
+        );
+        let msgs = name::validate_label_value(value);
         if !msgs.is_empty() {
             errors.push(Error::invalid(&field_path.child("value"), value, msgs.join(";")));
         }
@@ -39,7 +44,7 @@ pub(super) fn taints(errors: &mut Errors, at: &Path<'_>, taints: &[Value]) {
             errors.push(Error::not_supported(&field_path.child("effect"), shown, EFFECTS));
         }
         if repeated[index] {
-            let shown = Shown::Printed(go_values::internal_json("core", "Taint", taint));
+            let shown = BadValue::Printed(go_values::internal_json("core", "Taint", taint));
             errors.push(Error {
                 detail: "taints must be unique by key and effect pair".to_owned(),
                 ..Error::duplicate(&field_path, shown)

@@ -1,7 +1,7 @@
 use super::*;
 
-fn messages(judge: impl Fn(&mut Errors)) -> Vec<String> {
-    let mut errors = Errors::new();
+fn messages(judge: impl Fn(&mut ErrorList)) -> Vec<String> {
+    let mut errors = ErrorList::new();
     judge(&mut errors);
     errors.iter().map(ToString::to_string).collect()
 }

@@ -10,14 +10,14 @@ pub(crate) use self::spec::{Context, validate_volume_spec};
 use super::{
     node_selector::{self, Values},
     persistent_volume_claim::{class_of, short_modes},
-    pod::resources::default_list,
+    pod::resources::set_defaults_resource_list,
     volume::default_source,
 };
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::{field_checks, go_values},
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
+    strategy::{Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age},
     time::Time,
 };
 
@@ -93,18 +93,18 @@ const GONE: [(&str, &str, &str); 6] = [
 pub(crate) struct PersistentVolume;
 
 // upstream: pkg/registry/core/persistentvolume/strategy.go persistentvolumeStrategy
-impl Rules for PersistentVolume {
+impl RestStrategy for PersistentVolume {
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_PersistentVolume
-    fn default(&self, object: &mut Value) {
-        object.make("status").fill("phase", "Pending");
-        let spec = object.make("spec");
-        spec.fill("persistentVolumeReclaimPolicy", "Retain");
-        spec.fill("volumeMode", "Filesystem");
+    fn set_defaults(&self, object: &mut Value) {
+        object.ensure_object("status").set_default("phase", "Pending");
+        let spec = object.ensure_object("spec");
+        spec.set_default("persistentVolumeReclaimPolicy", "Retain");
+        spec.set_default("volumeMode", "Filesystem");
         default_sources(spec);
     }
 
     // upstream: pkg/registry/core/persistentvolume/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         let now = at.now.truncated().to_string();
         object.set(
             "status",
@@ -112,11 +112,11 @@ impl Rules for PersistentVolume {
         );
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         let before = old.at("status");
         let since = "lastPhaseTransitionTime";
-        let status = new.make("status");
+        let status = new.ensure_object("status");
         let same_phase = status.text("phase") == before.text("phase");
         if same_phase && !status.has(since) {
             status.copy_from(since, before);
@@ -126,13 +126,13 @@ impl Rules for PersistentVolume {
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolume
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object, Values::Checked, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let values = if node_selector::has_invalid_values(old.way("spec.nodeAffinity.required")) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        let values = if node_selector::has_invalid_values(old.at_path("spec.nodeAffinity.required")) {
             Values::Taken
         } else {
             Values::Checked
@@ -167,8 +167,8 @@ impl Rules for PersistentVolume {
         warnings(new)
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
-        (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(&[&["spec"]])))
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
+        (subresource == "status").then(|| ResetFields::Fields(FieldSet::of_fields(&[&["spec"]])))
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -224,13 +224,13 @@ pub(crate) fn default_sources(spec: &mut Value) {
     let Value::Object(fields) = spec else { return };
     for (name, value) in fields {
         match name.as_str() {
-            "capacity" => default_list(value),
+            "capacity" => set_defaults_resource_list(value),
             name => default_source(name, value),
         }
     }
 }
 
-fn validate(object: &Value, values: Values, errors: &mut Errors) {
+fn validate(object: &Value, values: Values, errors: &mut ErrorList) {
     let metadata = object.at("metadata");
     let context = Context::Volume {
         name: metadata.text("name"),
@@ -250,7 +250,7 @@ fn validate(object: &Value, values: Values, errors: &mut Errors) {
 }
 
 /// The source stays, but a secret for expanding may be added to one of a driver.
-fn source_is_kept(new: &Value, old: &Value, errors: &mut Errors) {
+fn source_is_kept(new: &Value, old: &Value, errors: &mut ErrorList) {
     if spec::source_names().all(|name| new.at(name) == old.at(name)) {
         return;
     }
@@ -325,7 +325,7 @@ fn warnings(object: &Value) -> Vec<String> {
     let field_path = field_path.child("nodeAffinity");
     let field_path = field_path.child("required");
     let field_path = field_path.child("nodeSelectorTerms");
-    let terms = spec.way("nodeAffinity.required").items("nodeSelectorTerms");
+    let terms = spec.at_path("nodeAffinity.required").items("nodeSelectorTerms");
     for (index, term) in terms.iter().enumerate() {
         node_selector::warnings(term, &field_path.index(index), &mut warnings);
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::{
         core::{
             node_selector::{self, Values},
@@ -12,7 +12,7 @@ use crate::{
         },
         field_checks,
     },
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const ONE_TYPE: &str = "may not specify more than 1 volume type";
@@ -64,7 +64,12 @@ pub(super) fn source_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// What is wrong with the spec of a volume.
-pub(crate) fn validate_volume_spec(spec: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_volume_spec(
+    spec: &Value,
+    context: Context<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let inline = context == Context::Inline;
     if inline {
         if spec.has("claimRef") {
@@ -105,7 +110,7 @@ pub(crate) fn validate_volume_spec(spec: &Value, context: Context<'_>, at: &Path
     classes(spec, inline, at, errors);
 }
 
-fn capacity(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn capacity(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("capacity");
     let capacity = spec.entries("capacity");
     if capacity.is_empty() {
@@ -129,7 +134,7 @@ fn capacity(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn reclaim_policy(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut Errors) {
+fn reclaim_policy(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("persistentVolumeReclaimPolicy");
     match spec.text("persistentVolumeReclaimPolicy") {
         "" => {}
@@ -144,7 +149,7 @@ fn reclaim_policy(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut Errors
     }
 }
 
-fn node_affinity(affinity: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn node_affinity(affinity: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let Context::Volume { values, .. } = context else {
         errors.push(Error::forbidden(at, INLINE));
         return;
@@ -159,7 +164,7 @@ fn node_affinity(affinity: &Value, context: Context<'_>, at: &Path<'_>, errors: 
     }
 }
 
-fn sources(spec: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn sources(spec: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let mut found = false;
     for (field, judge) in SOURCES {
         let source = spec.at(field);
@@ -207,7 +212,7 @@ fn is_root(path: &str) -> bool {
         }) == 0
 }
 
-fn classes(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut Errors) {
+fn classes(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let class = spec.text("storageClassName");
     let field_path = at.child("storageClassName");
     if inline && !class.is_empty() {
@@ -239,8 +244,8 @@ fn classes(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A node affinity as errors show it.
-pub(super) fn printed_affinity(affinity: &Value) -> Shown {
-    Shown::Printed(match (affinity, affinity.at("required")) {
+pub(super) fn printed_affinity(affinity: &Value) -> BadValue {
+    BadValue::Printed(match (affinity, affinity.at("required")) {
         (Value::Null, _) => "null".to_owned(),
         (_, Value::Null) => "{\"Required\":null}".to_owned(),
         (_, required) => format!("{{\"Required\":{}}}", node_selector::printed(required)),

@@ -7,12 +7,12 @@ fn volume() -> Value {
         "metadata": {"name": "v", "creationTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/data"}},
     });
-    PersistentVolume.default(&mut volume);
+    PersistentVolume.set_defaults(&mut volume);
     volume
 }
 
 fn errors(volume: &Value) -> Vec<String> {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     validate(volume, Values::Checked, &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
@@ -43,7 +43,7 @@ fn a_volume_says_how_much_there_is_and_where() {
 #[test]
 fn a_local_volume_is_on_known_nodes() {
     let mut local = volume();
-    let spec = local.make("spec");
+    let spec = local.ensure_object("spec");
     spec.remove("hostPath");
     spec.set("local", json!({"path": "/x"}));
     assert_eq!(
@@ -55,7 +55,7 @@ fn a_local_volume_is_on_known_nodes() {
 #[test]
 fn the_root_of_a_node_is_not_recycled() {
     let mut root = volume();
-    let spec = root.make("spec");
+    let spec = root.ensure_object("spec");
     spec.set("persistentVolumeReclaimPolicy", "Recycle");
     spec.set("hostPath", json!({"path": "//./"}));
     assert_eq!(
@@ -81,9 +81,9 @@ fn labels_in_the_affinity_may_get_their_final_names() {
 fn a_row_shows_claim_and_class() {
     let mut volume = volume();
     volume
-        .make("spec")
+        .ensure_object("spec")
         .set("claimRef", json!({"namespace": "n", "name": "c"}));
-    volume.make("spec").set("storageClassName", "fast");
+    volume.ensure_object("spec").set("storageClassName", "fast");
     let now = Time::parse("2026-01-01T00:05:00Z").unwrap();
     assert_eq!(
         PersistentVolume.row(&volume, now).cells,

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::rules::{Tree, TreeMut};
+use crate::strategy::{Tree, TreeMut};
 
 /// Takes out what cannot be used, and gives each of the two fields what the other says.
 pub(super) fn prepare(spec: &mut Value, old: &Value) {

@@ -11,13 +11,13 @@ pub(crate) use self::spec::{
     Leniency, VOLUME_MODES, access_modes, class_name, default_spec, positive, validate_claim_spec,
     validate_claim_template, validate_template_metadata,
 };
-use super::{persistent_volume::CLASS_ANNOTATION, pod::resources::default_list};
+use super::{persistent_volume::CLASS_ANNOTATION, pod::resources::set_defaults_resource_list};
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::{field_checks, go_values},
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
+    strategy::{Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age},
     time::Time,
 };
 
@@ -33,47 +33,53 @@ const RESIZES: [&str; 5] = [
 pub(crate) struct PersistentVolumeClaim;
 
 // upstream: pkg/registry/core/persistentvolumeclaim/strategy.go persistentvolumeclaimStrategy
-impl Rules for PersistentVolumeClaim {
+impl RestStrategy for PersistentVolumeClaim {
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_PersistentVolumeClaim
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         default_claim(object);
     }
 
     // upstream: pkg/registry/core/persistentvolumeclaim/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         object.set("status", json!({"phase": "Pending"}));
-        let spec = object.make("spec");
+        let spec = object.ensure_object("spec");
         data_source::prepare(spec, &Value::Null);
     }
 
     // upstream: pkg/registry/core/persistentvolumeclaim/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
-        data_source::prepare(new.make("spec"), old.at("spec"));
+        data_source::prepare(new.ensure_object("spec"), old.at("spec"));
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         if !old.at("status").has("healthStatus") {
-            new.make("status").remove("healthStatus");
+            new.ensure_object("status").remove("healthStatus");
         }
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaim
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         validate_claim_spec(spec, Leniency::default(), &Path::new("spec"), errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let lenient = leniency(old.at("spec"));
         validate_claim_spec(new.at("spec"), lenient, &Path::new("spec"), errors);
         validate_change(new, old, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimStatusUpdate
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_status(new, errors);
     }
 
@@ -89,8 +95,8 @@ impl Rules for PersistentVolumeClaim {
         warnings
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
-        (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(&[&["spec"]])))
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
+        (subresource == "status").then(|| ResetFields::Fields(FieldSet::of_fields(&[&["spec"]])))
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -142,14 +148,14 @@ impl Rules for PersistentVolumeClaim {
 
 /// Fills in what was left out of a claim, or of a template of one in a stateful set.
 pub(crate) fn default_claim(claim: &mut Value) {
-    let status = claim.make("status");
-    status.fill("phase", "Pending");
+    let status = claim.ensure_object("status");
+    status.set_default("phase", "Pending");
     for name in ["capacity", "allocatedResources"] {
         if let Some(list) = status.at_mut(name) {
-            default_list(list);
+            set_defaults_resource_list(list);
         }
     }
-    default_spec(claim.make("spec"));
+    default_spec(claim.ensure_object("spec"));
 }
 
 /// The access modes of a spec or status in short.
@@ -211,7 +217,7 @@ fn leniency(old: &Value) -> Leniency {
 }
 
 /// A claim cannot be changed, but for the volume that is bound to it, its class when it had none, and its size.
-fn validate_change(new: &Value, old: &Value, errors: &mut Errors) {
+fn validate_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let field_path = Path::new("spec");
     let mut after = new.at("spec").clone();
     let mut before = old.at("spec").clone();
@@ -223,7 +229,7 @@ fn validate_change(new: &Value, old: &Value, errors: &mut Errors) {
     let size = storage(new.at("spec"));
     let old_size = storage(old.at("spec"));
     if new.at("status").text("phase") == "Bound" {
-        if let Some(requests) = after.make("resources").at_mut("requests") {
+        if let Some(requests) = after.ensure_object("resources").at_mut("requests") {
             requests.set("storage", old_size.to_string());
         }
         after.copy_from("volumeAttributesClassName", &before);
@@ -256,7 +262,7 @@ fn validate_change(new: &Value, old: &Value, errors: &mut Errors) {
 }
 
 /// A class may move from the old annotation to the field, and a claim without a class may get one.
-fn class_change(new: &Value, old: &Value, after: &mut Value, errors: &mut Errors) {
+fn class_change(new: &Value, old: &Value, after: &mut Value, errors: &mut ErrorList) {
     let class = "storageClassName";
     let annotation = |object: &'_ Value| {
         let annotations = object.at("metadata").entries("annotations");
@@ -311,7 +317,7 @@ fn same_amounts(after: &mut Value, before: &Value) {
     }
 }
 
-fn validate_status(new: &Value, errors: &mut Errors) {
+fn validate_status(new: &Value, errors: &mut ErrorList) {
     if new.at("spec").items("accessModes").is_empty() {
         let field_path = Path::new("Spec");
         errors.push(Error::required(&field_path.child("accessModes"), ""));
@@ -342,7 +348,7 @@ fn validate_status(new: &Value, errors: &mut Errors) {
 }
 
 /// Whether an amount is one; tells if it is not.
-fn basic(amount: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn basic(amount: &Value, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let value = field_checks::quantity_or_zero(amount).value();
     if value < 0 {
         errors.push(Error::invalid(at, value, "must be a valid resource quantity"));
@@ -351,7 +357,7 @@ fn basic(amount: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
 }
 
 /// Whether a name is one of a resource that a claim has: storage, or one of a domain of its own.
-fn resource_key(name: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn resource_key(name: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let before = errors.len();
     field_checks::validate_qualified_name(name, at, errors);
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");

@@ -3,12 +3,12 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    field::{Error, Path, Shown},
-    kinds::{core::pod::resources::default_list, field_checks},
+    field::{BadValue, Error, Path},
+    kinds::{core::pod::resources::set_defaults_resource_list, field_checks},
     name,
     quantity::Quantity,
-    rules::{Errors, Tree, TreeMut},
     selector::label::{InvalidValues, UnknownOperators, validate},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// In the order errors list them.
@@ -50,18 +50,18 @@ pub(crate) struct Leniency {
 
 /// Fills in what was left out of the spec of a claim.
 pub(crate) fn default_spec(spec: &mut Value) {
-    spec.fill("volumeMode", "Filesystem");
+    spec.set_default("volumeMode", "Filesystem");
     if let Some(resources) = spec.at_mut("resources") {
         for name in ["limits", "requests"] {
             if let Some(list) = resources.at_mut(name) {
-                default_list(list);
+                set_defaults_resource_list(list);
             }
         }
     }
 }
 
 /// What is wrong with a template of a claim, as an ephemeral volume has it.
-pub(crate) fn validate_claim_template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_claim_template(template: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_template_metadata(template.at("metadata"), &at.child("metadata"), errors);
     validate_claim_spec(
         template.at("spec"),
@@ -72,12 +72,15 @@ pub(crate) fn validate_claim_template(template: &Value, at: &Path<'_>, errors: &
 }
 
 /// What is wrong with the metadata of a template, which may have labels and annotations only.
-pub(crate) fn validate_template_metadata(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
-    errors.extend(name::annotations(
+pub(crate) fn validate_template_metadata(metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    errors.extend(name::validate_annotations(
         &at.child("annotations"),
         metadata.entries("annotations"),
     ));
-    errors.extend(name::labels(&at.child("labels"), metadata.entries("labels")));
+    errors.extend(name::validate_labels(
+        &at.child("labels"),
+        metadata.entries("labels"),
+    ));
     for name in FORBIDDEN_METADATA {
         if metadata.has(name) {
             // Made of the name in Go by its first letter alone.
@@ -88,7 +91,7 @@ pub(crate) fn validate_template_metadata(metadata: &Value, at: &Path<'_>, errors
 }
 
 /// What is wrong with the spec of a claim.
-pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut ErrorList) {
     if spec.items("accessModes").is_empty() {
         let detail = "at least 1 access mode is required";
         errors.push(Error::required(&at.child("accessModes"), detail));
@@ -110,7 +113,7 @@ pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>
     access_modes(spec, at, errors);
     let resources = at.child("resources");
     let field_path = resources.key("storage");
-    match spec.way("resources.requests").at("storage") {
+    match spec.at_path("resources.requests").at("storage") {
         Value::Null => errors.push(Error::required(&field_path, "")),
         storage => {
             positive(&field_checks::quantity_or_zero(storage), &field_path, errors);
@@ -135,7 +138,7 @@ pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>
 }
 
 /// The ways a volume may be mounted: known ones, and one pod alone or none of that sort.
-pub(crate) fn access_modes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn access_modes(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("accessModes");
     let mut alone = false;
     let mut shared = false;
@@ -154,7 +157,7 @@ pub(crate) fn access_modes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// An amount above zero.
-pub(crate) fn positive(amount: &Quantity, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn positive(amount: &Quantity, at: &Path<'_>, errors: &mut ErrorList) {
     if !amount.sign().is_gt() {
         let detail = "must be greater than zero";
         errors.push(Error::invalid(at, amount.to_string(), detail));
@@ -162,13 +165,13 @@ pub(crate) fn positive(amount: &Quantity, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The name of a class; none is needed.
-pub(crate) fn class_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn class_name(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !name.is_empty() {
         field_checks::validate_dns1123_subdomain(name, at, errors);
     }
 }
 
-fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Errors) {
+fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut ErrorList) {
     let source = spec.at("dataSource");
     let reference = spec.at("dataSourceRef");
     for (field, source) in [("dataSource", source), ("dataSourceRef", reference)] {
@@ -190,7 +193,7 @@ fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Err
     }
     // What errors show in the place of the value is a path, which prints as an empty object.
     let mut refuse = |detail: &str| {
-        let shown = Shown::Json(Value::Object(Map::new()));
+        let shown = BadValue::Json(Value::Object(Map::new()));
         errors.push(Error::invalid(at, shown, detail));
     };
     if !reference.text("namespace").is_empty() {
@@ -203,7 +206,7 @@ fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Err
     }
 }
 
-fn data_source(source: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Errors) {
+fn data_source(source: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["name", "kind"], at, errors);
     let kind = source.text("kind");
     match source.text("apiGroup") {

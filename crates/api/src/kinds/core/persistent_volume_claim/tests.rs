@@ -15,7 +15,7 @@ fn changes(change: impl Fn(&mut Value, &mut Value)) -> Vec<String> {
     let mut new = claim();
     let mut old = claim();
     change(&mut new, &mut old);
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     validate_change(&new, &old, &mut errors);
     errors
         .iter()
@@ -25,7 +25,7 @@ fn changes(change: impl Fn(&mut Value, &mut Value)) -> Vec<String> {
 
 #[test]
 fn a_claim_asks_for_some_storage() {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     let spec = json!({"accessModes": ["ReadWriteOnce", "ReadWriteOncePod"], "resources": {"requests": {"storage": "0"}}});
     validate_claim_spec(&spec, Leniency::default(), &Path::new("spec"), &mut errors);
     let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
@@ -40,7 +40,7 @@ fn a_claim_asks_for_some_storage() {
 
 #[test]
 fn a_template_has_labels_and_annotations_only() {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     let template =
         json!({"metadata": {"name": "x", "uid": "u", "labels": {"a": "b"}}, "spec": claim().at("spec")});
     validate_claim_template(&template, &Path::new("t"), &mut errors);
@@ -70,13 +70,13 @@ fn the_old_field_takes_claims_and_snapshots_and_both_say_the_same() {
 
 #[test]
 fn a_claim_gets_a_volume_and_a_class_once() {
-    assert!(changes(|new, _| new.make("spec").set("volumeName", "v")).is_empty());
-    assert!(changes(|new, _| new.make("spec").set("storageClassName", "fast")).is_empty());
+    assert!(changes(|new, _| new.ensure_object("spec").set("volumeName", "v")).is_empty());
+    assert!(changes(|new, _| new.ensure_object("spec").set("storageClassName", "fast")).is_empty());
     let refused = "spec: Forbidden: spec is immutable after creation except resources.requests and \
                    volumeAttributesClassName for bound claims";
     let again = changes(|new, old| {
-        new.make("spec").set("volumeName", "w");
-        old.make("spec").set("volumeName", "v");
+        new.ensure_object("spec").set("volumeName", "w");
+        old.ensure_object("spec").set("volumeName", "v");
     });
     assert_eq!(again, [refused]);
 }
@@ -91,7 +91,7 @@ fn a_bound_claim_grows_and_shrinks_to_what_it_has() {
                     json!({"phase": "Bound", "capacity": {"storage": "1Gi"}}),
                 );
             }
-            new.make("spec")
+            new.ensure_object("spec")
                 .set("resources", json!({"requests": {"storage": to}}));
         })
     };
@@ -106,7 +106,7 @@ fn a_bound_claim_grows_and_shrinks_to_what_it_has() {
 #[test]
 fn the_same_amount_in_other_words_is_no_change() {
     let same = changes(|new, _| {
-        new.make("spec")
+        new.ensure_object("spec")
             .set("resources", json!({"requests": {"storage": "2147483648"}}));
     });
     assert!(same.is_empty());
@@ -121,7 +121,7 @@ fn a_row_shows_what_is_bound() {
         cells(&claim),
         json!(["c", "Pending", "", "", "", "", "<unset>", "5m", "Filesystem"])
     );
-    claim.make("spec").set("volumeName", "v");
+    claim.ensure_object("spec").set("volumeName", "v");
     claim.set("status", json!({"phase": "Bound", "accessModes": ["ReadWriteMany", "ReadWriteOnce"], "capacity": {"storage": "2Gi"}}));
     assert_eq!(
         cells(&claim),

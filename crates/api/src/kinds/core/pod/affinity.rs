@@ -1,32 +1,37 @@
-//! Which nodes and which other pods a pod wants to be near to, or far from.
+//! Node affinity, pod affinity and pod anti-affinity.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{options::Options, report::Report};
+use super::{error_list::ErrorListExt, options::PodValidationOptions};
 use crate::{
     field::Path,
     kinds::core::node_selector::{self, Values},
-    name::{dns1123_label, label_key},
-    rules::{Errors, Tree},
+    name::{validate_dns1123_label, validate_label_key},
     selector::label::{self, InvalidValues, UnknownOperators},
+    strategy::{ErrorList, Tree},
 };
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// What is wrong with what a pod wants to be near to.
-pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateAffinity, validatePodAffinity, validatePodAntiAffinity
+pub(super) fn validate_affinity(
+    affinity: &Value,
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if affinity.has("nodeAffinity") {
-        node_affinity(
+        validate_node_affinity(
             affinity.at("nodeAffinity"),
             options,
             &at.child("nodeAffinity"),
             errors,
         );
     }
-    let values = if options.any_pod_values {
+    let values = if options.allow_invalid_pod_selector_values {
         InvalidValues::Taken
     } else {
         InvalidValues::Refused
@@ -36,28 +41,35 @@ pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, error
         let field_path = at.child(name);
         let list_at = field_path.child(REQUIRED);
         for (index, term) in terms.items(REQUIRED).iter().enumerate() {
-            pod_term(term, values, &list_at.index(index), errors);
+            validate_pod_affinity_term(term, values, &list_at.index(index), errors);
         }
         let list_at = field_path.child(PREFERRED);
         for (index, weighted) in terms.items(PREFERRED).iter().enumerate() {
             let item_at = list_at.index(index);
-            weight(weighted, &item_at, errors);
+            validate_weight(weighted, &item_at, errors);
             let term = weighted.at("podAffinityTerm");
-            pod_term(term, values, &item_at.child("podAffinityTerm"), errors);
+            validate_pod_affinity_term(term, values, &item_at.child("podAffinityTerm"), errors);
         }
     }
 }
 
-fn weight(term: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateWeightedPodAffinityTerms
+fn validate_weight(term: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let weight = term.int("weight").unwrap_or_default();
     if !(1..=100).contains(&weight) {
         errors.invalid(&at.child("weight"), weight, "must be in the range 1-100");
     }
 }
 
-fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateNodeAffinity, ValidatePreferredSchedulingTerms
+fn validate_node_affinity(
+    affinity: &Value,
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if affinity.has(REQUIRED) {
-        let values = if options.any_node_values {
+        let values = if options.allow_invalid_node_selector_values {
             Values::Taken
         } else {
             Values::Checked
@@ -67,14 +79,15 @@ fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mu
     let list_at = at.child(PREFERRED);
     for (index, term) in affinity.items(PREFERRED).iter().enumerate() {
         let item_at = list_at.index(index);
-        weight(term, &item_at, errors);
-        // A wish that no node can fulfil does no harm.
+        validate_weight(term, &item_at, errors);
+        // Preferred terms that no node can match are harmless.
         let preference = term.at("preference");
         node_selector::validate_term(preference, Values::Taken, &item_at.child("preference"), errors);
     }
 }
 
-fn pod_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validatePodAffinityTerm
+fn validate_pod_affinity_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut ErrorList) {
     for name in ["labelSelector", "namespaceSelector"] {
         let field_path = at.child(name);
         errors.extend(label::validate(
@@ -85,19 +98,20 @@ fn pod_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Err
         ));
     }
     for name in term.texts("namespaces") {
-        errors.push_invalid(&at.child("namespace"), name, dns1123_label(name));
+        errors.push_invalid(&at.child("namespace"), name, validate_dns1123_label(name));
     }
-    label_keys(term, at, errors);
+    validate_label_keys(term, at, errors);
     let key = term.text("topologyKey");
     if key.is_empty() {
         errors.required(&at.child("topologyKey"), "can not be empty");
     }
-    errors.push_invalid(&at.child("topologyKey"), key, label_key(key));
+    errors.push_invalid(&at.child("topologyKey"), key, validate_label_key(key));
 }
 
-/// What is wrong with the keys of labels a term takes the pod's own values for. They were merged into the selector
-/// before, so a key that stands there twice was in both.
-pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates matchLabelKeys and mismatchLabelKeys. The strategy merged them into the selector before, so a key that occurs twice
+/// there was in both.
+// upstream: pkg/apis/core/validation/validation.go ValidateMatchLabelKeysAndMismatchLabelKeys, validateLabelKeys
+pub(super) fn validate_label_keys(term: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let selector = term.at("labelSelector");
     for name in ["matchLabelKeys", "mismatchLabelKeys"] {
         let list_at = at.child(name);
@@ -106,12 +120,12 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
             continue;
         }
         for (index, key) in term.texts(name).enumerate() {
-            errors.push_invalid(&list_at.index(index), key, label_key(key));
+            errors.push_invalid(&list_at.index(index), key, validate_label_key(key));
         }
     }
-    let wanted: Vec<&str> = term.texts("matchLabelKeys").collect();
-    // The last place of each key.
-    let places: HashMap<&str, usize> = wanted
+    let match_keys: Vec<&str> = term.texts("matchLabelKeys").collect();
+    // The last index of each key.
+    let last_indexes: HashMap<&str, usize> = match_keys
         .iter()
         .enumerate()
         .map(|(index, key)| (*key, index))
@@ -123,7 +137,7 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
         .collect();
     for expression in selector.items("matchExpressions") {
         let key = expression.text("key");
-        if let Some(index) = places.get(key)
+        if let Some(index) = last_indexes.get(key)
             && seen.contains(key)
         {
             let detail = "exists in both matchLabelKeys and labelSelector";
@@ -133,7 +147,7 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let list_at = at.child("matchLabelKeys");
     let unwanted: HashSet<&str> = term.texts("mismatchLabelKeys").collect();
-    for (index, key) in wanted.into_iter().enumerate() {
+    for (index, key) in match_keys.into_iter().enumerate() {
         if unwanted.contains(key) {
             let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
             errors.invalid(&list_at.index(index), key, detail);
@@ -141,12 +155,13 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a selector of pods is not valid today.
+/// Whether a pod selector has values that are invalid today.
+// upstream: pkg/api/pod/util.go hasInvalidLabelValueInAffinitySelector
 pub(super) fn has_invalid_pod_values(affinity: &Value) -> bool {
     let invalid = |term: &Value| {
         ["labelSelector", "namespaceSelector"].into_iter().any(|name| {
-            let refused = InvalidValues::Refused;
-            !label::validate(&Path::NOWHERE, term.at(name), refused, UnknownOperators::Refused).is_empty()
+            let values = InvalidValues::Refused;
+            !label::validate(&Path::NIL, term.at(name), values, UnknownOperators::Refused).is_empty()
         })
     };
     ["podAffinity", "podAntiAffinity"].into_iter().any(|name| {
@@ -159,15 +174,16 @@ pub(super) fn has_invalid_pod_values(affinity: &Value) -> bool {
     })
 }
 
-/// Whether a selector of nodes is not valid today.
+/// Whether a required node selector has values that are invalid today.
+// upstream: pkg/api/pod/util.go hasInvalidLabelValueInRequiredNodeAffinity
 pub(super) fn has_invalid_node_values(affinity: &Value) -> bool {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     for term in affinity
         .at("nodeAffinity")
         .at(REQUIRED)
         .items("nodeSelectorTerms")
     {
-        node_selector::validate_term(term, Values::Checked, &Path::NOWHERE, &mut errors);
+        node_selector::validate_term(term, Values::Checked, &Path::NIL, &mut errors);
     }
     !errors.is_empty()
 }

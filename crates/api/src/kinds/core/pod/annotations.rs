@@ -1,30 +1,29 @@
-//! Annotations of pods that mean something.
+//! Annotations of pods with a meaning to the API server.
 
 use serde_json::Value;
 
-use super::{options::Options, profile, report::Report, toleration};
+use super::{error_list::ErrorListExt, options::PodValidationOptions, profile, toleration};
 use crate::{
     field::Path,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
-/// Marks a pod that mirrors one a node runs on its own.
+/// Marks a mirror pod of a static pod.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Whether a pod mirrors one a node runs on its own.
-pub(super) fn is_mirror(pod: &Value) -> bool {
+pub(super) fn is_mirror_pod(pod: &Value) -> bool {
     pod.at("metadata").at("annotations").has(MIRROR)
 }
 
-/// What is wrong with the annotations of a pod or template.
-pub(super) fn validate(
+// upstream: pkg/apis/core/validation/validation.go ValidatePodSpecificAnnotations
+pub(super) fn validate_pod_annotations(
     metadata: &Value,
     spec: &Value,
-    options: &Options,
+    options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let annotations = metadata.at("annotations");
     if annotations.is_null() {
@@ -39,19 +38,19 @@ pub(super) fn validate(
         match serde_json::from_str::<Value>(tolerations) {
             Ok(list) => {
                 let items = list.as_array().map_or(&[][..], Vec::as_slice);
-                toleration::validate(items, options, &at.child(TOLERATIONS), errors);
+                toleration::validate_tolerations(items, options, &at.child(TOLERATIONS), errors);
             }
             Err(error) => errors.invalid(at, TOLERATIONS, error.to_string()),
         }
     }
-    if !options.any_deletion_cost && !has_valid_deletion_cost(metadata) {
+    if !options.allow_invalid_deletion_cost && !has_valid_deletion_cost(metadata) {
         let value = annotations.text(DELETION_COST);
         errors.invalid(&at.key(DELETION_COST), value, "must be a 32bit integer");
     }
     profile::validate_annotations(annotations, spec, at, errors);
 }
 
-/// Whether the cost of a deletion is a number, or not told.
+/// Whether the deletion cost is a number or absent.
 pub(super) fn has_valid_deletion_cost(metadata: &Value) -> bool {
     let Some(cost) = metadata.at("annotations").at(DELETION_COST).as_str() else {
         return true;
@@ -60,13 +59,13 @@ pub(super) fn has_valid_deletion_cost(metadata: &Value) -> bool {
     plain && cost.parse::<i32>().is_ok()
 }
 
-/// What is wrong with a change of the annotations of a pod.
-pub(super) fn validate_update(
+// upstream: pkg/apis/core/validation/validation.go ValidatePodSpecificAnnotationUpdates
+pub(super) fn validate_annotation_update(
     new: &Value,
     old: &Value,
-    options: &Options,
+    options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let before = old.at("metadata").entries("annotations");
     let after = new.at("metadata").entries("annotations");
@@ -87,5 +86,5 @@ pub(super) fn validate_update(
             errors.forbidden(&at.key(key), format!("may not add {what}"));
         }
     }
-    validate(new.at("metadata"), new.at("spec"), options, at, errors);
+    validate_pod_annotations(new.at("metadata"), new.at("spec"), options, at, errors);
 }

@@ -1,21 +1,21 @@
-//! What is filled in when a pod or a template leaves it out.
+//! Defaulting of pods and pod templates.
 
 use serde_json::{Value, json};
 
 use super::resources;
 use crate::{
     kinds::core::{image, volume},
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 
-/// The lists of containers of a spec, in the order in which they are judged and told of.
+/// The container lists of a spec in validation order.
 pub(super) const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
-/// Fills in what was left out of a pod.
-pub(super) fn pod(pod: &mut Value) {
-    let spec = pod.make("spec");
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
+pub(super) fn set_defaults_pod(pod: &mut Value) {
+    let spec = pod.ensure_object("spec");
     if spec
         .int("terminationGracePeriodSeconds")
         .is_some_and(|seconds| seconds < 0)
@@ -23,10 +23,10 @@ pub(super) fn pod(pod: &mut Value) {
         spec.set("terminationGracePeriodSeconds", 1);
     }
     let on_host = spec.flag("hostNetwork");
-    // Only pods ask for what they limit; a template is not a pod yet.
+    // Requests default to limits only in pods, not in templates.
     for list in ["containers", "initContainers"] {
         for container in spec.items_mut(list) {
-            requests_from_limits(container);
+            default_requests_from_limits(container);
             for port in container.items_mut("ports") {
                 if on_host && port.int("hostPort").unwrap_or_default() == 0 {
                     let number = port.at("containerPort").clone();
@@ -35,19 +35,18 @@ pub(super) fn pod(pod: &mut Value) {
             }
         }
     }
-    spec.fill("enableServiceLinks", true);
-    default_spec(spec);
-    status(pod);
+    spec.set_default("enableServiceLinks", true);
+    set_defaults_pod_spec(spec);
+    set_defaults_pod_ips(pod);
 }
 
-/// Fills in what was left out of a pod template.
-pub(crate) fn default_template(template: &mut Value) {
-    default_spec(template.make("spec"));
+pub(crate) fn set_defaults_pod_template(template: &mut Value) {
+    set_defaults_pod_spec(template.ensure_object("spec"));
 }
 
-/// Fills in what was left out of the spec of a pod or of a template.
-pub(super) fn default_spec(spec: &mut Value) {
-    // Two names of one thing: the newer wins.
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_PodSpec
+pub(super) fn set_defaults_pod_spec(spec: &mut Value) {
+    // `serviceAccount` is the deprecated alias of `serviceAccountName`, which wins.
     match (spec.text("serviceAccountName"), spec.text("serviceAccount")) {
         ("", "") => {}
         ("", old) => {
@@ -61,22 +60,22 @@ pub(super) fn default_spec(spec: &mut Value) {
     }
     fill_text(spec, "dnsPolicy", "ClusterFirst");
     fill_text(spec, "restartPolicy", "Always");
-    spec.fill("securityContext", json!({}));
-    spec.fill("terminationGracePeriodSeconds", 30);
+    spec.set_default("securityContext", json!({}));
+    spec.set_default("terminationGracePeriodSeconds", 30);
     fill_text(spec, "schedulerName", "default-scheduler");
     for volume in spec.items_mut("volumes") {
         volume::default_volume(volume);
     }
     for list in CONTAINERS {
         for item in spec.items_mut(list) {
-            container(item);
+            set_defaults_container(item);
         }
     }
     if let Some(overhead) = spec.at_mut("overhead") {
-        resources::default_list(overhead);
+        resources::set_defaults_resource_list(overhead);
     }
     if let Some(requirements) = spec.at_mut("resources") {
-        resources::default_requirements(requirements);
+        resources::set_defaults_resource_requirements(requirements);
     }
 }
 
@@ -92,7 +91,8 @@ fn fill_number(object: &mut Value, name: &str, number: i64) {
     }
 }
 
-fn requests_from_limits(container: &mut Value) {
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
+fn default_requests_from_limits(container: &mut Value) {
     let Some(requirements) = container.at_mut("resources") else {
         return;
     };
@@ -100,13 +100,14 @@ fn requests_from_limits(container: &mut Value) {
     if limits.is_empty() {
         return;
     }
-    let requests = requirements.make("requests");
+    let requests = requirements.ensure_object("requests");
     for (name, amount) in limits {
-        requests.fill(&name, amount);
+        requests.set_default(&name, amount);
     }
 }
 
-fn container(container: &mut Value) {
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_Container
+fn set_defaults_container(container: &mut Value) {
     if container.text("imagePullPolicy").is_empty() {
         let policy = if image::tag(container.text("image")) == Some("latest") {
             "Always"
@@ -128,11 +129,11 @@ fn container(container: &mut Value) {
             fill_text(field, "apiVersion", "v1");
         }
         if let Some(file) = source.at_mut("fileKeyRef") {
-            file.fill("optional", false);
+            file.set_default("optional", false);
         }
     }
     if let Some(requirements) = container.at_mut("resources") {
-        resources::default_requirements(requirements);
+        resources::set_defaults_resource_requirements(requirements);
     }
     for name in PROBES {
         let Some(probe) = container.at_mut(name).filter(|probe| !probe.is_null()) else {
@@ -142,9 +143,9 @@ fn container(container: &mut Value) {
         fill_number(probe, "periodSeconds", 10);
         fill_number(probe, "successThreshold", 1);
         fill_number(probe, "failureThreshold", 3);
-        http(probe);
+        set_defaults_http_get_action(probe);
         if let Some(grpc) = probe.at_mut("grpc") {
-            grpc.fill("service", "");
+            grpc.set_default("service", "");
         }
     }
     let Some(lifecycle) = container.at_mut("lifecycle") else {
@@ -152,32 +153,33 @@ fn container(container: &mut Value) {
     };
     for name in ["postStart", "preStop"] {
         if let Some(handler) = lifecycle.at_mut(name) {
-            http(handler);
+            set_defaults_http_get_action(handler);
         }
     }
 }
 
-fn http(handler: &mut Value) {
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_HTTPGetAction
+fn set_defaults_http_get_action(handler: &mut Value) {
     if let Some(http) = handler.at_mut("httpGet") {
         fill_text(http, "path", "/");
         fill_text(http, "scheme", "HTTP");
     }
 }
 
-fn status(pod: &mut Value) {
+fn set_defaults_pod_ips(pod: &mut Value) {
     let Some(status) = pod.at_mut("status") else {
         return;
     };
-    let one = status.text("podIP").to_owned();
+    let pod_ip = status.text("podIP").to_owned();
     let first = status
         .items("podIPs")
         .first()
         .map(|address| address.text("ip").to_owned());
     match first {
-        None if !one.is_empty() => status.set("podIPs", json!([{"ip": one}])),
-        Some(first) if one.is_empty() => status.set("podIP", first),
-        // Old nodes know the one field only, so it counts.
-        Some(first) if first != one => status.set("podIPs", json!([{"ip": one}])),
+        None if !pod_ip.is_empty() => status.set("podIPs", json!([{"ip": pod_ip}])),
+        Some(first) if pod_ip.is_empty() => status.set("podIP", first),
+        // Old kubelets set only podIP, so it wins.
+        Some(first) if first != pod_ip => status.set("podIPs", json!([{"ip": pod_ip}])),
         _ => {}
     }
     for list in [
@@ -187,17 +189,17 @@ fn status(pod: &mut Value) {
     ] {
         for container in status.items_mut(list) {
             if let Some(amounts) = container.at_mut("allocatedResources") {
-                resources::default_list(amounts);
+                resources::set_defaults_resource_list(amounts);
             }
             if let Some(requirements) = container.at_mut("resources") {
-                resources::default_requirements(requirements);
+                resources::set_defaults_resource_requirements(requirements);
             }
         }
     }
     if let Some(amounts) = status.at_mut("allocatedResources") {
-        resources::default_list(amounts);
+        resources::set_defaults_resource_list(amounts);
     }
     if let Some(requirements) = status.at_mut("resources") {
-        resources::default_requirements(requirements);
+        resources::set_defaults_resource_requirements(requirements);
     }
 }

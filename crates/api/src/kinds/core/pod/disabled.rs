@@ -1,13 +1,13 @@
-//! Fields of features that are not ready: they are dropped, unless the old object has them.
+//! Fields of disabled feature gates: they are dropped, unless the old object has them.
 
 use serde_json::Value;
 
-use crate::rules::{Tree, TreeMut};
+use crate::strategy::{Tree, TreeMut};
 
-/// Where the fields of a feature stand. `@` is every container, `[]` every item of a list.
+/// The field paths of a feature gate. `@` is every container, `[]` every item of a list.
 type Feature = &'static [&'static str];
 
-const SPEC: &[Feature] = &[
+const SPEC_FEATURES: &[Feature] = &[
     &["schedulingGroup"],
     &["evictionResponders"],
     &[
@@ -44,7 +44,7 @@ const SPEC: &[Feature] = &[
 
 const STOP_SIGNAL: Feature = &["@.lifecycle.stopSignal"];
 
-const STATUS: &[Feature] = &[
+const STATUS_FEATURES: &[Feature] = &[
     &[
         "containerStatuses[].volumeMounts[].volumeStatus",
         "initContainerStatuses[].volumeMounts[].volumeStatus",
@@ -54,26 +54,28 @@ const STATUS: &[Feature] = &[
     &["volumeHealth"],
 ];
 
-/// Annotations of a time when init containers were an experiment.
-const ANNOTATIONS: [&str; 4] = [
+/// Annotations of init containers when they were alpha.
+const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-containers",
     "pod.alpha.kubernetes.io/init-containers",
     "pod.beta.kubernetes.io/init-container-statuses",
     "pod.alpha.kubernetes.io/init-container-statuses",
 ];
 
-/// Drops them from a pod; `old` is `null` if it is new.
-pub(super) fn drop_from_pod(pod: &mut Value, old: &Value) {
-    drop_from_template(pod, old);
+/// Drops them from a pod; `old` is `null` on create.
+// upstream: pkg/api/pod/util.go DropDisabledPodFields
+pub(super) fn drop_disabled_pod_fields(pod: &mut Value, old: &Value) {
+    drop_disabled_template_fields(pod, old);
     if let Some(status) = pod.at_mut("status") {
-        drop_features(status, old.at("status"), STATUS);
+        drop_features(status, old.at("status"), STATUS_FEATURES);
     }
 }
 
-/// Drops them from a pod template; `old` is `null` if it is new.
-pub(crate) fn drop_from_template(template: &mut Value, old: &Value) {
+/// Drops them from a pod template; `old` is `null` on create.
+// upstream: pkg/api/pod/util.go DropDisabledTemplateFields, DropInitContainerAnnotations
+pub(crate) fn drop_disabled_template_fields(template: &mut Value, old: &Value) {
     if let Some(spec) = template.at_mut("spec") {
-        drop_features(spec, old.at("spec"), SPEC);
+        drop_features(spec, old.at("spec"), SPEC_FEATURES);
     }
     let Some(metadata) = template.at_mut("metadata") else {
         return;
@@ -81,7 +83,7 @@ pub(crate) fn drop_from_template(template: &mut Value, old: &Value) {
     let Some(annotations) = metadata.at_mut("annotations") else {
         return;
     };
-    for key in ANNOTATIONS {
+    for key in INIT_CONTAINER_ANNOTATIONS {
         annotations.remove(key);
     }
     if annotations.as_object().is_some_and(serde_json::Map::is_empty) {
@@ -89,14 +91,15 @@ pub(crate) fn drop_from_template(template: &mut Value, old: &Value) {
     }
 }
 
+// upstream: pkg/api/pod/util.go dropDisabledFields, dropDisabledPodStatusFields
 fn drop_features(new: &mut Value, old: &Value, features: &[Feature]) {
     for feature in features {
-        if feature.iter().any(|way| is_there(old, way)) {
+        if feature.iter().any(|path| is_set(old, path)) {
             continue;
         }
-        for way in *feature {
-            if is_there(new, way) {
-                take_out(new, way);
+        for path in *feature {
+            if is_set(new, path) {
+                remove_path(new, path);
             }
         }
         if *feature == STOP_SIGNAL {
@@ -116,7 +119,7 @@ fn drop_empty_lifecycles(spec: &mut Value) {
     }
 }
 
-/// The lists a step of a way goes into; none for a plain field.
+/// The lists that a path step enters; none for a plain field.
 fn lists(step: &str) -> Option<&[&str]> {
     match step {
         "@" => Some(&super::defaults::CONTAINERS),
@@ -124,42 +127,42 @@ fn lists(step: &str) -> Option<&[&str]> {
     }
 }
 
-fn split(way: &str) -> (&str, Option<&str>) {
-    way.split_once('.')
-        .map_or((way, None), |(step, rest)| (step, Some(rest)))
+fn split_step(path: &str) -> (&str, Option<&str>) {
+    path.split_once('.')
+        .map_or((path, None), |(step, rest)| (step, Some(rest)))
 }
 
-fn is_there(value: &Value, way: &str) -> bool {
-    let (step, Some(rest)) = split(way) else {
-        return value.has(way);
+fn is_set(value: &Value, path: &str) -> bool {
+    let (step, Some(rest)) = split_step(path) else {
+        return value.has(path);
     };
     if let Some(lists) = lists(step) {
         return lists
             .iter()
-            .any(|list| value.items(list).iter().any(|item| is_there(item, rest)));
+            .any(|list| value.items(list).iter().any(|item| is_set(item, rest)));
     }
     match step.strip_suffix("[]") {
-        Some(list) => value.items(list).iter().any(|item| is_there(item, rest)),
-        None => is_there(value.at(step), rest),
+        Some(list) => value.items(list).iter().any(|item| is_set(item, rest)),
+        None => is_set(value.at(step), rest),
     }
 }
 
-fn take_out(value: &mut Value, way: &str) {
-    let (step, Some(rest)) = split(way) else {
-        return drop(value.remove(way));
+fn remove_path(value: &mut Value, path: &str) {
+    let (step, Some(rest)) = split_step(path) else {
+        return drop(value.remove(path));
     };
     if let Some(lists) = lists(step) {
         for list in lists {
             for item in value.items_mut(list) {
-                take_out(item, rest);
+                remove_path(item, rest);
             }
         }
     } else if let Some(list) = step.strip_suffix("[]") {
         for item in value.items_mut(list) {
-            take_out(item, rest);
+            remove_path(item, rest);
         }
     } else if let Some(below) = value.at_mut(step) {
-        take_out(below, rest);
+        remove_path(below, rest);
     }
 }
 
@@ -170,19 +173,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_ready_is_dropped_unless_it_is_used_already() {
+    fn drops_disabled_fields_unless_in_use() {
         let pod = json!({"spec": {
             "containers": [{"lifecycle": {"stopSignal": "SIGTERM"}}],
             "volumes": [{"emptyDir": {"mode": 7}}],
         }});
         let mut new = pod.clone();
-        drop_from_pod(&mut new, &Value::Null);
+        drop_disabled_pod_fields(&mut new, &Value::Null);
         assert_eq!(
             new,
             json!({"spec": {"containers": [{}], "volumes": [{"emptyDir": {}}]}})
         );
         let mut changed = pod.clone();
-        drop_from_pod(&mut changed, &pod);
+        drop_disabled_pod_fields(&mut changed, &pod);
         assert_eq!(changed, pod);
     }
 }

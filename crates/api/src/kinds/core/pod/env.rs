@@ -1,18 +1,21 @@
-//! The environment of containers.
+//! Environment variables of containers.
 
 use std::{cell::LazyCell, collections::HashMap};
 
 use serde_json::Value;
 
-use super::report::Report;
+use super::error_list::ErrorListExt;
 use crate::{
     field::Path,
     kinds::core::volume::{Place, object_field, resource_field},
-    name::{config_key, dns1123_label, dns1123_subdomain, relaxed_env_var_name},
-    rules::{Errors, Tree},
+    name::{
+        validate_config_key, validate_dns1123_label, validate_dns1123_subdomain,
+        validate_relaxed_env_var_name,
+    },
+    strategy::{ErrorList, Tree},
 };
 
-/// The fields of its pod a variable can hold, beside labels and annotations.
+/// Pod fields that a variable can refer to, beside labels and annotations.
 const FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -25,21 +28,26 @@ const FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// What is wrong with variables.
-pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go ValidateEnv
+pub(super) fn validate_env(variables: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, variable) in variables.iter().enumerate() {
         let field_path = at.index(index);
         match variable.text("name") {
             "" => errors.required(&field_path.child("name"), ""),
-            name => errors.push_invalid(&field_path.child("name"), name, relaxed_env_var_name(name)),
+            name => errors.push_invalid(
+                &field_path.child("name"),
+                name,
+                validate_relaxed_env_var_name(name),
+            ),
         }
         if variable.has("valueFrom") {
-            source(variable, &field_path.child("valueFrom"), errors);
+            validate_env_var_source(variable, &field_path.child("valueFrom"), errors);
         }
     }
 }
 
-fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateEnvVarValueFrom
+fn validate_env_var_source(variable: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let from = variable.at("valueFrom");
     let mut sources = 0;
     let mut has = |name: &str| {
@@ -55,11 +63,11 @@ fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     for name in ["configMapKeyRef", "secretKeyRef"] {
         if has(name) {
-            key_reference(from.at(name), &at.child(name), errors);
+            validate_key_selector(from.at(name), &at.child(name), errors);
         }
     }
     if has("fileKeyRef") {
-        file_reference(from.at("fileKeyRef"), &at.child("fileKeyRef"), errors);
+        validate_file_key_selector(from.at("fileKeyRef"), &at.child("fileKeyRef"), errors);
     }
     if sources == 0 {
         let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
@@ -71,52 +79,60 @@ fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn key_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateConfigMapKeySelector, validateSecretKeySelector
+fn validate_key_selector(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let name = reference.text("name");
-    errors.push_invalid(&at.child("name"), name, dns1123_subdomain(name));
+    errors.push_invalid(&at.child("name"), name, validate_dns1123_subdomain(name));
     match reference.text("key") {
         "" => errors.required(&at.child("key"), ""),
-        key => errors.push_invalid(&at.child("key"), key, config_key(key)),
+        key => errors.push_invalid(&at.child("key"), key, validate_config_key(key)),
     }
 }
 
-fn file_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateFileKeySelector
+fn validate_file_key_selector(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match reference.text("key") {
         "" => errors.required(&at.child("key"), ""),
-        key => errors.push_invalid(&at.child("key"), key, relaxed_env_var_name(key)),
+        key => errors.push_invalid(&at.child("key"), key, validate_relaxed_env_var_name(key)),
     }
     match reference.text("volumeName") {
         "" => errors.required(&at.child("volumeName"), ""),
-        name => errors.push_invalid(&at.child("volumeName"), name, dns1123_label(name)),
+        name => errors.push_invalid(&at.child("volumeName"), name, validate_dns1123_label(name)),
     }
     match reference.text("path") {
         "" => errors.required(&at.child("path"), ""),
-        path => no_steps_back(path, &at.child("path"), errors),
+        path => validate_path_no_backsteps(path, &at.child("path"), errors),
     }
 }
 
-/// A path that must not lead upwards.
-pub(super) fn no_steps_back(path: &str, at: &Path<'_>, errors: &mut Errors) {
-    if path.split('/').any(|part| part == "..") {
+/// A path must not contain `..`.
+// upstream: pkg/apis/core/validation/validation.go validatePathNoBacksteps
+pub(super) fn validate_path_no_backsteps(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    if path.split('/').any(|segment| segment == "..") {
         errors.invalid(at, path, "must not contain '..'");
     }
 }
 
-/// A path that must lead downwards.
-pub(super) fn descending(path: &str, at: &Path<'_>, errors: &mut Errors) {
+/// A path must be relative and must not contain `..`.
+// upstream: pkg/apis/core/validation/validation.go validateLocalDescendingPath
+pub(super) fn validate_local_descending_path(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if path.starts_with('/') {
         errors.invalid(at, path, "must be a relative path");
     }
-    no_steps_back(path, at, errors);
+    validate_path_no_backsteps(path, at, errors);
 }
 
-/// What is wrong with where variables are taken from in bulk.
-pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go ValidateEnvFrom
+pub(super) fn validate_env_from(sources: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, from) in sources.iter().enumerate() {
         let field_path = at.index(index);
         let prefix = from.text("prefix");
         if !prefix.is_empty() {
-            errors.push_invalid(&field_path.child("prefix"), prefix, relaxed_env_var_name(prefix));
+            errors.push_invalid(
+                &field_path.child("prefix"),
+                prefix,
+                validate_relaxed_env_var_name(prefix),
+            );
         }
         let mut count = 0;
         for kind in ["configMapRef", "secretRef"] {
@@ -128,8 +144,8 @@ pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Error
             let name_at = kind_at.child("name");
             match from.at(kind).text("name") {
                 "" => errors.required(&name_at, ""),
-                // A dash at the end is taken, as in the beginning of a name.
-                name => errors.push_invalid(&name_at, name, crate::name::Rule::Subdomain.prefix(name)),
+                // A trailing dash is allowed, as in a name prefix.
+                name => errors.push_invalid(&name_at, name, crate::name::NameFormat::Subdomain.prefix(name)),
             }
         }
         match count {
@@ -140,9 +156,10 @@ pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Error
     }
 }
 
-/// Variables read from files need a volume that is a scratch directory.
-pub(super) fn validate_files(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    // Of several by one name, the last.
+/// Variables from files require an emptyDir volume.
+// upstream: pkg/apis/core/validation/validation.go validateFileKeyRefVolumes
+pub(super) fn validate_file_key_ref_volumes(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    // Of several with one name, the last counts.
     let volumes = LazyCell::new(|| -> HashMap<&str, &Value> {
         let volumes = spec.items("volumes").iter();
         volumes.map(|volume| (volume.text("name"), volume)).collect()
@@ -151,7 +168,7 @@ pub(super) fn validate_files(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let list_at = at.child(list);
         for (index, container) in spec.items(list).iter().enumerate() {
             for (number, variable) in container.items("env").iter().enumerate() {
-                let reference = variable.way("valueFrom.fileKeyRef");
+                let reference = variable.at_path("valueFrom.fileKeyRef");
                 if reference.is_null() {
                     continue;
                 }

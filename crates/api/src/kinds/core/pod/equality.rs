@@ -1,26 +1,26 @@
-//! When two trees mean the same: amounts may be written in several ways.
+//! Semantic equality of trees: quantities may be written in several ways.
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/equality/semantic.go init; the equality functions of Semantic
 
 use serde_json::Value;
 
 use super::resources::quantity_or_zero;
 
-/// Whether two trees mean the same.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
-    a == b || alike(a, b, false)
+pub(super) fn semantic_equal(a: &Value, b: &Value) -> bool {
+    a == b || is_equal(a, b, false)
 }
 
-fn alike(a: &Value, b: &Value, amounts: bool) -> bool {
+fn is_equal(a: &Value, b: &Value, amounts: bool) -> bool {
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
             x.len() == y.len()
                 && x.iter().all(|(name, value)| {
                     let below = amounts || matches!(name.as_str(), "limits" | "requests" | "overhead");
                     let below = below || matches!(name.as_str(), "sizeLimit" | "divisor");
-                    y.get(name).is_some_and(|other| alike(value, other, below))
+                    y.get(name).is_some_and(|other| is_equal(value, other, below))
                 })
         }
         (Value::Array(x), Value::Array(y)) => {
-            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| alike(x, y, false))
+            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| is_equal(x, y, false))
         }
         (Value::String(x), Value::String(y)) if amounts => {
             x == y || quantity_or_zero(a) == quantity_or_zero(b)
@@ -36,10 +36,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_the_same_however_they_are_written() {
+    fn equal_quantities_are_equal_in_any_notation() {
         let asks = |memory: &str| json!({"resources": {"limits": {"memory": memory}}, "name": "1"});
-        assert!(same(&asks("1Gi"), &asks("1073741824")));
-        assert!(!same(&asks("1Gi"), &asks("1G")));
-        assert!(!same(&json!({"name": "1000m"}), &json!({"name": "1"})));
+        assert!(semantic_equal(&asks("1Gi"), &asks("1073741824")));
+        assert!(!semantic_equal(&asks("1Gi"), &asks("1G")));
+        assert!(!semantic_equal(&json!({"name": "1000m"}), &json!({"name": "1"})));
     }
 }

@@ -1,24 +1,24 @@
-//! Probes and lifecycle hooks: what is done to a container, and when.
+//! Probes and lifecycle hooks.
 
 use serde_json::Value;
 
-use super::report::Report;
+use super::error_list::ErrorListExt;
 use crate::{
     field::Path,
-    name::{http_header_name, port_name, port_number},
-    rules::{Errors, Tree},
+    name::{validate_http_header_name, validate_port_name, validate_port_number},
+    strategy::{ErrorList, Tree},
 };
 
 const ONE_HANDLER: &str = "may not specify more than 1 handler type";
 
-/// What a lifecycle hook can do.
-const HOOKS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
+/// The actions of a lifecycle hook.
+const HOOK_ACTIONS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
 
-/// What a probe can do.
-const PROBES: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
+/// The actions of a probe.
+const PROBE_ACTIONS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 
-/// The signals that end containers on Linux, sorted as they are told.
-const SIGNALS: [&str; 65] = [
+/// The stop signals of Linux, in the order of error messages.
+const STOP_SIGNALS: [&str; 65] = [
     "SIGABRT",
     "SIGALRM",
     "SIGBUS",
@@ -86,24 +86,31 @@ const SIGNALS: [&str; 65] = [
     "SIGXFSZ",
 ];
 
-/// What is wrong with the hooks and probes of a container that may have them. `grace` is the time the pod has to end.
-pub(super) fn validate(
+/// Validates probes and hooks of a container that may have them. `grace` is the termination grace period of the pod.
+// upstream: pkg/apis/core/validation/validation.go validateLifecycle, validateProbe
+pub(super) fn validate_probes_and_lifecycle(
     container: &Value,
     os: &Value,
     grace: Option<i64>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if container.has("lifecycle") {
         let field_path = at.child("lifecycle");
         let lifecycle = container.at("lifecycle");
         for name in ["postStart", "preStop"] {
             if lifecycle.has(name) {
-                handler(lifecycle.at(name), &HOOKS, grace, &field_path.child(name), errors);
+                validate_handler(
+                    lifecycle.at(name),
+                    &HOOK_ACTIONS,
+                    grace,
+                    &field_path.child(name),
+                    errors,
+                );
             }
         }
         if lifecycle.has("stopSignal") {
-            stop_signal(
+            validate_stop_signal(
                 lifecycle.text("stopSignal"),
                 os,
                 &field_path.child("stopSignal"),
@@ -117,7 +124,7 @@ pub(super) fn validate(
         }
         let value = container.at(name);
         let field_path = at.child(name);
-        probe(value, grace, &field_path, errors);
+        validate_probe(value, grace, &field_path, errors);
         let ends = value.at("terminationGracePeriodSeconds");
         if name == "readinessProbe" {
             if !ends.is_null() {
@@ -133,8 +140,9 @@ pub(super) fn validate(
     }
 }
 
-fn probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
-    handler(probe, &PROBES, grace, at, errors);
+// upstream: pkg/apis/core/validation/validation.go validateProbe, validateLivenessProbe, validateReadinessProbe, validateStartupProbe
+fn validate_probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut ErrorList) {
+    validate_handler(probe, &PROBE_ACTIONS, grace, at, errors);
     for name in [
         "initialDelaySeconds",
         "timeoutSeconds",
@@ -150,9 +158,16 @@ fn probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
-    let mut given = kinds.iter().filter(|kind| handler.has(kind));
-    let Some(first) = given.next() else {
+// upstream: pkg/apis/core/validation/validation.go validateHandler
+fn validate_handler(
+    handler: &Value,
+    kinds: &[&str],
+    grace: Option<i64>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let mut set_actions = kinds.iter().filter(|kind| handler.has(kind));
+    let Some(first) = set_actions.next() else {
         return errors.required(at, "must specify a handler type");
     };
     let action = handler.at(first);
@@ -163,10 +178,10 @@ fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, e
                 errors.required(&field_path.child("command"), "");
             }
         }
-        "httpGet" => http(action, &field_path, errors),
-        "tcpSocket" => port(action.at("port"), &field_path.child("port"), errors),
+        "httpGet" => validate_http_get_action(action, &field_path, errors),
+        "tcpSocket" => validate_port_num_or_name(action.at("port"), &field_path.child("port"), errors),
         "grpc" => {
-            port(action.at("port"), &field_path.child("port"), errors);
+            validate_port_num_or_name(action.at("port"), &field_path.child("port"), errors);
             let mode = action.text("mode");
             if action.has("mode") && !matches!(mode, "Plaintext" | "TLS") {
                 errors.unsupported(&field_path.child("mode"), mode, &["Plaintext", "TLS"]);
@@ -181,23 +196,24 @@ fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, e
             }
         }
     }
-    for kind in given {
+    for kind in set_actions {
         errors.forbidden(&at.child(kind), ONE_HANDLER);
     }
 }
 
-fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateHTTPGetAction
+fn validate_http_get_action(action: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if action.text("path").is_empty() {
         errors.required(&at.child("path"), "");
     }
-    port(action.at("port"), &at.child("port"), errors);
+    validate_port_num_or_name(action.at("port"), &at.child("port"), errors);
     let scheme = action.text("scheme");
     if !matches!(scheme, "HTTP" | "HTTPS") {
         errors.unsupported(&at.child("scheme"), scheme, &["HTTP", "HTTPS"]);
     }
     for header in action.items("httpHeaders") {
         let name = header.text("name");
-        errors.push_invalid(&at.child("httpHeaders"), name, http_header_name(name));
+        errors.push_invalid(&at.child("httpHeaders"), name, validate_http_header_name(name));
     }
     if !action.has("protocol") {
         return;
@@ -218,24 +234,26 @@ fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A port by number or by name.
-pub(super) fn port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// A port number or name.
+// upstream: pkg/apis/core/validation/validation.go ValidatePortNumOrName
+pub(super) fn validate_port_num_or_name(port: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(name) = port.as_str() {
-        return errors.push_invalid(at, name, port_name(name));
+        return errors.push_invalid(at, name, validate_port_name(name));
     }
     let number = port.as_i64().unwrap_or_default();
-    for msg in port_number(number) {
+    for msg in validate_port_number(number) {
         errors.invalid(at, number, msg);
     }
 }
 
-fn stop_signal(signal: &str, os: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateStopSignal
+fn validate_stop_signal(signal: &str, os: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let supported: &[&str] = match os.text("name") {
         _ if os.is_null() => {
             return errors.forbidden(at, "may not be set for containers with empty `spec.os.name`");
         }
         "windows" => &["SIGKILL", "SIGTERM"],
-        "linux" => &SIGNALS,
+        "linux" => &STOP_SIGNALS,
         _ => return,
     };
     if !supported.contains(&signal) {

@@ -1,21 +1,30 @@
-//! What a pod shares with its host, and what it is called there and elsewhere.
+//! Host namespaces, host names and DNS of a pod.
 
 use serde_json::Value;
 
-use super::{options::Options, profile::visit, report::Report};
+use super::{error_list::ErrorListExt, options::PodValidationOptions, profile::visit_containers};
 use crate::{
     field::{Error, Path},
-    name::{Strictness, dns1123_label, dns1123_subdomain, dns1123_subdomain_with_underscore, legacy_ip},
-    rules::{Errors, Tree},
+    name::{
+        Strictness, validate_dns1123_label, validate_dns1123_subdomain,
+        validate_dns1123_subdomain_with_underscore, validate_legacy_ip,
+    },
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_NAMESERVERS: usize = 3;
 const MAX_SEARCHES: usize = 32;
-const LONGEST_SEARCH: usize = 2048;
-const LONGEST_HOSTNAME: usize = 64;
+const MAX_SEARCH_LENGTH: usize = 2048;
+const MAX_HOSTNAME_LENGTH: usize = 64;
 
-/// On the host's network a port is the host's.
-pub(super) fn validate_network(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+/// With hostNetwork, container ports must equal host ports.
+// upstream: pkg/apis/core/validation/validation.go validatePodHostNetworkDeps
+pub(super) fn validate_host_network(
+    spec: &Value,
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if !spec.flag("hostNetwork") {
         return;
     }
@@ -26,7 +35,7 @@ pub(super) fn validate_network(spec: &Value, options: &Options, at: &Path<'_>, e
         for (number, port) in container.items("ports").iter().enumerate() {
             let host = port.int("hostPort").unwrap_or_default();
             let own = port.int("containerPort").unwrap_or_default();
-            // A template may leave it open; it is filled in with the pod.
+            // Templates may omit it; the pod is defaulted.
             if (options.is_pod || host != 0) && host != own {
                 let detail = "must match `containerPort` when `hostNetwork` is true";
                 errors.invalid(&ports_at.index(number).child("hostPort"), host, detail);
@@ -35,22 +44,28 @@ pub(super) fn validate_network(spec: &Value, options: &Options, at: &Path<'_>, e
     }
 }
 
-/// Who has users of his own cannot share other things with the host.
-pub(super) fn validate_users(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+/// With user namespaces (hostUsers false, KEP-127), other host namespaces cannot be shared.
+// upstream: pkg/apis/core/validation/validation.go validateHostUsers
+pub(super) fn validate_host_users(
+    spec: &Value,
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     const DETAIL: &str = "when `hostUsers` is false";
     if spec.at("hostUsers").as_bool() != Some(false) {
         return;
     }
-    if spec.flag("hostNetwork") && !options.user_network {
+    if spec.flag("hostNetwork") && !options.allow_user_namespace_host_network {
         errors.forbidden(&at.child("hostNetwork"), DETAIL);
     }
-    for (field, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+    for (field, reported_field) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if spec.flag(field) {
-            errors.forbidden(&at.child(shown), DETAIL);
+            errors.forbidden(&at.child(reported_field), DETAIL);
         }
     }
-    if !options.user_devices {
-        visit(spec, at, |container, field_path| {
+    if !options.allow_user_namespace_devices {
+        visit_containers(spec, at, |container, field_path| {
             if !container.items("volumeDevices").is_empty() {
                 errors.forbidden(&field_path.child("volumeDevices"), DETAIL);
             }
@@ -58,8 +73,9 @@ pub(super) fn validate_users(spec: &Value, options: &Options, at: &Path<'_>, err
     }
 }
 
-/// What is wrong with the name a pod goes by in place of its own.
-pub(super) fn validate_name(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates hostnameOverride.
+// upstream: pkg/apis/core/validation/validation.go validatePodHostName
+pub(super) fn validate_hostname_override(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let Some(name) = spec.at("hostnameOverride").as_str() else {
         return;
     };
@@ -70,27 +86,32 @@ pub(super) fn validate_name(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if spec.flag("hostNetwork") {
         errors.forbidden(&field_path, "may not be specified when hostNetwork is true");
     }
-    if name.len() > LONGEST_HOSTNAME {
-        errors.push(Error::too_long(&field_path, LONGEST_HOSTNAME));
+    if name.len() > MAX_HOSTNAME_LENGTH {
+        errors.push(Error::too_long(&field_path, MAX_HOSTNAME_LENGTH));
     }
-    errors.push_invalid(&field_path, name, dns1123_subdomain(name));
+    errors.push_invalid(&field_path, name, validate_dns1123_subdomain(name));
 }
 
-/// What is wrong with the names of others a pod knows.
-pub(super) fn validate_aliases(aliases: &[Value], at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go ValidateHostAliases
+pub(super) fn validate_host_aliases(aliases: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, alias) in aliases.iter().enumerate() {
         let field_path = at.index(index);
         let address_at = field_path.child("ip");
-        errors.extend(legacy_ip(&address_at, alias.text("ip"), Strictness::Strict, &[]));
+        errors.extend(validate_legacy_ip(
+            &address_at,
+            alias.text("ip"),
+            Strictness::Strict,
+            &[],
+        ));
         let names_at = field_path.child("hostnames");
         for (number, name) in alias.texts("hostnames").enumerate() {
-            errors.push_invalid(&names_at.index(number), name, dns1123_subdomain(name));
+            errors.push_invalid(&names_at.index(number), name, validate_dns1123_subdomain(name));
         }
     }
 }
 
-/// What is wrong with how a pod looks names up.
-pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validatePodDNSConfig
+pub(super) fn validate_dns_config(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let config = spec.at("dnsConfig");
     let servers_at = at.child("nameservers");
     let servers = config.items("nameservers");
@@ -108,7 +129,7 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.invalid(&servers_at, config.at("nameservers"), detail);
     }
     for (index, server) in config.texts("nameservers").enumerate() {
-        errors.extend(legacy_ip(
+        errors.extend(validate_legacy_ip(
             &servers_at.index(index),
             server,
             Strictness::Strict,
@@ -122,16 +143,16 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.invalid(&searches_at, config.at("searches"), detail);
     }
     let length: usize = config.texts("searches").map(str::len).sum();
-    if length + count.saturating_sub(1) > LONGEST_SEARCH {
+    if length + count.saturating_sub(1) > MAX_SEARCH_LENGTH {
         let detail = format!(
-            "must not have more than {LONGEST_SEARCH} characters (including spaces) in the search list"
+            "must not have more than {MAX_SEARCH_LENGTH} characters (including spaces) in the search list"
         );
         errors.invalid(&searches_at, config.at("searches"), detail);
     }
     for (index, search) in config.texts("searches").enumerate() {
         if search != "." {
             let search = search.strip_suffix('.').unwrap_or(search);
-            let msgs = dns1123_subdomain_with_underscore(search);
+            let msgs = validate_dns1123_subdomain_with_underscore(search);
             errors.push_invalid(&searches_at.index(index), search, msgs);
         }
     }
@@ -143,12 +164,13 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The name of a pod in its domain, and the domain.
-pub(super) fn validate_labels(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates hostname and subdomain.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodSpec
+pub(super) fn validate_hostname_and_subdomain(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in ["hostname", "subdomain"] {
         let name = spec.text(field);
         if !name.is_empty() {
-            errors.push_invalid(&at.child(field), name, dns1123_label(name));
+            errors.push_invalid(&at.child(field), name, validate_dns1123_label(name));
         }
     }
 }

@@ -1,40 +1,41 @@
-//! Pods as messages show them: with every field, by the name and in the order programs know from older servers,
-//! which printed the form they kept in memory.
+//! Pods in error messages: upstream marshals the internal types, which have no JSON tags, so every field shows under its Go name in
+//! declaration order.
 //!
-//! A table says for each type what its fields are called and what they hold: `s` text, `n` number, `b` truth, `q` an
-//! amount, `p` a port, `[]` a list, `{}` a map, `*` something that may be missing; a type's name stands for that type,
-//! `+` puts the fields of another type in, `?` leaves a field out that is missing. `Name=key` gives the key in an object.
+//! A table lists the fields of each type and what they hold: `s` string, `n` number, `b` bool, `q` quantity, `p` IntOrString port,
+//! `[]` list, `{}` map, `*` pointer; the name of a type is that type, `+` embeds the fields of another type, `?` omits an absent
+//! field. `Name=key` gives the JSON key.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go ErrorBody
 
 use std::{collections::HashMap, sync::OnceLock};
 
 use serde_json::Value;
 
-use crate::{field::Shown, go, rules::Tree};
+use crate::{field::BadValue, go, strategy::Tree};
 
 const TABLE: &str = include_str!("internal.txt");
 
-/// An object of a type as errors show it, in one line.
-pub(crate) fn shown(ty: &str, value: &Value) -> Shown {
+/// A value of a type for an error, on one line.
+pub(crate) fn internal_value(ty: &str, value: &Value) -> BadValue {
     let mut out = String::new();
     node(ty, value).compact(&mut out);
-    Shown::Printed(out)
+    BadValue::Printed(out)
 }
 
-/// A list of objects of a type as errors show it; `null` if it is not there.
-pub(crate) fn shown_list(ty: &str, values: &[Value]) -> Shown {
+/// A list of values of a type for an error; `null` if absent.
+pub(crate) fn internal_list_value(ty: &str, values: &[Value]) -> BadValue {
     let mut out = String::new();
     list(ty, values).compact(&mut out);
-    Shown::Printed(out)
+    BadValue::Printed(out)
 }
 
-/// An object of a type, a line for each field.
-pub(super) fn lines(ty: &str, value: &Value) -> String {
+/// A value of a type, one line per field, for diffs.
+pub(super) fn internal_lines(ty: &str, value: &Value) -> String {
     let mut out = String::new();
     node(ty, value).indented(&mut out, 0);
     out
 }
 
-struct Column {
+struct TypeField {
     name: &'static str,
     key: String,
     holds: &'static str,
@@ -47,12 +48,12 @@ enum Node {
     Object(Vec<(String, Node)>),
 }
 
-fn table() -> &'static HashMap<&'static str, Vec<Column>> {
-    static PARSED: OnceLock<HashMap<&'static str, Vec<Column>>> = OnceLock::new();
+fn table() -> &'static HashMap<&'static str, Vec<TypeField>> {
+    static PARSED: OnceLock<HashMap<&'static str, Vec<TypeField>>> = OnceLock::new();
     PARSED.get_or_init(|| {
         let lines = TABLE.lines().filter_map(|line| line.split_once(' '));
         lines
-            .map(|(ty, columns)| (ty, columns.split(' ').map(Column::read).collect()))
+            .map(|(ty, columns)| (ty, columns.split(' ').map(TypeField::read).collect()))
             .collect()
     })
 }
@@ -87,11 +88,11 @@ fn list(ty: &str, items: &[Value]) -> Node {
 
 // --- Column ---
 
-impl Column {
+impl TypeField {
     fn read(text: &'static str) -> Self {
         if let Some(inner) = text.strip_prefix('+') {
             let (key, holds) = inner.split_once('/').unwrap_or(("", inner));
-            return Column {
+            return TypeField {
                 name: "",
                 key: key.to_owned(),
                 holds,
@@ -103,9 +104,9 @@ impl Column {
         let names = names.trim_start_matches('?');
         let (name, key) = match names.split_once('=') {
             Some((name, key)) => (name, key.to_owned()),
-            None => (names, lowered(names)),
+            None => (names, lower_first(names)),
         };
-        Column {
+        TypeField {
             name,
             key,
             holds,
@@ -156,7 +157,7 @@ impl Column {
     }
 }
 
-fn lowered(name: &str) -> String {
+fn lower_first(name: &str) -> String {
     let mut chars = name.chars();
     chars
         .next()
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_the_table_names_is_in_it() {
+    fn every_type_in_the_table_is_defined() {
         for column in table().values().flatten() {
             let ty = column.holds.trim_start_matches(['*', '[', ']', '{', '}']);
             assert!(ty.len() <= 1 || table().contains_key(ty), "{ty}");
@@ -248,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_missing_show_as_empty() {
-        let profile = shown("SeccompProfile", &json!({"type": "Bogus"}));
+    fn prints_absent_fields_as_zero() {
+        let profile = internal_value("SeccompProfile", &json!({"type": "Bogus"}));
         assert_eq!(
             profile,
-            Shown::Printed(r#"{"Type":"Bogus","LocalhostProfile":null}"#.into())
+            BadValue::Printed(r#"{"Type":"Bogus","LocalhostProfile":null}"#.into())
         );
         let pod = json!({"volumes": [{"name": "v", "emptyDir": {}}], "serviceAccount": "x"});
-        let text = lines("PodSpec", &pod);
+        let text = internal_lines("PodSpec", &pod);
         assert!(text.starts_with(
             "{\n \"Volumes\": [\n  {\n   \"Name\": \"v\",\n   \"HostPath\": null,\n   \"EmptyDir\": {\n"
         ));

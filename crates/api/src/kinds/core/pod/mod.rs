@@ -1,6 +1,6 @@
-//! Pods: what is filled in, what may stand in them and change, and what a table shows.
+//! Pods: strategy, defaulting, validation and table columns.
 //!
-//! Workloads use what is public here for the templates of their pods.
+//! Workloads use the public functions for their pod templates.
 
 mod affinity;
 mod annotations;
@@ -9,18 +9,18 @@ mod defaults;
 pub(crate) mod disabled;
 mod env;
 mod equality;
+mod error_list;
 mod handler;
 mod host;
 pub(crate) mod internal;
 mod mount;
 pub(crate) mod options;
-mod overlap;
-mod part;
-mod port;
+mod overlap_warnings;
+mod pod_level_resources;
+mod port_warnings;
 mod prepare;
 mod profile;
 mod qos;
-mod report;
 mod resize;
 pub(crate) mod resources;
 mod restart;
@@ -28,6 +28,7 @@ mod security;
 mod spec;
 mod spread;
 mod status;
+mod subresources;
 mod table;
 pub(crate) mod template;
 #[cfg(test)]
@@ -35,7 +36,6 @@ mod tests;
 mod toleration;
 mod update;
 mod warnings;
-mod whole;
 mod windows;
 
 use std::borrow::Cow;
@@ -43,79 +43,87 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 pub(crate) use self::{
-    defaults::default_template,
-    disabled::drop_from_template,
-    internal::shown,
-    options::Options,
+    defaults::set_defaults_pod_template,
+    disabled::drop_disabled_template_fields,
+    internal::internal_value,
+    options::PodValidationOptions,
     resources::validate_overhead,
-    template::{PodTemplate, validate_template_with},
-    toleration::validate_added_tolerations,
-    warnings::template_warnings,
+    template::{PodTemplate, validate_pod_template_spec},
+    toleration::validate_runtime_class_tolerations,
+    warnings::get_warnings_for_pod_template,
 };
 use crate::{
-    apply::{FieldSet, managed::Reset},
-    rules::{Circumstances, Column, Errors, Grace, Row, Rules, Selectable, Tree},
+    apply::{FieldSet, managed::ResetFields},
+    strategy::{
+        Column, ErrorList, GracefulDeletion, RestStrategy, Row, SelectableField, StrategyContext, Tree,
+    },
     time::Time,
 };
 
 pub(crate) struct Pod;
 
 // upstream: pkg/registry/core/pod/strategy.go podStrategy
-impl Rules for Pod {
+impl RestStrategy for Pod {
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
-    fn default(&self, object: &mut Value) {
-        defaults::pod(object);
+    fn set_defaults(&self, object: &mut Value) {
+        defaults::set_defaults_pod(object);
     }
 
     // upstream: pkg/registry/core/pod/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        prepare::create(object, at.now);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        prepare::prepare_for_create(object, at.now);
     }
 
     // upstream: pkg/registry/core/pod/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        prepare::update(new, old);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
+        prepare::prepare_for_update(new, old);
     }
 
     // upstream: pkg/registry/core/pod/strategy.go podStatusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        prepare::status(new, old);
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
+        prepare::prepare_status_for_update(new, old);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodCreate
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        spec::validate_new(object, errors);
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+        spec::validate_pod_create(object, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        update::validate(new, old, errors);
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+        update::validate_pod_update(new, old, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        status::validate(new, old, errors);
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        status::validate_pod_status_update(new, old, errors);
     }
 
-    fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
+    fn subresource_strategy(&self, subresource: &str) -> Option<&'static dyn RestStrategy> {
         match subresource {
-            "ephemeralcontainers" => Some(&part::EphemeralContainers),
-            "resize" => Some(&part::Resize),
+            "ephemeralcontainers" => Some(&subresources::EphemeralContainers),
+            "resize" => Some(&subresources::Resize),
             _ => None,
         }
     }
 
     // upstream: pkg/registry/core/pod/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        // Pods change often, and mostly by programs.
+        // Pods are updated often, and mostly by programs.
         if old.is_some() {
             return Vec::new();
         }
-        warnings::pod(new)
+        warnings::get_warnings_for_pod(new)
     }
 
     fn status_warnings(&self, new: &Value, _old: &Value) -> Vec<String> {
-        warnings::addresses(new.at("status"))
+        warnings::get_warnings_for_pod_ips(new.at("status"))
     }
 
     fn has_generation(&self) -> bool {
@@ -123,34 +131,35 @@ impl Rules for Pod {
     }
 
     fn raises_generation(&self, new: &Value, old: &Value) -> bool {
-        !equality::same(new.at("spec"), old.at("spec"))
+        !equality::semantic_equal(new.at("spec"), old.at("spec"))
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         match subresource {
-            "status" => Some(Reset::Fields(FieldSet::of_fields(&[
+            "status" => Some(ResetFields::Fields(FieldSet::of_fields(&[
                 &["spec"],
                 &["metadata", "deletionTimestamp"],
                 &["metadata", "ownerReferences"],
             ]))),
-            other => self.part(other)?.reset(other),
+            other => self.subresource_strategy(other)?.reset_fields(other),
         }
     }
 
     // upstream: pkg/registry/core/pod/strategy.go ToSelectableFields
-    fn selectable(&self) -> &'static [Selectable] {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
         SELECTABLE
     }
 
-    fn grace(&self, object: &Value, asked: Option<i64>) -> Grace {
+    // upstream: pkg/registry/core/pod/strategy.go CheckGracefulDelete
+    fn check_graceful_delete(&self, object: &Value, asked: Option<i64>) -> GracefulDeletion {
         let spec = object.at("spec");
         let status = object.at("status");
-        // Nobody runs it, so nobody needs time to end it.
+        // No kubelet runs it, so no time is needed to stop it.
         if spec.text("nodeName").is_empty() || matches!(status.text("phase"), "Failed" | "Succeeded") {
-            return Grace::Seconds(0);
+            return GracefulDeletion::Seconds(0);
         }
         let seconds = asked.or_else(|| spec.int("terminationGracePeriodSeconds"));
-        Grace::Seconds(match seconds.unwrap_or_default() {
+        GracefulDeletion::Seconds(match seconds.unwrap_or_default() {
             seconds if seconds < 0 => 1,
             seconds => seconds,
         })
@@ -162,29 +171,29 @@ impl Rules for Pod {
 
     // upstream: pkg/printers/internalversion/printers.go printPod
     fn row(&self, object: &Value, now: Time) -> Row {
-        table::row(object, now)
+        table::print_pod(object, now)
     }
 
     fn row_reads(&self) -> Option<fn(&str) -> bool> {
-        Some(table::reads)
+        Some(table::row_reads_field)
     }
 }
 
-/// A field that is text.
+/// A string field.
 macro_rules! text {
     ($field:literal, $part:literal, $name:literal) => {
-        Selectable::rule($field, |pod| Cow::Borrowed(pod.at($part).text($name)))
+        SelectableField::rule($field, |pod| Cow::Borrowed(pod.at($part).text($name)))
     };
 }
 
-const SELECTABLE: &[Selectable] = &[
+const SELECTABLE: &[SelectableField] = &[
     text!("spec.nodeName", "spec", "nodeName"),
-    // The old name of the same.
+    // The deprecated alias.
     text!("spec.host", "spec", "nodeName"),
     text!("spec.restartPolicy", "spec", "restartPolicy"),
     text!("spec.schedulerName", "spec", "schedulerName"),
     text!("spec.serviceAccountName", "spec", "serviceAccountName"),
-    Selectable::rule("spec.hostNetwork", |pod| {
+    SelectableField::rule("spec.hostNetwork", |pod| {
         Cow::Borrowed(if pod.at("spec").flag("hostNetwork") {
             "true"
         } else {
@@ -192,11 +201,11 @@ const SELECTABLE: &[Selectable] = &[
         })
     }),
     text!("status.phase", "status", "phase"),
-    Selectable::rule("status.podIP", |pod| {
+    SelectableField::rule("status.podIP", |pod| {
         let addresses = pod.at("status").items("podIPs");
         Cow::Borrowed(addresses.first().map_or("", |address| address.text("ip")))
     }),
-    // It can be asked for, but no pod has it.
-    Selectable::rule("status.podIPs", |_| Cow::Borrowed("")),
+    // Upstream lists it, but no pod has it.
+    SelectableField::rule("status.podIPs", |_| Cow::Borrowed("")),
     text!("status.nominatedNodeName", "status", "nominatedNodeName"),
 ];

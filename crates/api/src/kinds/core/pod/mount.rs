@@ -1,37 +1,42 @@
-//! Where containers see the volumes of their pod: as directories, or as raw devices.
+//! Volume mounts and volume devices of containers.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
 use super::{
-    env::{descending, no_steps_back},
-    report::Report,
+    env::{validate_local_descending_path, validate_path_no_backsteps},
+    error_list::ErrorListExt,
 };
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 const READ_ONLY: [&str; 3] = ["Disabled", "Enabled", "IfPossible"];
 const BIND_OPTIONS: [&str; 3] = ["nodev", "noexec", "nosuid"];
 
-/// The volumes that can be mounted, by name.
+/// The valid volumes by name.
 pub(super) type Volumes<'v> = HashMap<&'v str, &'v Value>;
 
-/// What the items of a list say in a field.
-fn texts_of<'v>(items: &'v [Value], field: &'static str) -> HashSet<&'v str> {
+fn field_values<'v>(items: &'v [Value], field: &'static str) -> HashSet<&'v str> {
     items.iter().map(|item| item.text(field)).collect()
 }
 
-/// What is wrong with the mounts of a container; `volumes` are those that can be mounted.
-pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, errors: &mut Errors) {
+/// Validates the mounts of a container; `volumes` are those that can be mounted.
+// upstream: pkg/apis/core/validation/validation.go ValidateVolumeMounts
+pub(super) fn validate_volume_mounts(
+    container: &Value,
+    volumes: &Volumes<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let mounts = container.items("volumeMounts");
     let devices = container.items("volumeDevices");
-    let device_names = texts_of(devices, "name");
-    let device_paths = texts_of(devices, "devicePath");
+    let device_names = field_values(devices, "name");
+    let device_paths = field_values(devices, "devicePath");
     let repeated = field_checks::duplicate_flags(mounts.iter().map(|mount| mount.text("mountPath")));
     for (index, mount) in mounts.iter().enumerate() {
         let field_path = at.index(index);
@@ -65,26 +70,27 @@ pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, 
         let below = mount.text("subPath");
         let expression = mount.text("subPathExpr");
         if !below.is_empty() {
-            descending(below, &at.child("subPath"), errors);
+            validate_local_descending_path(below, &at.child("subPath"), errors);
         }
         if !expression.is_empty() {
             if !below.is_empty() {
                 let detail = "subPathExpr and subPath are mutually exclusive";
                 errors.invalid(&field_path.child("subPathExpr"), expression, detail);
             }
-            descending(expression, &at.child("subPathExpr"), errors);
+            validate_local_descending_path(expression, &at.child("subPathExpr"), errors);
         }
         if mount.has("mountPropagation") {
-            propagation(mount, container, &at.child("mountPropagation"), errors);
+            validate_mount_propagation(mount, container, &at.child("mountPropagation"), errors);
         }
         if mount.has("recursiveReadOnly") {
-            read_only(mount, &at.child("recursiveReadOnly"), errors);
+            validate_recursive_read_only(mount, &at.child("recursiveReadOnly"), errors);
         }
-        bind_options(mount, volume, &field_path.child("bindMountOptions"), errors);
+        validate_bind_mount_options(mount, volume, &field_path.child("bindMountOptions"), errors);
     }
 }
 
-fn propagation(mount: &Value, container: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateMountPropagation
+fn validate_mount_propagation(mount: &Value, container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let mode = mount.text("mountPropagation");
     if !PROPAGATIONS.contains(&mode) {
         errors.unsupported(at, mode, &PROPAGATIONS);
@@ -95,7 +101,8 @@ fn propagation(mount: &Value, container: &Value, at: &Path<'_>, errors: &mut Err
     }
 }
 
-fn read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateMountRecursiveReadOnly
+fn validate_recursive_read_only(mount: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match mount.text("recursiveReadOnly") {
         "Disabled" => {}
         "Enabled" | "IfPossible" => {
@@ -111,7 +118,8 @@ fn read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn bind_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateBindMountOptions
+fn validate_bind_mount_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &mut ErrorList) {
     let options = mount.items("bindMountOptions");
     let repeated = field_checks::duplicate_flags(options);
     for (index, option) in mount.texts("bindMountOptions").enumerate() {
@@ -128,11 +136,16 @@ fn bind_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &m
     }
 }
 
-/// What is wrong with the devices of a container.
-pub(super) fn validate_devices(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go ValidateVolumeDevices
+pub(super) fn validate_volume_devices(
+    container: &Value,
+    volumes: &Volumes<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let mounts = container.items("volumeMounts");
-    let mount_names = texts_of(mounts, "name");
-    let mount_paths = texts_of(mounts, "mountPath");
+    let mount_names = field_values(mounts, "name");
+    let mount_paths = field_values(mounts, "mountPath");
     let mut paths: HashSet<&str> = HashSet::new();
     let mut names: HashSet<&str> = HashSet::new();
     for (index, device) in container.items("volumeDevices").iter().enumerate() {
@@ -162,8 +175,8 @@ pub(super) fn validate_devices(container: &Value, volumes: &Volumes<'_>, at: &Pa
         if paths.contains(path) {
             errors.invalid(&path_at, path, "must be unique");
         }
-        let mut steps = Errors::new();
-        no_steps_back(path, &path_at, &mut steps);
+        let mut steps = ErrorList::new();
+        validate_path_no_backsteps(path, &path_at, &mut steps);
         if steps.is_empty() {
             paths.insert(path);
         } else {

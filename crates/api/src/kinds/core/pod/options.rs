@@ -1,134 +1,141 @@
-//! Which rules are relaxed for an update: what an old object has that today's rules refuse, it may keep.
+//! Validation options: invalid values that an old object already has are tolerated on update.
+// upstream: pkg/apis/core/validation/validation.go PodValidationOptions
 
 use serde_json::Value;
 
 use super::{
     affinity, annotations,
     defaults::CONTAINERS,
-    resources::{self, Pages},
+    resources::{self, HugePages},
     security, spread,
 };
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
-/// The rules that are relaxed. By default, none.
+/// Relaxed rules. By default none is relaxed.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a rule of its own")]
-pub(crate) struct Options {
-    /// A pod is judged, not a template of one.
+pub(crate) struct PodValidationOptions {
+    /// Validates a pod, not a template.
     pub(super) is_pod: bool,
-    /// The cost of a deletion need be no number.
-    pub(super) any_deletion_cost: bool,
-    /// Amounts of huge pages need not be whole pages.
-    pub(super) pages: Pages,
-    /// Selectors of pods may have values no label can have.
-    pub(super) any_pod_values: bool,
-    /// Selectors of nodes may have values no label can have.
-    pub(super) any_node_values: bool,
-    /// Selectors of pods to spread among need not be valid.
-    pub(super) any_spread_selector: bool,
-    /// Label keys of spread constraints are judged as they were once.
-    pub(super) old_spread_keys: bool,
-    /// Kernel settings may be those of a namespace shared with the host.
-    pub(super) host_sysctls: bool,
-    /// Init containers that are no sidecars may restart when resized.
-    pub(super) init_restarts: bool,
-    /// Pods with users of their own may use block devices.
-    pub(super) user_devices: bool,
-    /// Pods with users of their own may use the host's network.
-    pub(super) user_network: bool,
+    /// The deletion cost may be no number.
+    pub(super) allow_invalid_deletion_cost: bool,
+    /// Quantities of huge pages may be indivisible by the page size.
+    pub(super) pages: HugePages,
+    /// Pod selectors may have invalid label values.
+    pub(super) allow_invalid_pod_selector_values: bool,
+    /// Node selectors may have invalid label values.
+    pub(super) allow_invalid_node_selector_values: bool,
+    /// Selectors of topology spread constraints may be invalid.
+    pub(super) allow_invalid_spread_selector: bool,
+    /// matchLabelKeys of topology spread constraints follow the legacy rules.
+    pub(super) legacy_spread_keys: bool,
+    /// Sysctls may be those of a namespace shared with the host.
+    pub(super) allow_host_sysctls: bool,
+    /// Init containers that are no sidecars may have a restart resize policy.
+    pub(super) allow_init_restart_resize_policy: bool,
+    /// Pods with user namespaces may use block devices.
+    pub(super) allow_user_namespace_devices: bool,
+    /// Pods with user namespaces may use the host network.
+    pub(super) allow_user_namespace_host_network: bool,
     /// Tolerations may compare numbers.
-    pub(super) comparing_tolerations: bool,
-    /// Containers without privilege escalation may administer the system.
-    pub(super) sys_admin: bool,
+    pub(super) allow_comparison_operators: bool,
+    /// Containers without privilege escalation may have CAP_SYS_ADMIN.
+    pub(super) allow_sys_admin: bool,
 }
 
-impl Default for Options {
+impl Default for PodValidationOptions {
     fn default() -> Self {
-        Options {
+        PodValidationOptions {
             is_pod: false,
-            any_deletion_cost: false,
-            pages: Pages::Whole,
-            any_pod_values: false,
-            any_node_values: false,
-            any_spread_selector: false,
-            old_spread_keys: false,
-            host_sysctls: false,
-            init_restarts: false,
-            user_devices: false,
-            user_network: false,
-            comparing_tolerations: false,
-            sys_admin: false,
+            allow_invalid_deletion_cost: false,
+            pages: HugePages::Whole,
+            allow_invalid_pod_selector_values: false,
+            allow_invalid_node_selector_values: false,
+            allow_invalid_spread_selector: false,
+            legacy_spread_keys: false,
+            allow_host_sysctls: false,
+            allow_init_restart_resize_policy: false,
+            allow_user_namespace_devices: false,
+            allow_user_namespace_host_network: false,
+            allow_comparison_operators: false,
+            allow_sys_admin: false,
         }
     }
 }
 
-/// All containers of a spec, whatever they are for.
+/// All containers of a spec.
+// upstream: pkg/api/pod/util.go ContainerIter
 pub(super) fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
     CONTAINERS.iter().flat_map(|list| spec.items(list))
 }
 
-/// Whether an init container runs along with those that follow it.
+/// Whether an init container is restartable.
+// upstream: pkg/api/pod/util.go IsRestartableInitContainer
 pub(super) fn is_sidecar(container: &Value) -> bool {
     container.text("restartPolicy") == "Always"
 }
 
 // --- Options ---
 
-impl Options {
-    /// The rules for a pod that changes.
-    pub(super) fn pod_update(old: &Value) -> Self {
-        Options {
+impl PodValidationOptions {
+    /// Options for the update of a pod.
+    // upstream: pkg/api/pod/util.go GetValidationOptionsFromPodSpecAndMeta
+    pub(super) fn for_pod_update(old: &Value) -> Self {
+        PodValidationOptions {
             is_pod: true,
-            ..Self::of(old.at("spec"), old.at("metadata"))
+            ..Self::from_spec_and_meta(old.at("spec"), old.at("metadata"))
         }
     }
 
-    /// The rules for a new pod.
-    pub(super) fn pod() -> Self {
-        Options {
+    /// Options for a new pod.
+    pub(super) fn for_new_pod() -> Self {
+        PodValidationOptions {
             is_pod: true,
             ..Self::default()
         }
     }
 
-    /// The rules for a template that changes; all of them if there is no old one.
-    pub(crate) fn template_update(old: &Value) -> Self {
+    /// Options for the update of a template; the defaults if there is no old one.
+    // upstream: pkg/api/pod/util.go GetValidationOptionsFromPodTemplate
+    pub(crate) fn for_template_update(old: &Value) -> Self {
         if old.is_null() {
             return Self::default();
         }
-        Self::of(old.at("spec"), old.at("metadata"))
+        Self::from_spec_and_meta(old.at("spec"), old.at("metadata"))
     }
 
-    fn of(spec: &Value, metadata: &Value) -> Self {
+    // upstream: pkg/api/pod/util.go GetValidationOptionsFromPodSpecAndMeta
+    fn from_spec_and_meta(spec: &Value, metadata: &Value) -> Self {
         let own_users = spec.at("hostUsers").as_bool() == Some(false);
         let constraints = spec.items("topologySpreadConstraints");
-        Options {
+        PodValidationOptions {
             is_pod: false,
-            any_deletion_cost: !annotations::has_valid_deletion_cost(metadata),
-            pages: if has_partial_pages(spec) {
-                Pages::Any
+            allow_invalid_deletion_cost: !annotations::has_valid_deletion_cost(metadata),
+            pages: if uses_indivisible_huge_pages(spec) {
+                HugePages::Any
             } else {
-                Pages::Whole
+                HugePages::Whole
             },
-            any_pod_values: affinity::has_invalid_pod_values(spec.at("affinity")),
-            any_node_values: affinity::has_invalid_node_values(spec.at("affinity")),
-            any_spread_selector: spread::has_invalid_selector(constraints),
-            old_spread_keys: spread::has_invalid_keys(constraints),
-            host_sysctls: security::has_host_sysctls(spec),
-            init_restarts: spec.items("initContainers").iter().any(|container| {
+            allow_invalid_pod_selector_values: affinity::has_invalid_pod_values(spec.at("affinity")),
+            allow_invalid_node_selector_values: affinity::has_invalid_node_values(spec.at("affinity")),
+            allow_invalid_spread_selector: spread::has_invalid_selector(constraints),
+            legacy_spread_keys: spread::has_invalid_keys(constraints),
+            allow_host_sysctls: security::has_host_sysctls(spec),
+            allow_init_restart_resize_policy: spec.items("initContainers").iter().any(|container| {
                 !is_sidecar(container)
                     && container
                         .items("resizePolicy")
                         .iter()
                         .any(|policy| policy.text("restartPolicy") == "RestartContainer")
             }),
-            user_devices: own_users && containers(spec).any(|c| !c.items("volumeDevices").is_empty()),
-            user_network: own_users && spec.flag("hostNetwork"),
-            comparing_tolerations: spec
+            allow_user_namespace_devices: own_users
+                && containers(spec).any(|c| !c.items("volumeDevices").is_empty()),
+            allow_user_namespace_host_network: own_users && spec.flag("hostNetwork"),
+            allow_comparison_operators: spec
                 .items("tolerations")
                 .iter()
                 .any(|toleration| matches!(toleration.text("operator"), "Lt" | "Gt")),
-            sys_admin: containers(spec).any(|c| {
+            allow_sys_admin: containers(spec).any(|c| {
                 let context = c.at("securityContext");
                 !context.flag("allowPrivilegeEscalation")
                     && context
@@ -140,17 +147,18 @@ impl Options {
     }
 }
 
-/// Whether something asks for pages that are not whole.
-fn has_partial_pages(spec: &Value) -> bool {
+/// Whether a quantity of huge pages is indivisible by the page size.
+// upstream: pkg/api/pod/util.go usesIndivisibleHugePagesValues
+fn uses_indivisible_huge_pages(spec: &Value) -> bool {
     let partial = |list: &serde_json::Map<String, Value>| {
         list.iter().any(|(name, value)| {
             resources::is_hugepages(name)
-                && !resources::page_divides(name, &resources::quantity_or_zero(value))
+                && !resources::is_huge_page_value_divisible(name, &resources::quantity_or_zero(value))
         })
     };
-    let asks = |holder: &Value| {
+    let is_indivisible = |holder: &Value| {
         let requirements = holder.at("resources");
         partial(requirements.entries("limits")) || partial(requirements.entries("requests"))
     };
-    containers(spec).any(asks) || partial(spec.entries("overhead"))
+    containers(spec).any(is_indivisible) || partial(spec.entries("overhead"))
 }

@@ -1,19 +1,20 @@
-//! What is set with a new pod, and what a client cannot set or change.
+//! PrepareForCreate and PrepareForUpdate of pods.
 
 use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Value, json};
 
-use super::{disabled, profile, qos, whole};
+use super::{disabled, pod_level_resources, profile, qos};
 use crate::{
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
     time::Time,
 };
 
-/// A new pod waits to be scheduled.
-pub(super) fn create(pod: &mut Value, now: Time) {
+/// A new pod is pending, with its QoS class and scheduling gate condition.
+// upstream: pkg/registry/core/pod/strategy.go PrepareForCreate, applySchedulingGatedCondition
+pub(super) fn prepare_for_create(pod: &mut Value, now: Time) {
     pod.set("status", json!({"phase": "Pending"}));
-    disabled::drop_from_pod(pod, &Value::Null);
+    disabled::drop_disabled_pod_fields(pod, &Value::Null);
     if !pod.at("spec").items("schedulingGates").is_empty() {
         let condition = json!({
             "type": "PodScheduled",
@@ -23,37 +24,39 @@ pub(super) fn create(pod: &mut Value, now: Time) {
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         });
-        pod.make("status").set("conditions", json!([condition]));
+        pod.ensure_object("status").set("conditions", json!([condition]));
     }
-    merge_label_keys(pod);
-    profiles_from_annotations(pod);
-    let spec = pod.make("spec");
-    whole::complete(spec);
-    let class = qos::class(spec);
-    pod.make("status").set("qosClass", class);
+    apply_match_label_keys(pod);
+    apply_apparmor_version_skew(pod);
+    let spec = pod.ensure_object("spec");
+    pod_level_resources::default_pod_level_resources(spec);
+    let class = qos::compute_pod_qos(spec);
+    pod.ensure_object("status").set("qosClass", class);
 }
 
-/// A change leaves the status as it was.
-pub(super) fn update(new: &mut Value, old: &Value) {
+/// An update keeps the status.
+// upstream: pkg/registry/core/pod/strategy.go PrepareForUpdate
+pub(super) fn prepare_for_update(new: &mut Value, old: &Value) {
     new.copy_from("status", old);
-    keep_whole_resources(new, old);
-    disabled::drop_from_pod(new, old);
+    keep_pod_level_resources(new, old);
+    disabled::drop_disabled_pod_fields(new, old);
 }
 
-/// Clients that do not know what a pod as a whole asks for leave it out; it stays.
-pub(super) fn keep_whole_resources(new: &mut Value, old: &Value) {
+/// Clients that do not know pod-level resources omit them; they are kept.
+pub(super) fn keep_pod_level_resources(new: &mut Value, old: &Value) {
     if !new.at("spec").has("resources") && old.at("spec").has("resources") {
-        new.make("spec").copy_from("resources", old.at("spec"));
+        new.ensure_object("spec").copy_from("resources", old.at("spec"));
     }
 }
 
-/// A change of the status leaves the rest as it was; what old nodes forget to tell stays too.
-pub(super) fn status(new: &mut Value, old: &Value) {
+/// A status update keeps the rest, and observedGeneration that old kubelets omit.
+// upstream: pkg/registry/core/pod/strategy.go podStatusStrategy, preserveOldObservedGeneration
+pub(super) fn prepare_status_for_update(new: &mut Value, old: &Value) {
     new.copy_from("spec", old);
-    let metadata = new.make("metadata");
+    let metadata = new.ensure_object("metadata");
     metadata.remove("deletionTimestamp");
     metadata.copy_from("ownerReferences", old.at("metadata"));
-    let status = new.make("status");
+    let status = new.ensure_object("status");
     let before = old.at("status");
     for name in [
         "qosClass",
@@ -66,8 +69,8 @@ pub(super) fn status(new: &mut Value, old: &Value) {
             status.copy_from(name, before);
         }
     }
-    keep_observed(status, before);
-    // The old conditions by type; the first new one of a type is the first old one of it.
+    preserve_old_observed_generation(status, before);
+    // The old conditions by type; of several with one type, the first.
     let mut of_type: HashMap<&str, VecDeque<&Value>> = HashMap::new();
     for condition in before.items("conditions") {
         of_type
@@ -78,23 +81,24 @@ pub(super) fn status(new: &mut Value, old: &Value) {
     for condition in status.items_mut("conditions") {
         let same = of_type.get_mut(condition.text("type"));
         if let Some(before) = same.and_then(VecDeque::pop_front) {
-            keep_observed(condition, before);
+            preserve_old_observed_generation(condition, before);
         }
     }
-    disabled::drop_from_pod(new, old);
+    disabled::drop_disabled_pod_fields(new, old);
 }
 
-fn keep_observed(new: &mut Value, old: &Value) {
+fn preserve_old_observed_generation(new: &mut Value, old: &Value) {
     let name = "observedGeneration";
     if new.int(name).unwrap_or_default() == 0 {
         new.copy_from(name, old);
     }
 }
 
-/// Selectors that are to match the pod's own values of some labels get them.
-fn merge_label_keys(pod: &mut Value) {
+/// Merges matchLabelKeys and mismatchLabelKeys into the selectors (KEP-3633, KEP-3243).
+// upstream: pkg/registry/core/pod/strategy.go applyMatchLabelKeysAndMismatchLabelKeys, applyMatchLabelKeys
+fn apply_match_label_keys(pod: &mut Value) {
     let labels = pod.at("metadata").at("labels").clone();
-    let spec = pod.make("spec");
+    let spec = pod.ensure_object("spec");
     if let Some(affinity) = spec.at_mut("affinity") {
         for name in ["podAffinity", "podAntiAffinity"] {
             let Some(terms) = affinity.at_mut(name) else {
@@ -102,20 +106,21 @@ fn merge_label_keys(pod: &mut Value) {
             };
             for weighted in terms.items_mut("preferredDuringSchedulingIgnoredDuringExecution") {
                 if let Some(term) = weighted.at_mut("podAffinityTerm") {
-                    merge(term, &labels);
+                    apply_label_keys_to_label_selector(term, &labels);
                 }
             }
             for term in terms.items_mut("requiredDuringSchedulingIgnoredDuringExecution") {
-                merge(term, &labels);
+                apply_label_keys_to_label_selector(term, &labels);
             }
         }
     }
     for constraint in spec.items_mut("topologySpreadConstraints") {
-        merge(constraint, &labels);
+        apply_label_keys_to_label_selector(constraint, &labels);
     }
 }
 
-fn merge(term: &mut Value, labels: &Value) {
+// upstream: pkg/registry/core/pod/strategy.go applyLabelKeysToLabelSelector
+fn apply_label_keys_to_label_selector(term: &mut Value, labels: &Value) {
     if !term.has("labelSelector") {
         return;
     }
@@ -130,23 +135,24 @@ fn merge(term: &mut Value, labels: &Value) {
     if added.is_empty() {
         return;
     }
-    let selector = term.make("labelSelector");
+    let selector = term.ensure_object("labelSelector");
     let mut all = selector.items("matchExpressions").to_vec();
     all.extend(added);
     selector.set("matchExpressions", all);
 }
 
-/// Containers whose `AppArmor` profile stands in an annotation get it as a field.
-fn profiles_from_annotations(pod: &mut Value) {
+/// Copies `AppArmor` annotations to the fields.
+// upstream: pkg/registry/core/pod/strategy.go applyAppArmorVersionSkew
+fn apply_apparmor_version_skew(pod: &mut Value) {
     let annotations = pod.at("metadata").at("annotations").clone();
-    let spec = pod.make("spec");
+    let spec = pod.ensure_object("spec");
     let any = annotations
         .as_object()
         .is_some_and(|all| all.keys().any(|key| key.starts_with(profile::APPARMOR)));
     if !any || spec.at("os").text("name") == "windows" {
         return;
     }
-    let of_pod = spec.way("securityContext.appArmorProfile").clone();
+    let of_pod = spec.at_path("securityContext.appArmorProfile").clone();
     for list in super::defaults::CONTAINERS {
         for container in spec.items_mut(list) {
             let key = format!("{}{}", profile::APPARMOR, container.text("name"));
@@ -156,11 +162,13 @@ fn profiles_from_annotations(pod: &mut Value) {
             if container.at("securityContext").has("appArmorProfile") {
                 continue;
             }
-            let Some(own) = profile::valid_apparmor_of(annotation) else {
+            let Some(own) = profile::valid_apparmor_field_for_annotation(annotation) else {
                 continue;
             };
             if own != of_pod {
-                container.make("securityContext").set("appArmorProfile", own);
+                container
+                    .ensure_object("securityContext")
+                    .set("appArmorProfile", own);
             }
         }
     }
@@ -171,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_labels_become_part_of_the_selector() {
+    fn merges_match_label_keys_into_the_selector() {
         let mut pod = json!({
             "metadata": {"labels": {"hash": "1"}},
             "spec": {"topologySpreadConstraints": [
@@ -179,7 +187,7 @@ mod tests {
                 {"matchLabelKeys": ["hash"]},
             ]},
         });
-        merge_label_keys(&mut pod);
+        apply_match_label_keys(&mut pod);
         let constraints = pod.at("spec").items("topologySpreadConstraints");
         assert_eq!(
             constraints[0].at("labelSelector"),
@@ -189,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_without_observed_generations_keeps_the_old_ones() {
+    fn status_without_observed_generation_keeps_the_old_one() {
         let condition = |generation: i64| json!({"type": "Ready", "observedGeneration": generation});
         let old = json!({"spec": {}, "metadata": {}, "status": {
             "qosClass": "BestEffort", "observedGeneration": 3, "conditions": [condition(2), condition(3)],
@@ -197,9 +205,9 @@ mod tests {
         let mut new = json!({"spec": {"x": 1}, "metadata": {}, "status": {
             "conditions": [{"type": "Ready"}, {"type": "Ready"}, {"type": "Other"}],
         }});
-        status(&mut new, &old);
+        prepare_status_for_update(&mut new, &old);
         let mut wanted = old.clone();
-        wanted.make("status").set(
+        wanted.ensure_object("status").set(
             "conditions",
             json!([condition(2), condition(3), {"type": "Other"}]),
         );

@@ -1,28 +1,28 @@
-//! Profiles of seccomp and `AppArmor`: as fields, and as the annotations they once were.
+//! Seccomp and `AppArmor` profiles, in fields and in the deprecated annotations.
 
 use std::{cell::LazyCell, collections::HashSet};
 
 use serde_json::{Value, json};
 
-use super::{defaults::CONTAINERS, env::descending, internal, report::Report};
+use super::{defaults::CONTAINERS, env::validate_local_descending_path, error_list::ErrorListExt, internal};
 use crate::{
     field::{Error, Path},
     go,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
-/// The annotation for all containers.
+/// Annotation for all containers.
 pub(super) const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
-/// The annotation for one container begins so.
+/// Prefix of the annotation for one container.
 pub(super) const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
-/// The annotation for one container begins so.
+/// Prefix of the annotation for one container.
 pub(super) const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
-const LONGEST_PROFILE: usize = 4095;
+const MAX_PROFILE_LENGTH: usize = 4095;
 
-/// What is wrong with a seccomp profile.
-pub(super) fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateSeccompProfileField
+pub(super) fn validate_seccomp_profile(profile: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if profile.is_null() {
         return;
     }
@@ -36,20 +36,20 @@ pub(super) fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     if profile.text("type") == "Localhost" {
         match name.as_str() {
             None => errors.required(&field_path, "must be set when seccomp type is Localhost"),
-            Some(name) => descending(name, &field_path, errors),
+            Some(name) => validate_local_descending_path(name, &field_path, errors),
         }
     } else if !name.is_null() {
-        let shown = internal::shown("SeccompProfile", profile);
+        let profile_value = internal::internal_value("SeccompProfile", profile);
         errors.invalid(
             &field_path,
-            shown,
+            profile_value,
             "can only be set when seccomp type is Localhost",
         );
     }
 }
 
-/// What is wrong with an `AppArmor` profile.
-pub(super) fn apparmor(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go ValidateAppArmorProfileField
+pub(super) fn validate_apparmor_profile(profile: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     const NEEDED: &str = "must be set when AppArmor type is Localhost";
     if profile.is_null() {
         return;
@@ -64,8 +64,8 @@ pub(super) fn apparmor(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
             } else if name.is_empty() {
                 errors.required(&field_path, NEEDED);
             }
-            if name.len() > LONGEST_PROFILE {
-                errors.push(Error::too_long(&field_path, LONGEST_PROFILE));
+            if name.len() > MAX_PROFILE_LENGTH {
+                errors.push(Error::too_long(&field_path, MAX_PROFILE_LENGTH));
             }
         }
         ("RuntimeDefault" | "Unconfined", None) => {}
@@ -81,8 +81,9 @@ pub(super) fn apparmor(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The `AppArmor` profile an annotation means, if it means one.
-pub(super) fn apparmor_of(annotation: &str) -> Option<Value> {
+/// The `AppArmor` profile of an annotation, if it is one.
+// upstream: pkg/api/pod/util.go ApparmorFieldForAnnotation
+pub(super) fn apparmor_field_for_annotation(annotation: &str) -> Option<Value> {
     match annotation {
         "unconfined" => Some(json!({"type": "Unconfined"})),
         "runtime/default" => Some(json!({"type": "RuntimeDefault"})),
@@ -95,8 +96,9 @@ pub(super) fn apparmor_of(annotation: &str) -> Option<Value> {
     }
 }
 
-/// What is wrong with the annotations for profiles.
-pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates the profile annotations.
+// upstream: pkg/apis/core/validation/validation.go ValidateSeccompPodAnnotations, ValidateAppArmorPodAnnotations
+pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let Some(annotations) = annotations.as_object() else {
         return;
     };
@@ -106,10 +108,10 @@ pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<
             .map(|(key, value)| (key, value.as_str().unwrap_or_default()))
     };
     if let Some(profile) = annotations.get(SECCOMP_POD).and_then(Value::as_str) {
-        seccomp_annotation(profile, &at.child(SECCOMP_POD), errors);
+        validate_seccomp_annotation(profile, &at.child(SECCOMP_POD), errors);
     }
     for (key, profile) in texts().filter(|(key, _)| key.starts_with(SECCOMP_CONTAINER)) {
-        seccomp_annotation(profile, &at.child(key), errors);
+        validate_seccomp_annotation(profile, &at.child(key), errors);
     }
     let names = LazyCell::new(|| -> HashSet<&str> {
         let containers = super::options::containers(spec);
@@ -122,27 +124,34 @@ pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<
         if !names.contains(name) {
             errors.invalid(&at.key(key), name, "container not found");
         }
-        let known =
+        let exists =
             matches!(profile, "" | "runtime/default" | "unconfined") || profile.starts_with("localhost/");
-        if !known {
+        if !exists {
             let detail = format!("invalid AppArmor profile name: {}", go::quote(profile));
             errors.invalid(&at.key(key), profile, detail);
         }
     }
 }
 
-fn seccomp_annotation(profile: &str, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go ValidateSeccompProfile
+fn validate_seccomp_annotation(profile: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if matches!(profile, "runtime/default" | "docker/default" | "unconfined") {
         return;
     }
     match profile.strip_prefix("localhost/") {
-        Some(path) => descending(path, at, errors),
+        Some(path) => validate_local_descending_path(path, at, errors),
         None => errors.invalid(at, profile, "must be a valid seccomp profile"),
     }
 }
 
-/// A new pod may name a profile by field and annotation, if both name the same.
-pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// On create, a profile may be in both field and annotation if both agree.
+// upstream: pkg/apis/core/validation/validation.go validateSeccompAnnotationsAndFields, validateAppArmorAnnotationsAndFieldsMatchOnCreate
+pub(super) fn validate_annotations_match_fields(
+    metadata: &Value,
+    spec: &Value,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let annotations = metadata.at("annotations");
     if annotations.is_null() {
         return;
@@ -150,8 +159,8 @@ pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, 
     let annotated = |prefix: &str, name: &str| annotations.at(&format!("{prefix}{name}")).as_str();
     if let Some(annotation) = annotations.at(SECCOMP_POD).as_str() {
         let context_at = at.child("securityContext");
-        let profile = spec.way("securityContext.seccompProfile");
-        agree(
+        let profile = spec.at_path("securityContext.seccompProfile");
+        validate_annotation_matches_field(
             annotation,
             profile,
             "seccomp",
@@ -159,11 +168,11 @@ pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, 
             errors,
         );
     }
-    visit(spec, at, |container, field_path| {
+    visit_containers(spec, at, |container, field_path| {
         if let Some(annotation) = annotated(SECCOMP_CONTAINER, container.text("name")) {
             let context_at = field_path.child("securityContext");
-            let profile = container.way("securityContext.seccompProfile");
-            agree(
+            let profile = container.at_path("securityContext.seccompProfile");
+            validate_annotation_matches_field(
                 annotation,
                 profile,
                 "seccomp",
@@ -175,16 +184,16 @@ pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, 
     if spec.at("os").text("name") == "windows" {
         return;
     }
-    visit(spec, at, |container, field_path| {
+    visit_containers(spec, at, |container, field_path| {
         if let Some(annotation) = annotated(APPARMOR, container.text("name")) {
             let context_at = field_path.child("securityContext");
-            let own = container.way("securityContext.appArmorProfile");
+            let own = container.at_path("securityContext.appArmorProfile");
             let profile = if own.is_null() {
-                spec.way("securityContext.appArmorProfile")
+                spec.at_path("securityContext.appArmorProfile")
             } else {
                 own
             };
-            agree(
+            validate_annotation_matches_field(
                 annotation,
                 profile,
                 "apparmor",
@@ -195,17 +204,29 @@ pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, 
     });
 }
 
-/// Calls for each container with its place.
-pub(super) fn visit<'s>(spec: &'s Value, at: &Path<'_>, mut judge: impl FnMut(&'s Value, &Path<'_>)) {
+/// Calls `visit` for each container with its field path.
+// upstream: pkg/api/pod/util.go VisitContainers
+pub(super) fn visit_containers<'s>(
+    spec: &'s Value,
+    at: &Path<'_>,
+    mut call: impl FnMut(&'s Value, &Path<'_>),
+) {
     for list in CONTAINERS {
         let list_at = at.child(list);
         for (index, container) in spec.items(list).iter().enumerate() {
-            judge(container, &list_at.index(index));
+            call(container, &list_at.index(index));
         }
     }
 }
 
-fn agree(annotation: &str, profile: &Value, what: &str, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateSeccompAnnotationsAndFieldsMatch
+fn validate_annotation_matches_field(
+    annotation: &str,
+    profile: &Value,
+    what: &str,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let type_matches = match profile.text("type") {
         "Unconfined" => annotation == "unconfined",
         "RuntimeDefault" => {
@@ -226,10 +247,10 @@ fn agree(annotation: &str, profile: &Value, what: &str, at: &Path<'_>, errors: &
     }
 }
 
-/// The `AppArmor` profile an annotation means, if it means a valid one.
-pub(super) fn valid_apparmor_of(annotation: &str) -> Option<Value> {
-    let profile = apparmor_of(annotation)?;
-    let mut errors = Errors::new();
-    apparmor(&profile, &Path::NOWHERE, &mut errors);
+/// The `AppArmor` profile of an annotation, if it is valid.
+pub(super) fn valid_apparmor_field_for_annotation(annotation: &str) -> Option<Value> {
+    let profile = apparmor_field_for_annotation(annotation)?;
+    let mut errors = ErrorList::new();
+    validate_apparmor_profile(&profile, &Path::NIL, &mut errors);
     errors.is_empty().then_some(profile)
 }

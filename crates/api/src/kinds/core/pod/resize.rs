@@ -1,19 +1,20 @@
-//! Resizing: what of the resources of a running pod may change.
+//! In-place resize of pods (KEP-1287).
 
 use serde_json::Value;
 
-use super::{equality::same, options::is_sidecar, report::Report};
+use super::{equality::semantic_equal, error_list::ErrorListExt, options::is_sidecar};
 use crate::{
     field::Path,
     kinds::status_meta,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 const ONLY_COMPUTE: &str = "only cpu and memory resources are mutable";
 
-/// Takes back all a resize cannot change. Containers that come, go or change places are left for the rules to refuse.
-pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
+/// Drops all changes but those of a resize. Containers that are added, removed or reordered are left for validation to reject.
+// upstream: pkg/registry/core/pod/strategy.go dropNonResizeUpdates, dropNonResizeUpdatesForContainers
+pub(super) fn drop_non_resize_updates(new: &mut Value, old: &Value) {
     let before = old.at("spec");
     let counts_differ = |list: &str| new.at("spec").items(list).len() != before.items(list).len();
     if LISTS.into_iter().any(counts_differ) {
@@ -22,19 +23,19 @@ pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
     let mut spec = before.clone();
     spec.copy_from("resources", new.at("spec"));
     for list in LISTS {
-        let asked = new.at("spec").items(list);
-        let kept = before.items(list);
-        if asked
+        let new_containers = new.at("spec").items(list);
+        let old_containers = before.items(list);
+        if new_containers
             .iter()
-            .zip(kept)
-            .any(|(asked, kept)| asked.text("name") != kept.text("name"))
+            .zip(old_containers)
+            .any(|(new, old)| new.text("name") != old.text("name"))
         {
-            spec.set(list, asked.to_vec());
+            spec.set(list, new_containers.to_vec());
             continue;
         }
-        for (container, asked) in spec.items_mut(list).iter_mut().zip(asked) {
-            container.copy_from("resources", asked);
-            container.copy_from("resizePolicy", asked);
+        for (container, new) in spec.items_mut(list).iter_mut().zip(new_containers) {
+            container.copy_from("resources", new);
+            container.copy_from("resizePolicy", new);
         }
     }
     new.set("spec", spec);
@@ -42,22 +43,23 @@ pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
     status_meta::reset_object_meta_for_status(new, old);
 }
 
-/// What is wrong with a resize, beside the spec it leads to.
-pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: &mut Errors) {
-    if !node_can_resize(old_pod) {
+/// Validates a resize, beside the resulting spec.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodResize
+pub(super) fn validate_pod_resize(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    if !is_resize_supported(old_pod) {
         errors.forbidden(at, "Pod running on node without support for resize");
     }
     let new = new_pod.at("spec");
     let old = old_pod.at("spec");
-    let asks = |spec: &Value| {
+    let has_pod_level_resources = |spec: &Value| {
         let whole = spec.at("resources");
         !whole.entries("requests").is_empty() || !whole.entries("limits").is_empty()
     };
     let mut masked = new.clone();
-    if asks(old) || asks(new) {
-        whole(&mut masked, new, old, at, errors);
+    if has_pod_level_resources(old) || has_pod_level_resources(new) {
+        validate_pod_level_resize(&mut masked, new, old, at, errors);
     }
-    if !same_order(new, old, at, errors) {
+    if !validate_container_ordering(new, old, at, errors) {
         return;
     }
     for list in ["initContainers", "containers"] {
@@ -65,9 +67,14 @@ pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: 
         for (index, (after, before)) in new.items(list).iter().zip(old.items(list)).enumerate() {
             let item_at = list_at.index(index);
             let field_path = item_at.child("resources");
-            for (of, word) in [("requests", "resource requests"), ("limits", "resource limits")] {
-                if removed(after.at("resources"), before.at("resources"), of) {
-                    errors.forbidden(&field_path.child(of), format!("{word} cannot be removed"));
+            for (requirement, description) in
+                [("requests", "resource requests"), ("limits", "resource limits")]
+            {
+                if is_resource_removed(after.at("resources"), before.at("resources"), requirement) {
+                    errors.forbidden(
+                        &field_path.child(requirement),
+                        format!("{description} cannot be removed"),
+                    );
                 }
             }
         }
@@ -77,30 +84,31 @@ pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: 
         .iter_mut()
         .zip(old.items("containers"))
     {
-        restore_compute(container.make("resources"), before.at("resources"));
-        if !same(container, before) {
+        restore_cpu_and_memory(container.ensure_object("resources"), before.at("resources"));
+        if !semantic_equal(container, before) {
             errors.forbidden(at, ONLY_COMPUTE);
         }
     }
-    init_containers(&mut masked, old, &at.child("initContainers"), errors);
-    if !same(new.at("volumes"), old.at("volumes")) {
+    validate_init_container_resize(&mut masked, old, &at.child("initContainers"), errors);
+    if !semantic_equal(new.at("volumes"), old.at("volumes")) {
         let detail = "volumes are immutable on resize when InPlacePodVerticalScalingMemoryBackedVolumes feature gate is disabled";
         errors.forbidden(&at.child("volumes"), detail);
     }
-    if errors.is_empty() && !same(&masked, old) {
+    if errors.is_empty() && !semantic_equal(&masked, old) {
         errors.forbidden(at, ONLY_COMPUTE);
     }
 }
 
-fn init_containers(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go ValidatePodResize
+fn validate_init_container_resize(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let pairs = masked
         .items_mut("initContainers")
         .iter_mut()
         .zip(old.items("initContainers"));
     for (index, (container, before)) in pairs.enumerate() {
-        let changed = !same(container, before);
-        restore_compute(container.make("resources"), before.at("resources"));
-        if !same(container, before) {
+        let changed = !semantic_equal(container, before);
+        restore_cpu_and_memory(container.ensure_object("resources"), before.at("resources"));
+        if !semantic_equal(container, before) {
             let detail = "only cpu and memory resources for init or sidecar containers are mutable";
             errors.forbidden(&at.index(index), detail);
         }
@@ -115,8 +123,15 @@ fn init_containers(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut 
     }
 }
 
-/// What a pod as a whole asks for may change, but not go.
-fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Pod-level resources may change, but not be removed.
+// upstream: pkg/apis/core/validation/validation.go validatePodLevelResourcesResize
+fn validate_pod_level_resize(
+    masked: &mut Value,
+    new: &Value,
+    old: &Value,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let after = new.at("resources");
     let before = old.at("resources");
     let field_path = at.child("resources");
@@ -125,7 +140,7 @@ fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &m
     }
     if !before.is_null() {
         for (of, word) in [("requests", "resource requests"), ("limits", "resource limits")] {
-            if removed(after, before, of) {
+            if is_resource_removed(after, before, of) {
                 errors.forbidden(
                     &field_path.child(of),
                     format!("pod-level {word} cannot be removed"),
@@ -133,26 +148,28 @@ fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &m
             }
         }
     }
-    let kept = masked.make("resources");
-    restore_compute(kept, before);
-    let empty = |list: &str| kept.entries(list).is_empty();
-    if before.is_null() && empty("requests") && empty("limits") && kept.items("claims").is_empty() {
+    let resources = masked.ensure_object("resources");
+    restore_cpu_and_memory(resources, before);
+    let empty = |list: &str| resources.entries(list).is_empty();
+    if before.is_null() && empty("requests") && empty("limits") && resources.items("claims").is_empty() {
         masked.remove("resources");
     }
-    if !same(masked.at("resources"), before) {
+    if !semantic_equal(masked.at("resources"), before) {
         errors.forbidden(at, "only cpu and memory resources are mutable at pod-level");
     }
 }
 
-/// Whether something was asked for that no longer is.
-fn removed(after: &Value, before: &Value, of: &str) -> bool {
+/// Whether a request or limit was removed.
+// upstream: pkg/apis/core/validation/validation.go resourcesRemoved
+fn is_resource_removed(after: &Value, before: &Value, of: &str) -> bool {
     let after = after.entries(of);
     let before = before.entries(of);
     before.keys().any(|name| !after.contains_key(name))
 }
 
-/// Gives processors and memory back as they were.
-fn restore_compute(requirements: &mut Value, before: &Value) {
+/// Restores cpu and memory as they were.
+// upstream: pkg/apis/core/validation/validation.go dropCPUMemoryResourceRequirementsUpdates
+fn restore_cpu_and_memory(requirements: &mut Value, before: &Value) {
     for of in ["limits", "requests"] {
         let mut list = requirements.entries(of).clone();
         for name in ["cpu", "memory"] {
@@ -169,7 +186,8 @@ fn restore_compute(requirements: &mut Value, before: &Value) {
     }
 }
 
-fn same_order(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
+// upstream: pkg/apis/core/validation/validation.go validatePodResizeContainerOrdering
+fn validate_container_ordering(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let messages = errors.len();
     for list in LISTS {
         let after = new.items(list);
@@ -189,8 +207,9 @@ fn same_order(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> b
     errors.len() == messages
 }
 
-/// A node that tells what its running containers have can give them more or less.
-fn node_can_resize(pod: &Value) -> bool {
+/// A kubelet that reports allocated resources supports resize.
+// upstream: pkg/apis/core/validation/validation.go isPodResizeRequestSupported
+fn is_resize_supported(pod: &Value) -> bool {
     let mut statuses = pod.at("status").items("containerStatuses").iter();
     let running = statuses.find(|status| status.at("state").has("running"));
     running.is_none_or(|status| status.has("resources"))

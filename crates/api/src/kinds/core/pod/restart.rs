@@ -1,22 +1,23 @@
-//! When containers start again: after they ended, and when they are resized.
+//! Restart policies of containers, and resize policies.
 
 use serde_json::Value;
 
-use super::{options::Options, report::Report};
+use super::{error_list::ErrorListExt, options::PodValidationOptions};
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const ACTIONS: [&str; 2] = ["Restart", "RestartAllContainers"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const MAX_RULES: usize = 20;
-const MAX_CODES: usize = 255;
+const MAX_EXIT_CODES: usize = 255;
 
-/// What is wrong with the restart policy of a container and its exceptions.
-pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates the restart policy and restart rules of a container (KEP-5307).
+// upstream: pkg/apis/core/validation/validation.go validateContainerRestartPolicy
+pub(super) fn validate_restart_policy(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rules = container.items("restartPolicyRules");
     let policy_at = at.child("restartPolicy");
     if !container.has("restartPolicy") {
@@ -51,24 +52,34 @@ pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.unsupported(&codes_at.child("operator"), operator, &OPERATORS);
         }
         let count = codes.items("values").len();
-        if count > MAX_CODES {
-            errors.push(Error::too_many(&codes_at.child("values"), Some(count), MAX_CODES));
+        if count > MAX_EXIT_CODES {
+            errors.push(Error::too_many(
+                &codes_at.child("values"),
+                Some(count),
+                MAX_EXIT_CODES,
+            ));
         }
     }
 }
 
-/// The same for an init container, which may also have exceptions only.
-pub(super) fn validate_init(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// The same for an init container, which may have rules only.
+// upstream: pkg/apis/core/validation/validation.go validateInitContainerRestartPolicy
+pub(super) fn validate_init_restart_policy(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if container.has("restartPolicy") {
-        validate(container, at, errors);
+        validate_restart_policy(container, at, errors);
     } else if !container.items("restartPolicyRules").is_empty() {
         let detail = "must specify restartPolicy when restart rules are used";
         errors.required(&at.child("restartPolicy"), detail);
     }
 }
 
-/// What is wrong with how a container is resized.
-pub(super) fn validate_resize(container: &Value, pod_policy: &str, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateResizePolicy
+pub(super) fn validate_resize_policy(
+    container: &Value,
+    pod_policy: &str,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let policies = container.items("resizePolicy");
     let repeated = field_checks::duplicate_flags(policies.iter().map(|policy| policy.text("resourceName")));
     for (index, policy) in policies.iter().enumerate() {
@@ -77,8 +88,8 @@ pub(super) fn validate_resize(container: &Value, pod_policy: &str, at: &Path<'_>
         if repeated[index] {
             errors.duplicate(&at.index(index), resource);
         }
-        errors.word(at, resource, &["cpu", "memory"]);
-        errors.word(at, restart, &["NotRequired", "RestartContainer"]);
+        errors.required_enum(at, resource, &["cpu", "memory"]);
+        errors.required_enum(at, restart, &["NotRequired", "RestartContainer"]);
         if pod_policy == "Never" && restart != "NotRequired" {
             errors.invalid(
                 at,
@@ -89,9 +100,15 @@ pub(super) fn validate_resize(container: &Value, pod_policy: &str, at: &Path<'_>
     }
 }
 
-/// An init container that is no sidecar is gone when the pod is resized, and cannot restart for it.
-pub(super) fn validate_init_resize(container: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
-    if super::options::is_sidecar(container) || options.init_restarts {
+/// An init container that is no sidecar has ended before a resize, and cannot restart for it.
+// upstream: pkg/apis/core/validation/validation.go validateResizePolicy
+pub(super) fn validate_init_resize_policy(
+    container: &Value,
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    if super::options::is_sidecar(container) || options.allow_init_restart_resize_policy {
         return;
     }
     let list_at = at.child("resizePolicy");
@@ -107,7 +124,7 @@ pub(super) fn validate_init_resize(container: &Value, options: &Options, at: &Pa
     }
 }
 
-/// Whether some container may start all of them again.
+/// Whether some container may restart all of them.
 pub(super) fn may_restart_all(spec: &Value) -> bool {
     ["initContainers", "containers"].into_iter().any(|list| {
         spec.items(list).iter().any(|container| {
@@ -117,7 +134,8 @@ pub(super) fn may_restart_all(spec: &Value) -> bool {
     })
 }
 
-/// Whether a container that ended with this code starts again.
+/// Whether a container that terminated with this code restarts.
+// upstream: pkg/apis/core/validation/validation.go ValidateContainerStateTransition
 pub(super) fn restarts(container: &Value, spec: &Value, code: i64) -> bool {
     let by_policy = |policy: &str| match policy {
         "Always" => Some(true),

@@ -3,28 +3,28 @@
 use serde_json::Value;
 
 use super::{
+    error_list::ErrorListExt,
     internal,
-    options::Options,
-    profile::{apparmor, seccomp},
-    report::Report,
+    options::PodValidationOptions,
+    profile::{validate_apparmor_profile, validate_seccomp_profile},
     windows,
 };
 use crate::{
     field::Path,
     kinds::field_checks,
-    name::in_range,
-    rules::{Errors, Tree},
+    name::validate_in_range,
+    strategy::{ErrorList, Tree},
 };
 
-/// The greatest number of a user or group.
+/// The greatest user or group id.
 const MAX_ID: i64 = i32::MAX as i64;
 
 const PROC_MOUNTS: [&str; 2] = ["Default", "Unmasked"];
-const LONGEST_SYSCTL: usize = 253;
-const SYSCTL_RULE: &str = "must have at most 253 characters and match regex \
+const MAX_SYSCTL_LENGTH: usize = 253;
+const INVALID_SYSCTL: &str = "must have at most 253 characters and match regex \
      ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
-/// The kernel settings of the namespace for communication between processes.
+/// Sysctls of the IPC namespace.
 const IPC_SYSCTLS: [&str; 10] = [
     "kernel.sem",
     "kernel.shmall",
@@ -38,58 +38,69 @@ const IPC_SYSCTLS: [&str; 10] = [
     "kernel.msg",
 ];
 
-/// The number of a user or group.
-pub(super) fn id(value: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// A user or group id.
+pub(super) fn validate_id(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(number) = value.as_i64() {
-        for msg in in_range(number, 0, MAX_ID) {
+        for msg in validate_in_range(number, 0, MAX_ID) {
             errors.invalid(at, number, msg);
         }
     }
 }
 
-/// A word that may be missing but else is one of some.
-fn choice(object: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+/// A value that must be one of `supported` if it is set.
+fn validate_optional_enum(
+    object: &Value,
+    name: &str,
+    supported: &[&str],
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if object.has(name) && !supported.contains(&object.text(name)) {
         errors.unsupported(&at.child(name), object.text(name), supported);
     }
 }
 
-/// What is wrong with the security context of a pod.
-pub(super) fn validate_pod(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validatePodSpecSecurityContext
+pub(super) fn validate_pod_security_context(
+    spec: &Value,
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let context = spec.at("securityContext");
     if context.is_null() {
         return;
     }
     for name in ["fsGroup", "runAsUser", "runAsGroup"] {
-        id(context.at(name), &at.child(name), errors);
+        validate_id(context.at(name), &at.child(name), errors);
     }
     let groups_at = at.child("supplementalGroups");
     for (index, group) in context.items("supplementalGroups").iter().enumerate() {
-        id(group, &groups_at.index(index), errors);
+        validate_id(group, &groups_at.index(index), errors);
     }
-    sysctls(spec, options, &at.child("sysctls"), errors);
-    choice(
+    validate_sysctls(spec, options, &at.child("sysctls"), errors);
+    validate_optional_enum(
         context,
         "fsGroupChangePolicy",
         &["Always", "OnRootMismatch"],
         at,
         errors,
     );
-    seccomp(context.at("seccompProfile"), &at.child("seccompProfile"), errors);
-    windows::validate_options(context.at("windowsOptions"), &at.child("windowsOptions"), errors);
-    apparmor(
+    validate_seccomp_profile(context.at("seccompProfile"), &at.child("seccompProfile"), errors);
+    windows::validate_windows_options(context.at("windowsOptions"), &at.child("windowsOptions"), errors);
+    validate_apparmor_profile(
         context.at("appArmorProfile"),
         &at.child("appArmorProfile"),
         errors,
     );
-    choice(
+    validate_optional_enum(
         context,
         "supplementalGroupsPolicy",
         &["Merge", "Strict"],
         at,
         errors,
     );
-    choice(
+    validate_optional_enum(
         context,
         "seLinuxChangePolicy",
         &["MountOption", "Recursive"],
@@ -98,20 +109,20 @@ pub(super) fn validate_pod(spec: &Value, options: &Options, at: &Path<'_>, error
     );
 }
 
-/// What is wrong with the security context of a container.
-pub(super) fn validate_container(
+// upstream: pkg/apis/core/validation/validation.go ValidateSecurityContext
+pub(super) fn validate_security_context(
     container: &Value,
     spec: &Value,
-    options: &Options,
+    options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let context = container.at("securityContext");
     if context.is_null() {
         return;
     }
     for name in ["runAsUser", "runAsGroup"] {
-        id(context.at(name), &at.child(name), errors);
+        validate_id(context.at(name), &at.child(name), errors);
     }
     if context.has("procMount") {
         let mount = context.text("procMount");
@@ -123,32 +134,33 @@ pub(super) fn validate_container(
             errors.invalid(&field_path, mount, "`hostUsers` must be false to use `Unmasked`");
         }
     }
-    seccomp(context.at("seccompProfile"), &at.child("seccompProfile"), errors);
+    validate_seccomp_profile(context.at("seccompProfile"), &at.child("seccompProfile"), errors);
     if context.at("allowPrivilegeEscalation").as_bool() == Some(false) {
-        let shown = internal::shown("SecurityContext", context);
-        let mut refuse = |what: &str| {
+        let context_value = internal::internal_value("SecurityContext", context);
+        let mut reject = |what: &str| {
             let detail = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
-            errors.invalid(at, shown.clone(), detail);
+            errors.invalid(at, context_value.clone(), detail);
         };
         if context.flag("privileged") {
-            refuse("`privileged` to true");
+            reject("`privileged` to true");
         }
-        if !options.sys_admin {
+        if !options.allow_sys_admin {
             let added = context.at("capabilities").texts("add");
             for _ in added.filter(|name| *name == "CAP_SYS_ADMIN") {
-                refuse("`capabilities.Add` CAP_SYS_ADMIN");
+                reject("`capabilities.Add` CAP_SYS_ADMIN");
             }
         }
     }
-    windows::validate_options(context.at("windowsOptions"), &at.child("windowsOptions"), errors);
-    apparmor(
+    windows::validate_windows_options(context.at("windowsOptions"), &at.child("windowsOptions"), errors);
+    validate_apparmor_profile(
         context.at("appArmorProfile"),
         &at.child("appArmorProfile"),
         errors,
     );
 }
 
-fn sysctls(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateSysctls
+fn validate_sysctls(spec: &Value, options: &PodValidationOptions, at: &Path<'_>, errors: &mut ErrorList) {
     let settings = spec.at("securityContext").items("sysctls");
     let repeated = field_checks::duplicate_flags(settings.iter().map(|setting| setting.text("name")));
     for (index, setting) in settings.iter().enumerate() {
@@ -157,21 +169,22 @@ fn sysctls(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) 
         let field_path = item_at.child("name");
         if name.is_empty() {
             errors.required(&field_path, "");
-        } else if !is_sysctl(name) {
-            errors.invalid(&field_path, name, SYSCTL_RULE);
+        } else if !is_valid_sysctl_name(name) {
+            errors.invalid(&field_path, name, INVALID_SYSCTL);
         } else if repeated[index] {
             errors.duplicate(&field_path, name);
         }
-        if let Some(detail) = shared_with_host(name, spec).filter(|_| !options.host_sysctls) {
+        if let Some(detail) = host_sysctl_error(name, spec).filter(|_| !options.allow_host_sysctls) {
             errors.invalid(&field_path, name, detail);
         }
     }
 }
 
-/// Small letters, digits, dashes and underscores, parted by dots or slashes.
-fn is_sysctl(name: &str) -> bool {
+/// Lower case letters, digits, dashes and underscores, separated by dots or slashes.
+// upstream: pkg/apis/core/validation/validation.go IsValidSysctlName
+fn is_valid_sysctl_name(name: &str) -> bool {
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    name.len() <= LONGEST_SYSCTL
+    name.len() <= MAX_SYSCTL_LENGTH
         && name.split(['.', '/']).all(|part| {
             part.starts_with(edge)
                 && part.ends_with(edge)
@@ -179,9 +192,10 @@ fn is_sysctl(name: &str) -> bool {
         })
 }
 
-/// Why a kernel setting cannot be the pod's own, if it cannot.
-fn shared_with_host(sysctl: &str, spec: &Value) -> Option<&'static str> {
-    // Written with slashes, dots and slashes change places.
+/// Why a sysctl cannot be set for the pod, if it belongs to a namespace shared with the host.
+// upstream: pkg/apis/core/validation/validation.go ValidateHostSysctl
+fn host_sysctl_error(sysctl: &str, spec: &Value) -> Option<&'static str> {
+    // With slashes as separators, dots and slashes are swapped.
     let dotted: String = match sysctl.find(['.', '/']) {
         Some(first) if sysctl[first..].starts_with('/') => sysctl
             .chars()
@@ -201,10 +215,10 @@ fn shared_with_host(sysctl: &str, spec: &Value) -> Option<&'static str> {
     (spec.flag("hostIPC") && ipc).then_some("may not be specified when 'hostIPC' is true")
 }
 
-/// Whether a spec has kernel settings of a namespace it shares with the host.
+/// Whether a spec has sysctls of a namespace shared with the host.
 pub(super) fn has_host_sysctls(spec: &Value) -> bool {
     let settings = spec.at("securityContext").items("sysctls");
     settings
         .iter()
-        .any(|setting| shared_with_host(setting.text("name"), spec).is_some())
+        .any(|setting| host_sysctl_error(setting.text("name"), spec).is_some())
 }

@@ -1,41 +1,40 @@
-//! What is wrong with the spec of a pod or of a template.
+//! Validation of PodSpec, in pods and templates.
 
 use serde_json::Value;
 
 use super::{
     affinity, annotations,
-    container::{self, Pod},
-    env, host, internal,
-    options::Options,
-    profile,
-    report::Report,
-    security, spread, toleration, whole, windows,
+    container::{self, PodContext},
+    env,
+    error_list::ErrorListExt,
+    host, internal,
+    options::PodValidationOptions,
+    pod_level_resources, profile, security, spread, toleration, windows,
 };
 use crate::{
     field::{Error, Path},
     go,
     kinds::{core::volume, field_checks},
-    name::{self, dns1123_label, dns1123_subdomain, label_key},
-    rules::{Errors, Tree},
+    name::{self, validate_dns1123_label, validate_dns1123_subdomain, validate_label_key},
+    strategy::{ErrorList, Tree},
 };
 
 const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
 const DNS_POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const PREEMPTION_POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
 
-/// Fields that name another object.
-const REFERENCES: [&str; 2] = ["serviceAccountName", "nodeName"];
+const NAME_FIELDS: [&str; 2] = ["serviceAccountName", "nodeName"];
 
-/// What is wrong with metadata and spec of a pod, new or changed.
-pub(super) fn validate_pod(pod: &Value, options: &Options, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validatePodMetadataAndSpec
+pub(super) fn validate_pod(pod: &Value, options: &PodValidationOptions, errors: &mut ErrorList) {
     let metadata = pod.at("metadata");
     let spec = pod.at("spec");
     let field_path = Path::new("metadata");
-    annotations::validate(metadata, spec, options, &field_path.child("annotations"), errors);
+    annotations::validate_pod_annotations(metadata, spec, options, &field_path.child("annotations"), errors);
     let at = Path::new("spec");
     validate(spec, metadata, &at, options, errors);
     if spec.text("serviceAccountName").is_empty() {
-        tokens_without_account(spec.items("volumes"), &at.child("volumes"), errors);
+        reject_tokens_without_service_account(spec.items("volumes"), &at.child("volumes"), errors);
     }
     if let Some(seconds) = spec.int("terminationGracePeriodSeconds") {
         errors.not_negative(&at.child("terminationGracePeriodSeconds"), seconds);
@@ -48,9 +47,9 @@ pub(super) fn validate_pod(pod: &Value, options: &Options, errors: &mut Errors) 
     }
 }
 
-/// What is wrong with a new pod.
-pub(super) fn validate_new(pod: &Value, errors: &mut Errors) {
-    validate_pod(pod, &Options::pod(), errors);
+// upstream: pkg/apis/core/validation/validation.go ValidatePodCreate
+pub(super) fn validate_pod_create(pod: &Value, errors: &mut ErrorList) {
+    validate_pod(pod, &PodValidationOptions::for_new_pod(), errors);
     let spec = pod.at("spec");
     let at = Path::new("spec");
     if !spec.items("ephemeralContainers").is_empty() {
@@ -60,16 +59,17 @@ pub(super) fn validate_new(pod: &Value, errors: &mut Errors) {
         let detail = "cannot be set until all schedulingGates have been cleared";
         errors.forbidden(&at.child("nodeName"), detail);
     }
-    profile::validate_agreement(pod.at("metadata"), spec, &at, errors);
+    profile::validate_annotations_match_fields(pod.at("metadata"), spec, &at, errors);
 }
 
-/// What is wrong with a spec. `metadata` is that of the pod, `null` for a template.
+/// Validates a PodSpec. `metadata` is that of the pod, `null` for a template.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodSpec
 pub(super) fn validate(
     spec: &Value,
     metadata: &Value,
     at: &Path<'_>,
-    options: &Options,
-    errors: &mut Errors,
+    options: &PodValidationOptions,
+    errors: &mut ErrorList,
 ) {
     if !spec.has("terminationGracePeriodSeconds") {
         errors.required(&at.child("terminationGracePeriodSeconds"), "");
@@ -84,13 +84,13 @@ pub(super) fn validate(
         .map(|claim| claim.text("name"))
         .filter(|name| !name.is_empty())
         .collect();
-    resource_claims(
+    validate_resource_claims(
         spec.items("resourceClaims"),
         metadata,
         &at.child("resourceClaims"),
         errors,
     );
-    let pod = Pod {
+    let pod = PodContext {
         spec,
         volumes: &volumes,
         claims: &claims,
@@ -99,53 +99,54 @@ pub(super) fn validate(
     pod.validate_containers(&at.child("containers"), errors);
     pod.validate_init_containers(&at.child("initContainers"), errors);
     pod.validate_ephemeral_containers(&at.child("ephemeralContainers"), errors);
-    whole::validate(spec, &claims, &at.child("resources"), options, errors);
-    host::validate_network(spec, options, at, errors);
-    errors.word(
+    pod_level_resources::validate_pod_resources(spec, &claims, &at.child("resources"), options, errors);
+    host::validate_host_network(spec, options, at, errors);
+    errors.required_enum(
         &at.child("restartPolicy"),
         spec.text("restartPolicy"),
         &RESTART_POLICIES,
     );
-    errors.word(&at.child("dnsPolicy"), spec.text("dnsPolicy"), &DNS_POLICIES);
-    errors.extend(name::labels(
+    errors.required_enum(&at.child("dnsPolicy"), spec.text("dnsPolicy"), &DNS_POLICIES);
+    errors.extend(name::validate_labels(
         &at.child("nodeSelector"),
         spec.entries("nodeSelector"),
     ));
-    security::validate_pod(spec, options, &at.child("securityContext"), errors);
+    security::validate_pod_security_context(spec, options, &at.child("securityContext"), errors);
     if spec.flag("shareProcessNamespace") && spec.flag("hostPID") {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
         errors.invalid(&at.child("shareProcessNamespace"), Value::Bool(true), detail);
     }
-    affinity::validate(spec.at("affinity"), options, &at.child("affinity"), errors);
-    host::validate_dns(spec, &at.child("dnsConfig"), errors);
-    gates(spec, at, errors);
+    affinity::validate_affinity(spec.at("affinity"), options, &at.child("affinity"), errors);
+    host::validate_dns_config(spec, &at.child("dnsConfig"), errors);
+    validate_gates(spec, at, errors);
     let constraints = spec.items("topologySpreadConstraints");
-    spread::validate(
+    spread::validate_topology_spread_constraints(
         constraints,
         options,
         &at.child("topologySpreadConstraints"),
         errors,
     );
     windows::validate_host_processes(spec, at, errors);
-    host::validate_users(spec, options, at, errors);
-    host::validate_name(spec, at, errors);
-    names(spec, at, errors);
-    toleration::validate(
+    host::validate_host_users(spec, options, at, errors);
+    host::validate_hostname_override(spec, at, errors);
+    validate_names(spec, at, errors);
+    toleration::validate_tolerations(
         spec.items("tolerations"),
         options,
         &at.child("tolerations"),
         errors,
     );
-    host::validate_aliases(spec.items("hostAliases"), &at.child("hostAliases"), errors);
-    scheduling(spec, options, at, errors);
+    host::validate_host_aliases(spec.items("hostAliases"), &at.child("hostAliases"), errors);
+    validate_scheduling(spec, options, at, errors);
     windows::validate_os(spec, at, errors);
     if spec.has("schedulingGroup") {
-        scheduling_group(spec, &at.child("schedulingGroup"), errors);
+        validate_scheduling_group(spec, &at.child("schedulingGroup"), errors);
     }
-    env::validate_files(spec, at, errors);
+    env::validate_file_key_ref_volumes(spec, at, errors);
 }
 
-fn tokens_without_account(volumes: &[Value], at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validatePodMetadataAndSpec
+fn reject_tokens_without_service_account(volumes: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, volume) in volumes.iter().enumerate() {
         let sources = volume.at("projected").items("sources").iter().enumerate();
         for (number, _) in sources.filter(|(_, source)| source.has("serviceAccountToken")) {
@@ -159,7 +160,8 @@ fn tokens_without_account(volumes: &[Value], at: &Path<'_>, errors: &mut Errors)
     }
 }
 
-fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validatePodResourceClaims, validatePodResourceClaim
+fn validate_resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let repeated = field_checks::duplicate_flags(claims.iter().map(|claim| claim.text("name")));
     for (index, claim) in claims.iter().enumerate() {
         if metadata.at("annotations").has(annotations::MIRROR) {
@@ -174,12 +176,16 @@ fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &m
         } else if repeated[index] {
             errors.duplicate(&name_at, name);
         } else {
-            errors.push_invalid(&name_at, name, dns1123_label(name));
+            errors.push_invalid(&name_at, name, validate_dns1123_label(name));
         }
         let by_name = claim.at("resourceClaimName");
         let by_template = claim.at("resourceClaimTemplateName");
         let mut whole = |detail: &str| {
-            errors.invalid(&field_path, internal::shown("PodResourceClaim", claim), detail);
+            errors.invalid(
+                &field_path,
+                internal::internal_value("PodResourceClaim", claim),
+                detail,
+            );
         };
         match (by_name.is_null(), by_template.is_null()) {
             (false, false) => {
@@ -193,20 +199,21 @@ fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &m
             ("resourceClaimTemplateName", by_template),
         ] {
             if let Some(name) = value.as_str() {
-                errors.push_invalid(&field_path.child(field), name, dns1123_subdomain(name));
+                errors.push_invalid(&field_path.child(field), name, validate_dns1123_subdomain(name));
             }
         }
     }
 }
 
-fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateReadinessGates, validateSchedulingGates
+fn validate_gates(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let list_at = at.child("readinessGates");
     for (index, gate) in spec.items("readinessGates").iter().enumerate() {
         let condition = gate.text("conditionType");
         errors.push_invalid(
             &list_at.index(index).child("conditionType"),
             condition,
-            label_key(condition),
+            validate_label_key(condition),
         );
     }
     let list_at = at.child("schedulingGates");
@@ -214,18 +221,19 @@ fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let repeated = field_checks::duplicate_flags(gates.iter().map(|gate| gate.text("name")));
     for (index, gate) in gates.iter().enumerate() {
         let name = gate.text("name");
-        errors.push_invalid(&list_at.index(index), name, label_key(name));
+        errors.push_invalid(&list_at.index(index), name, validate_label_key(name));
         if repeated[index] {
             errors.duplicate(&list_at.index(index), name);
         }
     }
 }
 
-fn names(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for field in REFERENCES {
+// upstream: pkg/apis/core/validation/validation.go ValidatePodSpec
+fn validate_names(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    for field in NAME_FIELDS {
         let name = spec.text(field);
         if !name.is_empty() {
-            errors.push_invalid(&at.child(field), name, dns1123_subdomain(name));
+            errors.push_invalid(&at.child(field), name, validate_dns1123_subdomain(name));
         }
         let old = spec.text("serviceAccount");
         let new = spec.text("serviceAccountName");
@@ -235,34 +243,44 @@ fn names(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     if let Some(seconds) = spec.int("activeDeadlineSeconds") {
-        for msg in name::in_range(seconds, 1, i64::from(i32::MAX)) {
+        for msg in name::validate_in_range(seconds, 1, i64::from(i32::MAX)) {
             errors.invalid(&at.child("activeDeadlineSeconds"), seconds, msg);
         }
     }
-    host::validate_labels(spec, at, errors);
+    host::validate_hostname_and_subdomain(spec, at, errors);
 }
 
-fn scheduling(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go ValidatePodSpec
+fn validate_scheduling(spec: &Value, options: &PodValidationOptions, at: &Path<'_>, errors: &mut ErrorList) {
     let name = spec.text("priorityClassName");
     if !name.is_empty() {
-        errors.push_invalid(&at.child("priorityClassName"), name, dns1123_subdomain(name));
+        errors.push_invalid(
+            &at.child("priorityClassName"),
+            name,
+            validate_dns1123_subdomain(name),
+        );
     }
     if let Some(name) = spec.at("runtimeClassName").as_str() {
-        errors.push_invalid(&at.child("runtimeClassName"), name, dns1123_subdomain(name));
+        errors.push_invalid(
+            &at.child("runtimeClassName"),
+            name,
+            validate_dns1123_subdomain(name),
+        );
     }
     if spec.has("preemptionPolicy") {
         let policy = spec.text("preemptionPolicy");
-        errors.word(&at.child("preemptionPolicy"), policy, &PREEMPTION_POLICIES);
+        errors.required_enum(&at.child("preemptionPolicy"), policy, &PREEMPTION_POLICIES);
     }
     if spec.has("overhead") {
         let limits = serde_json::json!({"limits": spec.at("overhead")});
-        let holder = super::resources::Holder::Container;
+        let holder = super::resources::ResourceOwner::Container;
         let field_path = at.child("overhead");
         super::resources::validate_requirements(&limits, holder, &[], options.pages, &field_path, errors);
     }
 }
 
-fn scheduling_group(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateSchedulingGroup
+fn validate_scheduling_group(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let name_at = at.child("podGroupName");
     match spec.at("schedulingGroup").at("podGroupName").as_str() {
         None => errors.push(Error::invalid(
@@ -270,7 +288,7 @@ fn scheduling_group(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             Value::Null,
             "must specify one of: `podGroupName`",
         )),
-        Some(name) => errors.push_invalid(&name_at, name, dns1123_subdomain(name)),
+        Some(name) => errors.push_invalid(&name_at, name, validate_dns1123_subdomain(name)),
     }
     if !spec.items("evictionResponders").is_empty() {
         errors.forbidden(at, "may not be set when evictionResponders is set");

@@ -1,33 +1,38 @@
-//! How pods are spread among zones, nodes and the like.
+//! Topology spread constraints.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{affinity::label_keys, options::Options, report::Report};
+use super::{affinity::validate_label_keys, error_list::ErrorListExt, options::PodValidationOptions};
 use crate::{
     field::Path,
     kinds::field_checks,
-    name::label_key,
-    rules::{Errors, Tree},
+    name::validate_label_key,
     selector::label::{self, InvalidValues, UnknownOperators},
+    strategy::{ErrorList, Tree},
 };
 
 const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
 const POLICIES: [&str; 2] = ["Honor", "Ignore"];
 
-/// What is wrong with constraints.
-pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateTopologySpreadConstraints
+pub(super) fn validate_topology_spread_constraints(
+    constraints: &[Value],
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let pair_of = |constraint: &'_ Value| -> (String, String) {
         let pair = ["topologyKey", "whenUnsatisfiable"].map(|name| constraint.text(name).to_owned());
         pair.into()
     };
-    // The pair of a constraint that has another one behind it.
+    // The pair of a constraint that is repeated later.
     let mut repeated = field_checks::duplicate_flags(constraints.iter().rev().map(pair_of));
     repeated.reverse();
     for (index, constraint) in constraints.iter().enumerate() {
         let field_path = at.index(index);
-        positive(
+        validate_positive(
             constraint.int("maxSkew").unwrap_or_default(),
             &field_path.child("maxSkew"),
             errors,
@@ -46,7 +51,7 @@ pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, 
         }
         if let Some(least) = constraint.int("minDomains") {
             let least_at = field_path.child("minDomains");
-            positive(least, &least_at, errors);
+            validate_positive(least, &least_at, errors);
             if action != "DoNotSchedule" {
                 let detail =
                     format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
@@ -59,31 +64,32 @@ pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, 
                 errors.unsupported(&field_path.child(name), policy, &POLICIES);
             }
         }
-        if options.old_spread_keys {
-            old_label_keys(constraint, &field_path.child("matchLabelKeys"), errors);
+        if options.legacy_spread_keys {
+            validate_legacy_label_keys(constraint, &field_path.child("matchLabelKeys"), errors);
         } else {
-            label_keys(constraint, &field_path, errors);
+            validate_label_keys(constraint, &field_path, errors);
         }
-        if !options.any_spread_selector {
-            errors.extend(selector(constraint, &field_path.child("labelSelector")));
+        if !options.allow_invalid_spread_selector {
+            errors.extend(validate_selector(constraint, &field_path.child("labelSelector")));
         }
     }
 }
 
-fn positive(number: i64, at: &Path<'_>, errors: &mut Errors) {
+fn validate_positive(number: i64, at: &Path<'_>, errors: &mut ErrorList) {
     if number <= 0 {
         errors.invalid(at, number, "must be greater than zero");
     }
 }
 
-fn selector(constraint: &Value, at: &Path<'_>) -> Errors {
-    let refused = InvalidValues::Refused;
+fn validate_selector(constraint: &Value, at: &Path<'_>) -> ErrorList {
+    let values = InvalidValues::Refused;
     let unknown = UnknownOperators::Refused;
-    label::validate(at, constraint.at("labelSelector"), refused, unknown).into()
+    label::validate(at, constraint.at("labelSelector"), values, unknown).into()
 }
 
-/// As it was before keys were merged into the selector.
-fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// The legacy rules, from before matchLabelKeys were merged into the selector.
+// upstream: pkg/apis/core/validation/validation.go ValidateMatchLabelKeysInTopologySpread
+fn validate_legacy_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if constraint.items("matchLabelKeys").is_empty() {
         return;
     }
@@ -94,7 +100,7 @@ fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
     let expressions = selector.items("matchExpressions").iter();
     let selected: HashSet<&str> = expressions.map(|expression| expression.text("key")).collect();
     for (index, key) in constraint.texts("matchLabelKeys").enumerate() {
-        errors.push_invalid(&at.index(index), key, label_key(key));
+        errors.push_invalid(&at.index(index), key, validate_label_key(key));
         if selector.entries("matchLabels").contains_key(key) || selected.contains(key) {
             let detail = "exists in both matchLabelKeys and labelSelector";
             errors.invalid(&at.index(index), key, detail);
@@ -102,18 +108,20 @@ fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a selector is not valid today.
+/// Whether a selector is invalid today.
+// upstream: pkg/api/pod/util.go hasInvalidTopologySpreadConstraintLabelSelector
 pub(super) fn has_invalid_selector(constraints: &[Value]) -> bool {
     constraints
         .iter()
-        .any(|constraint| !selector(constraint, &Path::NOWHERE).is_empty())
+        .any(|constraint| !validate_selector(constraint, &Path::NIL).is_empty())
 }
 
-/// Whether keys of labels are not valid today.
+/// Whether matchLabelKeys are invalid today.
+// upstream: pkg/api/pod/util.go hasInvalidTopologySpreadConstrainMatchLabelKeys
 pub(super) fn has_invalid_keys(constraints: &[Value]) -> bool {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     for constraint in constraints {
-        label_keys(constraint, &Path::NOWHERE, &mut errors);
+        validate_label_keys(constraint, &Path::NIL, &mut errors);
     }
     !errors.is_empty()
 }

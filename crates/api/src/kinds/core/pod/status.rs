@@ -1,41 +1,45 @@
-//! What is wrong with a change of the status of a pod.
+//! Validation of updates of a pod status.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
 use super::{
-    annotations, internal, options::Options, report::Report, resources::quantity_or_zero, restart, security,
+    annotations, error_list::ErrorListExt, internal, options::PodValidationOptions,
+    resources::quantity_or_zero, restart, security,
 };
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    name::{Strictness, dns1123_label, dns1123_subdomain, label_key, legacy_ip, parse_ip_sloppy},
-    rules::{Errors, Tree},
+    name::{
+        Strictness, parse_ip_sloppy, validate_dns1123_label, validate_dns1123_subdomain, validate_label_key,
+        validate_legacy_ip,
+    },
+    strategy::{ErrorList, Tree},
 };
 
-/// The status of each sort of containers, and where their specs stand.
-const STATUSES: [(&str, &str); 3] = [
+/// The status lists, and the container list of each.
+const STATUS_LISTS: [(&str, &str); 3] = [
     ("containerStatuses", "containers"),
     ("initContainerStatuses", "initContainers"),
     ("ephemeralContainerStatuses", "ephemeralContainers"),
 ];
 
-const HEALTHS: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
-const LONGEST_MESSAGE: usize = 1024;
+const HEALTH_STATES: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
+const MAX_MESSAGE_LENGTH: usize = 1024;
 const NOT_NEGATIVE: &str = "must be a non-negative integer";
 
-/// What is wrong with a change of the status.
-pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
-    let options = Options::pod_update(old);
+// upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
+pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let options = PodValidationOptions::for_pod_update(old);
     let metadata_at = Path::new("metadata");
-    annotations::validate_update(new, old, &options, &metadata_at.child("annotations"), errors);
+    annotations::validate_annotation_update(new, old, &options, &metadata_at.child("annotations"), errors);
     let at = Path::new("status");
     let status = new.at("status");
     let before = old.at("status");
     let spec = new.at("spec");
-    conditions(status.items("conditions"), &at.child("conditions"), errors);
-    nominated_node(
+    validate_pod_conditions(status.items("conditions"), &at.child("conditions"), errors);
+    validate_nominated_node_name(
         status,
         before,
         old.at("spec"),
@@ -52,25 +56,26 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
             "field is immutable",
         );
     }
-    for (list, containers) in STATUSES {
+    for (list, containers) in STATUS_LISTS {
         let new = status.items(list);
         let old_list = before.items(list);
-        restarts(new, old_list, old.at("spec"), containers, &at.child(list), errors);
+        validate_state_transitions(new, old_list, old.at("spec"), containers, &at.child(list), errors);
     }
-    claims(status, spec, &at.child("resourceClaimStatuses"), errors);
-    extended_claim(status, spec, &at.child("extendedResourceClaimStatus"), errors);
-    pod_addresses(status, before, &at, errors);
-    host_addresses(status, before, &at.child("hostIPs"), errors);
+    validate_resource_claim_statuses(status, spec, &at.child("resourceClaimStatuses"), errors);
+    validate_extended_resource_claim_status(status, spec, &at.child("extendedResourceClaimStatus"), errors);
+    validate_pod_ips(status, before, &at, errors);
+    validate_host_ips(status, before, &at.child("hostIPs"), errors);
     let os = spec.at("os");
-    for (list, _) in STATUSES {
-        users(status.items(list), os, &at.child(list), errors);
+    for (list, _) in STATUS_LISTS {
+        validate_container_status_users(status.items(list), os, &at.child(list), errors);
     }
-    for (list, containers) in STATUSES {
-        allocated(status, list, spec.items(containers), &at.child(list), errors);
+    for (list, containers) in STATUS_LISTS {
+        validate_allocated_resources_status(status, list, spec.items(containers), &at.child(list), errors);
     }
 }
 
-fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validatePodConditions
+fn validate_pod_conditions(conditions: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, condition) in conditions.iter().enumerate() {
         let field_path = at.index(index);
         if let Some(generation) = condition.int("observedGeneration").filter(|number| *number < 0) {
@@ -78,30 +83,38 @@ fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
         }
         let ty = condition.text("type");
         if !matches!(ty, "PodScheduled" | "Ready" | "Initialized") {
-            errors.push_invalid(&field_path.child("Type"), ty, label_key(ty));
+            errors.push_invalid(&field_path.child("Type"), ty, validate_label_key(ty));
         }
     }
 }
 
-fn nominated_node(status: &Value, before: &Value, old_spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
+fn validate_nominated_node_name(
+    status: &Value,
+    before: &Value,
+    old_spec: &Value,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let node = status.text("nominatedNodeName");
     if node.is_empty() || node == before.text("nominatedNodeName") {
         return;
     }
-    errors.push_invalid(at, node, dns1123_subdomain(node));
+    errors.push_invalid(at, node, validate_dns1123_subdomain(node));
     if !old_spec.text("nodeName").is_empty() {
         errors.forbidden(at, "may not be set on pods that are already bound to a node");
     }
 }
 
-/// A container that ended for good cannot run again.
-fn restarts(
+/// A container that terminated for good cannot run again.
+// upstream: pkg/apis/core/validation/validation.go ValidateContainerStateTransition, ValidateInitContainerStateTransition
+fn validate_state_transitions(
     new: &[Value],
     old: &[Value],
     spec: &Value,
     containers: &str,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let ephemeral = containers == "ephemeralContainers";
     if !ephemeral && restart::may_restart_all(spec) {
@@ -131,7 +144,7 @@ fn restarts(
     }
 }
 
-/// The items of a list by name; of several by one name, the first.
+/// The items of a list by name; of several with one name, the first.
 fn by_name(items: &[Value]) -> HashMap<&str, &Value> {
     let mut named = HashMap::with_capacity(items.len());
     for item in items {
@@ -140,14 +153,15 @@ fn by_name(items: &[Value]) -> HashMap<&str, &Value> {
     named
 }
 
-fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validatePodResourceClaimStatuses
+fn validate_resource_claim_statuses(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let statuses = status.items("resourceClaimStatuses");
     let repeated = field_checks::duplicate_flags(statuses.iter().map(|status| status.text("name")));
-    let known = by_name(spec.items("resourceClaims"));
+    let spec_claims = by_name(spec.items("resourceClaims"));
     for (index, claim) in statuses.iter().enumerate() {
         let field_path = at.index(index);
         let name = claim.text("name");
-        if !known.contains_key(name) {
+        if !spec_claims.contains_key(name) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errors.invalid(&field_path.child("name"), name, detail);
         }
@@ -158,13 +172,19 @@ fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.push_invalid(
                 &field_path.child("resourceClaimName"),
                 claim,
-                dns1123_subdomain(claim),
+                validate_dns1123_subdomain(claim),
             );
         }
     }
 }
 
-fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validatePodExtendedResourceClaimStatus
+fn validate_extended_resource_claim_status(
+    status: &Value,
+    spec: &Value,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let claim = status.at("extendedResourceClaimStatus");
     if claim.is_null() {
         return;
@@ -188,14 +208,14 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
                     "must match the name of an entry in spec.initContainers.name or spec.containers.name";
                 errors.invalid(&field_path.child("containerName"), container, detail);
             }
-            Some(found) if !found.way("resources.requests").has(resource) => {
+            Some(container) if !container.at_path("resources.requests").has(resource) => {
                 let detail = "must match the extended resource name of an entry in \
                      spec.initContainers.resources.requests or spec.containers.resources.requests";
                 errors.invalid(&field_path.child("resourceName"), resource, detail);
             }
             Some(_) => {}
         }
-        errors.push_invalid(&at.child("requestName"), request, dns1123_label(request));
+        errors.push_invalid(&at.child("requestName"), request, validate_dns1123_label(request));
         if repeated[index] {
             errors.duplicate(&field_path.child("containerName"), container);
             errors.duplicate(&field_path.child("resourceName"), resource);
@@ -204,28 +224,34 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
     }
     match claim.text("resourceClaimName") {
         "" => errors.required(&at.child("resourceClaimName"), ""),
-        name => errors.push_invalid(&at.child("resourceClaimName"), name, dns1123_subdomain(name)),
+        name => errors.push_invalid(
+            &at.child("resourceClaimName"),
+            name,
+            validate_dns1123_subdomain(name),
+        ),
     }
 }
 
-fn pod_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let one = status.text("podIP");
+// upstream: pkg/apis/core/validation/validation.go validatePodIPs
+fn validate_pod_ips(status: &Value, before: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let pod_ip = status.text("podIP");
     let all = status.items("podIPs");
     let list_at = at.child("podIPs");
-    addresses(all, before.items("podIPs"), "PodIP", &list_at, errors);
+    validate_ips(all, before.items("podIPs"), "PodIP", &list_at, errors);
     match all.first().map(|address| address.text("ip")) {
-        first if first.is_some() == one.is_empty() => {
+        first if first.is_some() == pod_ip.is_empty() => {
             let detail = "podIP and podIPs must either both be set or both be unset";
-            errors.invalid(&list_at, internal::shown_list("PodIP", all), detail);
+            errors.invalid(&list_at, internal::internal_list_value("PodIP", all), detail);
         }
-        Some(first) if first != one => {
+        Some(first) if first != pod_ip => {
             errors.invalid(&list_at.index(0).child("ip"), first, "must be equal to `podIP`");
         }
         _ => {}
     }
 }
 
-fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateHostIPs
+fn validate_host_ips(status: &Value, before: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let all = status.items("hostIPs");
     let Some(first) = all.first().map(|address| address.text("ip")) else {
         return;
@@ -233,16 +259,17 @@ fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Er
     if first != status.text("hostIP") {
         errors.invalid(&at.index(0).child("ip"), first, "must be equal to `hostIP`");
     }
-    addresses(all, before.items("hostIPs"), "HostIP", at, errors);
+    validate_ips(all, before.items("hostIPs"), "HostIP", at, errors);
 }
 
-/// Each address must be valid, or be an old one; of several there is one for each family.
-fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut Errors) {
+/// Each address must be valid or an old one; of two there is one per family.
+// upstream: pkg/apis/core/validation/validation.go validatePodIPs, validateHostIPs
+fn validate_ips(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let old: HashSet<&str> = old.iter().map(|address| address.text("ip")).collect();
     for (index, address) in all.iter().enumerate() {
         let ip = address.text("ip");
         if !old.contains(ip) {
-            errors.extend(legacy_ip(&at.index(index), ip, Strictness::Strict, &[]));
+            errors.extend(validate_legacy_ip(&at.index(index), ip, Strictness::Strict, &[]));
         }
     }
     if all.len() < 2 {
@@ -260,11 +287,12 @@ fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut
     let both = !families.contains(&None) && families.contains(&Some(true)) && families.contains(&Some(false));
     if !both || all.len() > 2 {
         let detail = "may specify no more than one IP for each IP family";
-        errors.invalid(at, internal::shown_list(ty, all), detail);
+        errors.invalid(at, internal::internal_list_value(ty, all), detail);
     }
 }
 
-fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateContainerStatusUsers
+fn validate_container_status_users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for (index, status) in statuses.iter().enumerate() {
         let user = status.at("user").at("linux");
         if user.is_null() {
@@ -286,18 +314,25 @@ fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
             let detail = format!("must be between 0 and {}, inclusive", u32::MAX);
             errors.invalid(&field_path.child("uid"), number, detail);
         }
-        security::id(user.at("gid"), &field_path.child("gid"), errors);
+        security::validate_id(user.at("gid"), &field_path.child("gid"), errors);
         let groups_at = field_path.child("supplementalGroups");
         for (number, group) in user.items("supplementalGroups").iter().enumerate() {
-            security::id(group, &groups_at.index(number), errors);
+            security::validate_id(group, &groups_at.index(number), errors);
         }
     }
 }
 
-/// What is told of the devices of a container must be of what it asked for.
-fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
+/// allocatedResourcesStatus must be of resources that the container requests.
+// upstream: pkg/apis/core/validation/validation.go validateContainerStatusAllocatedResourcesStatus
+fn validate_allocated_resources_status(
+    status: &Value,
+    list: &str,
+    containers: &[Value],
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let by_name = by_name(containers);
-    let mappings = claimed_by_mapping(status);
+    let mappings = extended_resource_mappings(status);
     for (index, messages) in status.items(list).iter().enumerate() {
         let resources = messages.items("allocatedResourcesStatus");
         if resources.is_empty() {
@@ -310,16 +345,16 @@ fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, er
             continue;
         }
         let container = by_name.get(messages.text("name")).copied();
-        let claimed = container.map(claimed_by).unwrap_or_default();
+        let claimed = container.map(container_claims).unwrap_or_default();
         for (number, resource) in resources.iter().enumerate() {
             let field_path = list_at.index(number);
             let name = resource.text("name");
-            if let Some(detail) =
-                container.and_then(|container| unasked(name, container, &claimed, &mappings))
+            if let Some(detail) = container
+                .and_then(|container| unrequested_resource_error(name, container, &claimed, &mappings))
             {
                 errors.invalid(&field_path.child("name"), name, detail);
             }
-            devices(
+            validate_device_health(
                 resource.items("resources"),
                 &field_path.child("resources"),
                 errors,
@@ -328,23 +363,23 @@ fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, er
     }
 }
 
-/// Why a resource is none the container asked for, if it is not.
-fn unasked(
+/// Why a resource is not requested by the container, if it is not.
+fn unrequested_resource_error(
     name: &str,
     container: &Value,
     claimed: &HashSet<String>,
     mappings: &HashMap<(&str, String), Vec<&str>>,
 ) -> Option<&'static str> {
-    let asked = container.at("resources");
+    let requirements = container.at("resources");
     let Some(claim) = name.strip_prefix("claim:") else {
-        let known = asked.at("requests").has(name);
-        return (!known).then_some("must match one of the container's resource requests");
+        let is_requested = requirements.at("requests").has(name);
+        return (!is_requested).then_some("must match one of the container's resource requests");
     };
     let by_claim = claimed.contains(claim);
     let resources = mappings.get(&(container.text("name"), claim.to_owned()));
     let by_extended = resources.is_some_and(|resources| {
         let mut resources = resources.iter();
-        resources.any(|resource| !quantity_or_zero(asked.at("requests").at(resource)).is_zero())
+        resources.any(|resource| !quantity_or_zero(requirements.at("requests").at(resource)).is_zero())
     });
     (!by_claim && !by_extended).then_some(
         "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when \
@@ -353,7 +388,7 @@ fn unasked(
 }
 
 /// The claims of a container: `claim`, or `claim/request`.
-fn claimed_by(container: &Value) -> HashSet<String> {
+fn container_claims(container: &Value) -> HashSet<String> {
     let claims = container.at("resources").items("claims").iter();
     claims
         .map(|claim| match claim.text("request") {
@@ -363,8 +398,9 @@ fn claimed_by(container: &Value) -> HashSet<String> {
         .collect()
 }
 
-/// The resources that the claim for extended resources stands for, by container and `claim/request`.
-fn claimed_by_mapping(status: &Value) -> HashMap<(&str, String), Vec<&str>> {
+/// The resources of the extended resource claim, by container and `claim/request`.
+// upstream: pkg/apis/core/validation/validation.go matchesExtendedResourceClaimStatus
+fn extended_resource_mappings(status: &Value) -> HashMap<(&str, String), Vec<&str>> {
     let extended = status.at("extendedResourceClaimStatus");
     let mut mappings: HashMap<_, Vec<_>> = HashMap::new();
     for mapping in extended.items("requestMappings") {
@@ -380,19 +416,19 @@ fn claimed_by_mapping(status: &Value) -> HashMap<(&str, String), Vec<&str>> {
     mappings
 }
 
-fn devices(devices: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn validate_device_health(devices: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let repeated = field_checks::duplicate_flags(devices.iter().map(|device| device.text("resourceID")));
     for (index, device) in devices.iter().enumerate() {
         let field_path = at.index(index);
         let health = device.text("health");
-        if !HEALTHS.contains(&health) {
-            errors.unsupported(&field_path.child("health"), health, &HEALTHS);
+        if !HEALTH_STATES.contains(&health) {
+            errors.unsupported(&field_path.child("health"), health, &HEALTH_STATES);
         }
         if let Some(message) = device.at("message").as_str() {
             if message.is_empty() {
                 errors.required(&field_path.child("message"), "must be non-empty if specified");
-            } else if message.len() > LONGEST_MESSAGE {
-                errors.push(Error::too_long(&field_path.child("message"), LONGEST_MESSAGE));
+            } else if message.len() > MAX_MESSAGE_LENGTH {
+                errors.push(Error::too_long(&field_path.child("message"), MAX_MESSAGE_LENGTH));
             }
         }
         let id = device.text("resourceID");

@@ -1,4 +1,4 @@
-//! What a table shows of a pod.
+//! Table row of a pod.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::options::is_sidecar;
 use crate::{
-    rules::{Column, Row, Tree, age},
+    strategy::{Column, Row, Tree, age},
     time::Time,
 };
 
@@ -29,22 +29,22 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::field("Readiness Gates", "spec.readinessGates").wide(),
 ];
 
-/// How often containers were started again, and when one ended last.
+/// Restart count, and when a container terminated last.
 #[derive(Clone, Copy, Default)]
-struct Restarts {
+struct RestartSummary {
     count: i64,
     last: Option<Time>,
 }
 
-/// What the containers of a pod add up to.
-struct Sum {
+/// Totals over the containers of a pod.
+struct ContainerSummary {
     reason: String,
     ready: usize,
-    restarts: Restarts,
+    restarts: RestartSummary,
 }
 
-/// A row for a pod.
-pub(super) fn row(pod: &Value, now: Time) -> Row {
+// upstream: pkg/printers/internalversion/printers.go printPod
+pub(super) fn print_pod(pod: &Value, now: Time) -> Row {
     let spec = pod.at("spec");
     let status = pod.at("status");
     let metadata = pod.at("metadata");
@@ -54,11 +54,11 @@ pub(super) fn row(pod: &Value, now: Time) -> Row {
         .filter(|c| is_sidecar(c))
         .count();
     let total = spec.items("containers").len() + sidecars;
-    let Sum {
+    let ContainerSummary {
         mut reason,
         ready,
         restarts,
-    } = sum(spec, status);
+    } = summarize_containers(spec, status);
     let phase = status.text("phase");
     if metadata.has("deletionTimestamp") {
         if status.text("reason") == "NodeLost" {
@@ -67,7 +67,7 @@ pub(super) fn row(pod: &Value, now: Time) -> Row {
             "Terminating".clone_into(&mut reason);
         }
     }
-    let shown = |text: &str| json!(if text.is_empty() { "<none>" } else { text });
+    let or_none = |text: &str| json!(if text.is_empty() { "<none>" } else { text });
     let address = status
         .items("podIPs")
         .first()
@@ -76,12 +76,12 @@ pub(super) fn row(pod: &Value, now: Time) -> Row {
         json!(metadata.text("name")),
         json!(format!("{ready}/{total}")),
         json!(reason),
-        json!(restarts.shown(now)),
+        json!(restarts.format(now)),
         age(metadata.text("creationTimestamp"), now),
-        shown(address),
-        shown(spec.text("nodeName")),
-        shown(status.text("nominatedNodeName")),
-        json!(gates(spec, status)),
+        or_none(address),
+        or_none(spec.text("nodeName")),
+        or_none(status.text("nominatedNodeName")),
+        json!(format_readiness_gates(spec, status)),
     ];
     let mut row = Row::new(cells);
     let message = match phase {
@@ -99,7 +99,7 @@ pub(super) fn row(pod: &Value, now: Time) -> Row {
 }
 
 /// Whether [`row`] reads fields of this name.
-pub(super) fn reads(name: &str) -> bool {
+pub(super) fn row_reads_field(name: &str) -> bool {
     matches!(
         name,
         "conditionType"
@@ -137,7 +137,8 @@ pub(super) fn reads(name: &str) -> bool {
     )
 }
 
-fn sum(spec: &Value, status: &Value) -> Sum {
+// upstream: pkg/printers/internalversion/printers.go printPod
+fn summarize_containers(spec: &Value, status: &Value) -> ContainerSummary {
     let mut reason = match status.text("reason") {
         "" => status.text("phase"),
         reason => reason,
@@ -149,11 +150,11 @@ fn sum(spec: &Value, status: &Value) -> Sum {
         "SchedulingGated".clone_into(&mut reason);
     }
     let mut ready = 0;
-    let mut restarts = Restarts::default();
-    let mut of_sidecars = Restarts::default();
+    let mut restarts = RestartSummary::default();
+    let mut of_sidecars = RestartSummary::default();
     let mut initializing = false;
     let init = spec.items("initContainers");
-    // Of several by one name, the last.
+    // Of several with one name, the last counts.
     let by_name: HashMap<&str, &Value> = init.iter().map(|c| (c.text("name"), c)).collect();
     for (index, container) in status.items("initContainerStatuses").iter().enumerate() {
         restarts.add(container);
@@ -173,7 +174,7 @@ fn sum(spec: &Value, status: &Value) -> Sum {
             continue;
         }
         reason = if !ended.is_null() {
-            format!("Init:{}", end(ended))
+            format!("Init:{}", termination_reason(ended))
         } else if !matches!(waiting, "" | "PodInitializing") {
             format!("Init:{waiting}")
         } else {
@@ -187,13 +188,13 @@ fn sum(spec: &Value, status: &Value) -> Sum {
         of_type.next().is_some_and(|c| c.text("status") == "True")
     };
     if initializing && !is_true("Initialized") {
-        return Sum {
+        return ContainerSummary {
             reason,
             ready,
             restarts,
         };
     }
-    let mut sum = Sum {
+    let mut sum = ContainerSummary {
         reason,
         ready,
         restarts: of_sidecars,
@@ -205,8 +206,8 @@ fn sum(spec: &Value, status: &Value) -> Sum {
     sum
 }
 
-/// Why a container ended.
-fn end(ended: &Value) -> String {
+/// The reason of a terminated container.
+fn termination_reason(ended: &Value) -> String {
     match (ended.text("reason"), ended.int("signal").unwrap_or_default()) {
         ("", 0) => format!("ExitCode:{}", ended.int("exitCode").unwrap_or_default()),
         ("", signal) => format!("Signal:{signal}"),
@@ -214,12 +215,12 @@ fn end(ended: &Value) -> String {
     }
 }
 
-fn gates(spec: &Value, status: &Value) -> String {
+fn format_readiness_gates(spec: &Value, status: &Value) -> String {
     let gates = spec.items("readinessGates");
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    // Of several conditions of one type, the first.
+    // Of several conditions of one type, the first counts.
     let conditions = status.items("conditions").iter().rev();
     let statuses: HashMap<&str, &str> = conditions
         .map(|condition| (condition.text("type"), condition.text("status")))
@@ -232,8 +233,8 @@ fn gates(spec: &Value, status: &Value) -> String {
 
 // --- Sum ---
 
-impl Sum {
-    /// The first container that has something to tell gives the reason.
+impl ContainerSummary {
+    /// The first container with a reason provides that of the pod.
     fn add_containers(&mut self, containers: &[Value], ready_pod: bool) {
         let mut running = false;
         let mut failure = None;
@@ -245,7 +246,7 @@ impl Sum {
             if !waiting.is_empty() {
                 waiting.clone_into(&mut self.reason);
             } else if !ended.is_null() {
-                self.reason = end(ended);
+                self.reason = termination_reason(ended);
                 if ended.int("exitCode").unwrap_or_default() != 0 {
                     failure = Some(self.reason.clone());
                 }
@@ -254,7 +255,7 @@ impl Sum {
                 self.ready += 1;
             }
         }
-        // Some are done, but not all.
+        // Some have completed, but not all.
         if self.reason == "Completed" {
             if running && ready_pod {
                 "Running".clone_into(&mut self.reason);
@@ -269,15 +270,15 @@ impl Sum {
 
 // --- Restarts ---
 
-impl Restarts {
+impl RestartSummary {
     fn add(&mut self, container: &Value) {
         self.count += container.int("restartCount").unwrap_or_default();
-        let ended = container.way("lastState.terminated.finishedAt").as_str();
+        let ended = container.at_path("lastState.terminated.finishedAt").as_str();
         let ended = ended.and_then(|text| Time::parse(text).ok());
         self.last = self.last.max(ended);
     }
 
-    fn shown(&self, now: Time) -> String {
+    fn format(&self, now: Time) -> String {
         match self.last {
             Some(last) if self.count != 0 => {
                 format!("{} ({} ago)", self.count, crate::time::age(now.since(last)))
@@ -294,8 +295,8 @@ mod tests {
     fn cells(pod: &Value) -> Vec<String> {
         let now = Time::parse("2026-01-02T00:01:00Z").expect("a time");
         let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();
-        let cells = row(pod, now).cells;
-        assert_eq!(row(&outline(pod), now).cells, cells, "a field is not named");
+        let cells = print_pod(pod, now).cells;
+        assert_eq!(print_pod(&outline(pod), now).cells, cells, "a field is not named");
         cells.iter().map(text).collect()
     }
 
@@ -303,7 +304,7 @@ mod tests {
     fn outline(tree: &Value) -> Value {
         match tree {
             Value::Object(fields) => {
-                let named = fields.iter().filter(|(name, _)| reads(name));
+                let named = fields.iter().filter(|(name, _)| row_reads_field(name));
                 named
                     .map(|(name, value)| (name.clone(), outline(value)))
                     .collect()
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_need_no_other_fields() {
+    fn row_reads_only_declared_fields() {
         let status = |status: Value| {
             json!({
                 "metadata": {"name": "p", "creationTimestamp": "2026-01-02T00:00:00Z", "labels": {"a": "b"}},
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_pod_shows_who_is_ready_and_when_one_restarted() {
+    fn row_shows_ready_containers_and_restarts() {
         let pod = json!({
             "metadata": {"name": "p", "creationTimestamp": "2026-01-02T00:00:00Z"},
             "spec": {"containers": [{"name": "a"}, {"name": "b"}], "nodeName": "n", "readinessGates": [{"conditionType": "g"}]},
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_prepares_shows_how_far_it_is() {
+    fn row_shows_init_progress() {
         let pod = json!({
             "spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "i"}, {"name": "j"}]},
             "status": {"phase": "Pending", "initContainerStatuses": [
@@ -385,14 +386,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_done_says_so_for_the_whole_row() {
+    fn row_of_a_completed_pod() {
         let pod = json!({"status": {"phase": "Failed"}});
         let now = Time::parse("2026-01-02T00:01:00Z").expect("a time");
-        assert_eq!(row(&pod, now).conditions[0].text("message"), "The pod failed.");
+        assert_eq!(
+            print_pod(&pod, now).conditions[0].text("message"),
+            "The pod failed."
+        );
     }
 
     #[test]
-    fn a_pod_that_goes_is_terminating() {
+    fn row_of_a_terminating_pod() {
         let pod = json!({"metadata": {"deletionTimestamp": "2026-01-02T00:00:00Z"}, "status": {"phase": "Running"}});
         assert_eq!(cells(&pod)[2], "Terminating");
     }

@@ -1,45 +1,49 @@
-//! Pod templates: inside workloads, and as a kind of their own.
+//! PodTemplate: in workloads, and as a kind.
 
 use serde_json::{Value, json};
 
 use super::{
-    annotations, default_template, disabled, equality::same, options::Options, profile, report::Report, spec,
-    template_warnings,
+    annotations, disabled, equality::semantic_equal, error_list::ErrorListExt, get_warnings_for_pod_template,
+    options::PodValidationOptions, profile, set_defaults_pod_template, spec,
 };
 use crate::{
     field::Path,
     kinds::pod_template,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
 pub(crate) struct PodTemplate;
 
-/// What is wrong with a new pod template.
-pub(crate) fn validate_template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
-    validate_template_with(template, &Options::default(), at, errors);
+// upstream: pkg/apis/core/validation/validation.go ValidatePodTemplateSpec
+pub(crate) fn validate_new_pod_template_spec(template: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    validate_pod_template_spec(template, &PodValidationOptions::default(), at, errors);
 }
 
-/// What is wrong with a pod template; `options` says which rules are relaxed for an update.
-pub(crate) fn validate_template_with(
+/// Validates a pod template; `options` are the relaxed rules of an update.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodTemplateSpec
+pub(crate) fn validate_pod_template_spec(
     template: &Value,
-    options: &Options,
+    options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let metadata = template.at("metadata");
     let pod = template.at("spec");
-    errors.extend(name::labels(&at.child("labels"), metadata.entries("labels")));
+    errors.extend(name::validate_labels(
+        &at.child("labels"),
+        metadata.entries("labels"),
+    ));
     let annotations_at = at.child("annotations");
-    errors.extend(name::annotations(
+    errors.extend(name::validate_annotations(
         &annotations_at,
         metadata.entries("annotations"),
     ));
-    annotations::validate(metadata, pod, options, &annotations_at, errors);
+    annotations::validate_pod_annotations(metadata, pod, options, &annotations_at, errors);
     let spec_at = at.child("spec");
     spec::validate(pod, &Value::Null, &spec_at, options, errors);
-    profile::validate_agreement(metadata, pod, &spec_at, errors);
+    profile::validate_annotations_match_fields(metadata, pod, &spec_at, errors);
     if !pod.items("ephemeralContainers").is_empty() {
         let detail = "ephemeral containers not allowed in pod template";
         errors.forbidden(&spec_at.child("ephemeralContainers"), detail);
@@ -49,30 +53,30 @@ pub(crate) fn validate_template_with(
 // --- PodTemplate ---
 
 // upstream: pkg/registry/core/podtemplate/strategy.go podTemplateStrategy
-impl Rules for PodTemplate {
-    fn default(&self, object: &mut Value) {
-        default_template(object.make("template"));
+impl RestStrategy for PodTemplate {
+    fn set_defaults(&self, object: &mut Value) {
+        set_defaults_pod_template(object.ensure_object("template"));
     }
 
     // upstream: pkg/registry/core/podtemplate/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, _at: &Circumstances<'_>) {
-        disabled::drop_from_template(object.make("template"), &Value::Null);
+    fn prepare_for_create(&self, object: &mut Value, _at: &StrategyContext<'_>) {
+        disabled::drop_disabled_template_fields(object.ensure_object("template"), &Value::Null);
     }
 
     // upstream: pkg/registry/core/podtemplate/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        disabled::drop_from_template(new.make("template"), old.at("template"));
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
+        disabled::drop_disabled_template_fields(new.ensure_object("template"), old.at("template"));
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplate
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        validate_template(object.at("template"), &Path::new("template"), errors);
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_new_pod_template_spec(object.at("template"), &Path::new("template"), errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplateUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        let options = Options::template_update(old.at("template"));
-        validate_template_with(new.at("template"), &options, &Path::new("template"), errors);
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+        let options = PodValidationOptions::for_template_update(old.at("template"));
+        validate_pod_template_spec(new.at("template"), &options, &Path::new("template"), errors);
     }
 
     // upstream: pkg/registry/core/podtemplate/strategy.go WarningsOnCreate, WarningsOnUpdate
@@ -83,7 +87,7 @@ impl Rules for PodTemplate {
             return Vec::new();
         }
         let before = old.map(|old| old.at("template"));
-        template_warnings(new.at("template"), &Path::new("template"), before)
+        get_warnings_for_pod_template(new.at("template"), &Path::new("template"), before)
     }
 
     fn has_generation(&self) -> bool {
@@ -91,7 +95,7 @@ impl Rules for PodTemplate {
     }
 
     fn raises_generation(&self, new: &Value, old: &Value) -> bool {
-        !same(new.at("template"), old.at("template"))
+        !semantic_equal(new.at("template"), old.at("template"))
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -129,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_tells_what_a_template_runs() {
+    fn row_shows_containers_and_images() {
         let object = json!({
             "metadata": {"name": "t"},
             "template": {
@@ -145,12 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn places_of_labels_leave_the_metadata_out() {
+    fn field_paths_of_labels_omit_metadata() {
         let mut template =
             json!({"metadata": {"labels": {"a b": "c"}}, "spec": {"ephemeralContainers": [{}]}});
-        default_template(&mut template);
-        let mut errors = Errors::new();
-        validate_template(&template, &Path::new("template"), &mut errors);
+        set_defaults_pod_template(&mut template);
+        let mut errors = ErrorList::new();
+        validate_new_pod_template_spec(&template, &Path::new("template"), &mut errors);
         let places: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
         assert!(places.contains(&"template.labels") && places.contains(&"template.spec.containers"));
         assert_eq!(places.last(), Some(&"template.spec.ephemeralContainers"));

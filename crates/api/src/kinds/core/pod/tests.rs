@@ -1,4 +1,4 @@
-//! Claims about whole pods: a pod that is valid, changed in one place, and what is told of it.
+//! Whole pods: a valid pod is changed in one field, and its errors are compared.
 
 use serde_json::{Value, json};
 
@@ -6,48 +6,48 @@ use super::*;
 use crate::{
     kinds::builtin,
     patch,
-    rules::{self, Part, User},
+    strategy::{self, Part, User},
 };
 
-fn at<R>(use_it: impl FnOnce(&Circumstances<'_>) -> R) -> R {
+fn at<R>(use_it: impl FnOnce(&StrategyContext<'_>) -> R) -> R {
     let kind = builtin().resource("", "v1", "pods").expect("pods are built in");
     let now = Time::parse("2026-01-02T03:04:05Z").expect("a time");
     let user = User::default();
-    use_it(&Circumstances {
+    use_it(&StrategyContext {
         kind,
         now,
         user: &user,
     })
 }
 
-/// A pod with a container `c`, and what a merge patch makes of its spec.
-fn with(change: Value) -> Value {
+/// A pod with a container `c`, with a merge patch of its spec.
+fn pod_with(change: Value) -> Value {
     let metadata = json!({"name": "p", "namespace": "n", "uid": "u", "resourceVersion": "1"});
     let spec = json!({"containers": [{"name": "c", "image": "i", "resources": {}}]});
     let spec = patch::merge::apply(spec, change).expect("a merge patch applies");
     let mut pod = json!({"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec});
-    Pod.default(&mut pod);
+    Pod.set_defaults(&mut pod);
     pod
 }
 
-/// A pod whose only container is this one.
-fn container(change: Value) -> Value {
+/// A pod with only this container.
+fn pod_with_container(change: Value) -> Value {
     let whole = json!({"name": "c", "image": "i", "resources": {}});
     let container = patch::merge::apply(whole, change).expect("a merge patch applies");
-    with(json!({"containers": [container]}))
+    pod_with(json!({"containers": [container]}))
 }
 
-fn created(pod: &Value) -> Result<Value, Vec<String>> {
+fn create_pod(pod: &Value) -> Result<Value, Vec<String>> {
     let mut pod = pod.clone();
-    at(|at| match rules::create(&mut pod, at) {
+    at(|at| match strategy::create(&mut pod, at) {
         Ok(_) => Ok(pod),
         Err(status) => Err(messages(&status)),
     })
 }
 
-fn updated(new: &Value, old: &Value, part: Part<'_>) -> Result<Value, Vec<String>> {
+fn update_pod(new: &Value, old: &Value, part: Part<'_>) -> Result<Value, Vec<String>> {
     let mut new = new.clone();
-    at(|at| match rules::update(&mut new, old, part, at) {
+    at(|at| match strategy::update(&mut new, old, part, at) {
         Ok(_) => Ok(new),
         Err(status) => Err(messages(&status)),
     })
@@ -61,33 +61,33 @@ fn messages(status: &crate::status::Status) -> Vec<String> {
         .collect()
 }
 
-/// Creates each pod and compares what is told; nothing means it is valid.
-fn claims(cases: Vec<(Value, &[&str])>) {
+/// Creates each pod and compares its errors; none means it is valid.
+fn assert_create_errors(cases: Vec<(Value, &[&str])>) {
     for (pod, wanted) in cases {
-        let errors = created(&pod).err().unwrap_or_default();
+        let errors = create_pod(&pod).err().unwrap_or_default();
         assert_eq!(errors, wanted, "{}", pod.at("spec"));
     }
 }
 
 #[test]
-fn containers_have_names_and_ports_of_their_own() {
+fn rejects_duplicate_container_names_and_ports() {
     let named = |name: &str| json!({"name": name, "image": "i", "resources": {}});
     let on_port = |name: &str, port: i64| json!({"name": name, "image": "i", "resources": {}, "ports": [{"containerPort": 80, "hostPort": port}]});
-    claims(vec![
+    assert_create_errors(vec![
         (
-            with(json!({"containers": [named("c"), named("c")]})),
+            pod_with(json!({"containers": [named("c"), named("c")]})),
             &["spec.containers[1].name: Duplicate value: \"c\""],
         ),
         (
-            with(json!({"initContainers": [named("c")]})),
+            pod_with(json!({"initContainers": [named("c")]})),
             &["spec.initContainers[0].name: Duplicate value: \"c\""],
         ),
         (
-            with(json!({"containers": [on_port("a", 8080), on_port("b", 8080)]})),
+            pod_with(json!({"containers": [on_port("a", 8080), on_port("b", 8080)]})),
             &["spec.containers[1].ports[0].hostPort: Duplicate value: \"TCP//8080\""],
         ),
         (
-            container(json!({"ports": [{"name": "A", "containerPort": 0, "protocol": "X"}]})),
+            pod_with_container(json!({"ports": [{"name": "A", "containerPort": 0, "protocol": "X"}]})),
             &[
                 "spec.containers[0].ports[0].name: Invalid value: \"A\": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
                 "spec.containers[0].ports[0].name: Invalid value: \"A\": must contain at least one letter (a-z)",
@@ -96,7 +96,7 @@ fn containers_have_names_and_ports_of_their_own() {
             ],
         ),
         (
-            container(json!({"imagePullPolicy": "Often", "image": " i"})),
+            pod_with_container(json!({"imagePullPolicy": "Often", "image": " i"})),
             &[
                 "spec.containers[0].imagePullPolicy: Unsupported value: \"Often\": supported values: \"Always\", \"IfNotPresent\", \"Never\"",
                 "spec.containers[0].image: Invalid value: \" i\": must not have leading or trailing whitespace",
@@ -106,13 +106,13 @@ fn containers_have_names_and_ports_of_their_own() {
 }
 
 #[test]
-fn only_sidecars_among_init_containers_have_probes() {
+fn rejects_probes_of_init_containers_unless_sidecars() {
     let init = |policy: Value| {
         let probe = json!({"tcpSocket": {"port": 80}});
         let init = json!({"name": "i", "image": "i", "resources": {}, "restartPolicy": policy, "startupProbe": probe});
-        with(json!({"initContainers": [init]}))
+        pod_with(json!({"initContainers": [init]}))
     };
-    claims(vec![
+    assert_create_errors(vec![
         (init(json!("Always")), &[]),
         (
             init(json!("Never")),
@@ -124,10 +124,12 @@ fn only_sidecars_among_init_containers_have_probes() {
 }
 
 #[test]
-fn handlers_are_one_and_complete() {
-    claims(vec![
+fn rejects_ambiguous_and_incomplete_handlers() {
+    assert_create_errors(vec![
         (
-            container(json!({"livenessProbe": {"successThreshold": 2, "exec": {}, "grpc": {"port": 0}}})),
+            pod_with_container(
+                json!({"livenessProbe": {"successThreshold": 2, "exec": {}, "grpc": {"port": 0}}}),
+            ),
             &[
                 "spec.containers[0].livenessProbe.exec.command: Required value",
                 "spec.containers[0].livenessProbe.grpc: Forbidden: may not specify more than 1 handler type",
@@ -135,7 +137,9 @@ fn handlers_are_one_and_complete() {
             ],
         ),
         (
-            container(json!({"lifecycle": {"preStop": {"sleep": {"seconds": 31}}, "postStart": {}}})),
+            pod_with_container(
+                json!({"lifecycle": {"preStop": {"sleep": {"seconds": 31}}, "postStart": {}}}),
+            ),
             &[
                 "spec.containers[0].lifecycle.postStart: Required value: must specify a handler type",
                 "spec.containers[0].lifecycle.preStop.sleep: Invalid value: 31: must be non-negative and less than terminationGracePeriodSeconds (30)",
@@ -145,10 +149,10 @@ fn handlers_are_one_and_complete() {
 }
 
 #[test]
-fn variables_and_mounts_refer_to_what_is_there() {
-    claims(vec![
+fn rejects_references_to_missing_volumes_and_fields() {
+    assert_create_errors(vec![
         (
-            container(json!({"env": [
+            pod_with_container(json!({"env": [
                 {"name": "A=", "valueFrom": {"fieldRef": {"fieldPath": "status.phase"}}},
                 {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "2"}}},
                 {"name": "C", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "a/../b", "key": "k"}}},
@@ -162,7 +166,7 @@ fn variables_and_mounts_refer_to_what_is_there() {
             ],
         ),
         (
-            container(json!({
+            pod_with_container(json!({
                 "volumeMounts": [{"name": "v", "mountPath": "/a", "subPath": "/x", "mountPropagation": "Bidirectional"}],
                 "volumeDevices": [{"name": "w", "devicePath": "/a"}],
             })),
@@ -179,10 +183,10 @@ fn variables_and_mounts_refer_to_what_is_there() {
 }
 
 #[test]
-fn a_volume_with_faults_cannot_be_mounted() {
-    let mut pod = container(json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}));
+fn invalid_volumes_cannot_be_mounted() {
+    let mut pod = pod_with_container(json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}));
     pod["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}, "hostPath": {"path": "/", "type": ""}}]);
-    claims(vec![(
+    assert_create_errors(vec![(
         pod,
         &[
             "spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type",
@@ -192,10 +196,10 @@ fn a_volume_with_faults_cannot_be_mounted() {
 }
 
 #[test]
-fn what_is_shared_with_the_host_fits_together() {
-    claims(vec![
+fn validates_host_namespaces() {
+    assert_create_errors(vec![
         (
-            with(json!({
+            pod_with(json!({
                 "hostUsers": false, "hostPID": true, "hostNetwork": true,
                 "securityContext": {"sysctls": [{"name": "net/ipv4/x", "value": "1"}, {"name": "A", "value": "1"}]},
             })),
@@ -207,14 +211,16 @@ fn what_is_shared_with_the_host_fits_together() {
             ],
         ),
         (
-            with(json!({"os": {"name": "windows"}, "hostPID": true, "securityContext": {"runAsUser": 1}})),
+            pod_with(
+                json!({"os": {"name": "windows"}, "hostPID": true, "securityContext": {"runAsUser": 1}}),
+            ),
             &[
                 "spec.securityContext.runAsUser: Forbidden: cannot be set for a windows pod",
                 "spec.hostPID: Forbidden: cannot be set for a windows pod",
             ],
         ),
         (
-            with(json!({"dnsPolicy": "None", "hostname": "A_"})),
+            pod_with(json!({"dnsPolicy": "None", "hostname": "A_"})),
             &[
                 "spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None",
                 "spec.hostname: Invalid value: \"A_\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
@@ -224,10 +230,10 @@ fn what_is_shared_with_the_host_fits_together() {
 }
 
 #[test]
-fn tolerations_and_constraints_are_of_known_sorts() {
-    claims(vec![
+fn rejects_unknown_tolerations_and_constraints() {
+    assert_create_errors(vec![
         (
-            with(
+            pod_with(
                 json!({"tolerations": [{"operator": "Equal"}, {"key": "a", "operator": "Lt", "value": "1"}, {"key": "b", "tolerationSeconds": 1}]}),
             ),
             &[
@@ -237,7 +243,7 @@ fn tolerations_and_constraints_are_of_known_sorts() {
             ],
         ),
         (
-            with(json!({"topologySpreadConstraints": [
+            pod_with(json!({"topologySpreadConstraints": [
                 {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway", "minDomains": 2, "matchLabelKeys": ["a"]},
             ]})),
             &[
@@ -249,8 +255,8 @@ fn tolerations_and_constraints_are_of_known_sorts() {
 }
 
 #[test]
-fn the_status_of_a_new_pod_follows_from_its_spec() {
-    let pod = created(&container(
+fn sets_the_status_of_a_new_pod() {
+    let pod = create_pod(&pod_with_container(
         json!({"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}),
     ));
     let pod = pod.expect("the pod is valid");
@@ -262,55 +268,55 @@ fn the_status_of_a_new_pod_follows_from_its_spec() {
 }
 
 #[test]
-fn a_container_that_ended_for_good_does_not_run_again() {
+fn rejects_restart_of_a_terminated_container() {
     let state = |state: &str| {
-        let mut pod = with(json!({"restartPolicy": "OnFailure"}));
+        let mut pod = pod_with(json!({"restartPolicy": "OnFailure"}));
         let state = json!({state: {"exitCode": 0}});
         pod["status"] = json!({"phase": "Running", "containerStatuses": [{"name": "c", "state": state}]});
         pod
     };
     assert_eq!(
-        updated(&state("running"), &state("terminated"), Part::Status),
+        update_pod(&state("running"), &state("terminated"), Part::Status),
         Err(vec![
             "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
                 .to_owned()
         ])
     );
-    assert!(updated(&state("terminated"), &state("running"), Part::Status).is_ok());
+    assert!(update_pod(&state("terminated"), &state("running"), Part::Status).is_ok());
 }
 
 #[test]
-fn addresses_are_one_for_each_family() {
-    let old = with(json!({}));
+fn rejects_two_addresses_of_one_family() {
+    let old = pod_with(json!({}));
     let mut new = old.clone();
     new["status"] = json!({"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]});
     assert_eq!(
-        updated(&new, &old, Part::Status),
+        update_pod(&new, &old, Part::Status),
         Err(vec!["status.podIPs: Invalid value: [{\"IP\":\"10.0.0.1\"},{\"IP\":\"10.0.0.2\"}]: may specify no more than one IP for each IP family".to_owned()])
     );
 }
 
 #[test]
-fn a_resize_changes_processors_and_memory_and_nothing_else() {
+fn resize_changes_only_cpu_and_memory() {
     let asks = |requests: Value| {
-        let mut pod = container(json!({"resources": {"requests": requests}}));
+        let mut pod = pod_with_container(json!({"resources": {"requests": requests}}));
         pod["status"] = json!({"qosClass": "Burstable"});
         pod
     };
     let old = asks(json!({"cpu": "1"}));
     let mut new = asks(json!({"cpu": "2"}));
     new["spec"]["hostname"] = json!("other");
-    let resized = updated(&new, &old, Part::Other("resize")).expect("the resize is valid");
+    let resized = update_pod(&new, &old, Part::Other("resize")).expect("the resize is valid");
     assert_eq!(resized.at("spec"), asks(json!({"cpu": "2"})).at("spec"));
     assert_eq!(
-        updated(&asks(json!({"memory": "1Gi"})), &old, Part::Other("resize")),
+        update_pod(&asks(json!({"memory": "1Gi"})), &old, Part::Other("resize")),
         Err(vec![
             "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed"
                 .to_owned()
         ])
     );
     assert_eq!(
-        updated(
+        update_pod(
             &asks(json!({"cpu": "1", "ephemeral-storage": "1Gi"})),
             &old,
             Part::Other("resize")
@@ -322,18 +328,18 @@ fn a_resize_changes_processors_and_memory_and_nothing_else() {
 }
 
 #[test]
-fn ephemeral_containers_come_and_stay() {
+fn ephemeral_containers_are_added_but_not_removed() {
     let looking = |image: &str| {
-        with(
+        pod_with(
             json!({"ephemeralContainers": [{"name": "e", "image": image, "imagePullPolicy": "Always", "resources": {}}]}),
         )
     };
     let part = Part::Other("ephemeralcontainers");
-    assert!(updated(&looking("a"), &with(json!({})), part).is_ok());
-    let changed = updated(&looking("b"), &looking("a"), part).expect_err("it changed");
+    assert!(update_pod(&looking("a"), &pod_with(json!({})), part).is_ok());
+    let changed = update_pod(&looking("b"), &looking("a"), part).expect_err("it changed");
     assert!(changed[0].starts_with("spec.ephemeralContainers: Forbidden: existing ephemeral containers \"e\" may not be changed\n@@ -1,6 +1,6 @@\n"), "{changed:?}");
     assert_eq!(
-        created(&looking("a")),
+        create_pod(&looking("a")),
         Err(vec![
             "spec.ephemeralContainers: Forbidden: cannot be set on create".to_owned()
         ])
@@ -341,16 +347,31 @@ fn ephemeral_containers_come_and_stay() {
 }
 
 #[test]
-fn only_a_pod_that_runs_gets_time_to_end() {
+fn only_running_pods_get_a_grace_period() {
     let pod = |node: &str, phase: &str| {
         json!({
             "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},
             "status": {"phase": phase},
         })
     };
-    assert_eq!(Pod.grace(&pod("n", "Running"), None), Grace::Seconds(30));
-    assert_eq!(Pod.grace(&pod("n", "Running"), Some(5)), Grace::Seconds(5));
-    assert_eq!(Pod.grace(&pod("n", "Running"), Some(-1)), Grace::Seconds(1));
-    assert_eq!(Pod.grace(&pod("", "Pending"), Some(5)), Grace::Seconds(0));
-    assert_eq!(Pod.grace(&pod("n", "Succeeded"), None), Grace::Seconds(0));
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("n", "Running"), None),
+        GracefulDeletion::Seconds(30)
+    );
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("n", "Running"), Some(5)),
+        GracefulDeletion::Seconds(5)
+    );
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("n", "Running"), Some(-1)),
+        GracefulDeletion::Seconds(1)
+    );
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("", "Pending"), Some(5)),
+        GracefulDeletion::Seconds(0)
+    );
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("n", "Succeeded"), None),
+        GracefulDeletion::Seconds(0)
+    );
 }

@@ -1,52 +1,62 @@
-//! Which taints of nodes a pod tolerates.
+//! Tolerations of a pod.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{options::Options, report::Report};
+use super::{error_list::ErrorListExt, options::PodValidationOptions};
 use crate::{
     field::Path,
     go,
-    name::{decimal_integer, label_key, label_value},
-    rules::{Errors, Tree},
+    name::{validate_decimal_integer, validate_label_key, validate_label_value},
+    strategy::{ErrorList, Tree},
 };
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// What is wrong with tolerations.
-pub(super) fn validate(tolerations: &[Value], options: &Options, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go ValidateTolerations
+pub(super) fn validate_tolerations(
+    tolerations: &[Value],
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     for (index, toleration) in tolerations.iter().enumerate() {
-        one(
+        validate_toleration(
             toleration,
-            options.comparing_tolerations,
+            options.allow_comparison_operators,
             &at.index(index),
             errors,
         );
     }
 }
 
-/// What is wrong with tolerations that are added to pods. They compare no numbers.
-pub(crate) fn validate_added_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
+/// Validates tolerations that a RuntimeClass adds to pods. They cannot compare numbers.
+pub(crate) fn validate_runtime_class_tolerations(
+    tolerations: &[Value],
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     for (index, toleration) in tolerations.iter().enumerate() {
-        one(toleration, false, &at.index(index), errors);
+        validate_toleration(toleration, false, &at.index(index), errors);
     }
 }
 
-/// The effect of a taint.
-fn validate_effect(effect: &str, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateTaintEffect
+fn validate_taint_effect(effect: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !EFFECTS.contains(&effect) {
         errors.unsupported(at, effect, &EFFECTS);
     }
 }
 
-fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go ValidateTolerations
+fn validate_toleration(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let key = toleration.text("key");
     let operator = toleration.text("operator");
     let value = toleration.text("value");
     let effect = toleration.text("effect");
     if !key.is_empty() {
-        errors.push_invalid(&at.child("key"), key, label_key(key));
+        errors.push_invalid(&at.child("key"), key, validate_label_key(key));
     }
     let operator_at = at.child("operator");
     if key.is_empty() && operator != "Exists" {
@@ -60,7 +70,7 @@ fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
     }
     match operator {
         "" | "Equal" => {
-            let msgs = label_value(value);
+            let msgs = validate_label_value(value);
             if !msgs.is_empty() {
                 errors.invalid(&operator_at, value, msgs.join(";"));
             }
@@ -75,7 +85,7 @@ fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
             }
         }
         "Lt" | "Gt" if compares => {
-            errors.push_invalid(&at.child("value"), value, decimal_integer(value));
+            errors.push_invalid(&at.child("value"), value, validate_decimal_integer(value));
             if let Err(error) = value.parse::<i64>() {
                 use std::num::IntErrorKind::{NegOverflow, PosOverflow};
                 let why = match error.kind() {
@@ -90,27 +100,28 @@ fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
         _ => errors.unsupported(&operator_at, operator, &["Equal", "Exists"]),
     }
     if !effect.is_empty() {
-        validate_effect(effect, &at.child("effect"), errors);
+        validate_taint_effect(effect, &at.child("effect"), errors);
     }
 }
 
-/// An update may add tolerations, and change how long they hold.
-pub(super) fn validate_added(
+/// An update may add tolerations, and change tolerationSeconds.
+// upstream: pkg/apis/core/validation/validation.go validateOnlyAddedTolerations
+pub(super) fn validate_only_added_tolerations(
     new: &Value,
     old: &Value,
-    options: &Options,
+    options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let new = new.items("tolerations");
     let identity = |toleration: &'_ Value| {
         ["key", "operator", "value", "effect"].map(|field| toleration.at(field).clone())
     };
-    let known: HashSet<_> = new.iter().map(identity).collect();
-    let kept = |old: &Value| known.contains(&identity(old));
-    if !old.items("tolerations").iter().all(kept) {
+    let new_tolerations: HashSet<_> = new.iter().map(identity).collect();
+    let is_kept = |old: &Value| new_tolerations.contains(&identity(old));
+    if !old.items("tolerations").iter().all(is_kept) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         return errors.forbidden(at, detail);
     }
-    validate(new, options, at, errors);
+    validate_tolerations(new, options, at, errors);
 }

@@ -1,18 +1,21 @@
-//! What of a pod may change.
+//! Validation of pod updates.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{annotations, equality::same, internal, options::Options, report::Report, spec, toleration};
+use super::{
+    annotations, equality::semantic_equal, error_list::ErrorListExt, internal, options::PodValidationOptions,
+    spec, toleration,
+};
 use crate::{
     field::Path,
     kinds::unified_diff,
-    name::in_range,
-    rules::{Errors, Tree, TreeMut},
+    name::validate_in_range,
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
-const MAY_CHANGE: &str = "pod updates may not change fields other than \
+const IMMUTABLE_FIELDS: &str = "pod updates may not change fields other than \
     `spec.containers[*].image`,\
     `spec.initContainers[*].image`,\
     `spec.activeDeadlineSeconds`,\
@@ -21,12 +24,12 @@ const MAY_CHANGE: &str = "pod updates may not change fields other than \
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// What is wrong with a change of a pod.
-pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
-    let options = Options::pod_update(old);
+// upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
+pub(super) fn validate_pod_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let options = PodValidationOptions::for_pod_update(old);
     spec::validate_pod(new, &options, errors);
     let metadata_at = Path::new("metadata");
-    annotations::validate_update(new, old, &options, &metadata_at.child("annotations"), errors);
+    annotations::validate_annotation_update(new, old, &options, &metadata_at.child("annotations"), errors);
     let at = Path::new("spec");
     let new = new.at("spec");
     let old = old.at("spec");
@@ -42,30 +45,31 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
             super::container::validate_image(container, &list_at.index(index), errors);
         }
     }
-    if !deadline(new, old, &at.child("activeDeadlineSeconds"), errors) {
+    if !validate_deadline_update(new, old, &at.child("activeDeadlineSeconds"), errors) {
         return;
     }
-    toleration::validate_added(new, old, &options, &at.child("tolerations"), errors);
-    gates_only_go(new, old, &at.child("schedulingGates"), errors);
-    if same(new, old) {
+    toleration::validate_only_added_tolerations(new, old, &options, &at.child("tolerations"), errors);
+    validate_only_deleted_scheduling_gates(new, old, &at.child("schedulingGates"), errors);
+    if semantic_equal(new, old) {
         return;
     }
-    let masked = masked(new, old, &at, errors);
-    if !same(&masked, old) {
+    let masked = with_mutable_fields_restored(new, old, &at, errors);
+    if !semantic_equal(&masked, old) {
         let difference = unified_diff::unified_diff(
-            &internal::lines("PodSpec", old),
-            &internal::lines("PodSpec", &masked),
+            &internal::internal_lines("PodSpec", old),
+            &internal::internal_lines("PodSpec", &masked),
         );
-        errors.forbidden(&at, format!("{MAY_CHANGE}\n{difference}"));
+        errors.forbidden(&at, format!("{IMMUTABLE_FIELDS}\n{difference}"));
     }
 }
 
-/// A deadline may come, and come nearer. Tells whether the rest need be judged.
-fn deadline(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
+/// activeDeadlineSeconds may be set, or decreased. Returns whether the rest is validated.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
+fn validate_deadline_update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let name = "activeDeadlineSeconds";
     match (new.int(name), old.int(name)) {
         (Some(seconds), before) => {
-            let msgs = in_range(seconds, 0, i64::from(i32::MAX));
+            let msgs = validate_in_range(seconds, 0, i64::from(i32::MAX));
             if let Some(msg) = msgs.into_iter().next() {
                 errors.invalid(at, seconds, msg);
                 return false;
@@ -87,7 +91,8 @@ fn deadline(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> boo
     true
 }
 
-fn gates_only_go(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateOnlyDeletedSchedulingGates
+fn validate_only_deleted_scheduling_gates(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let before = old.items("schedulingGates").iter();
     let before: HashSet<&str> = before.map(|gate| gate.text("name")).collect();
     for (index, gate) in new.items("schedulingGates").iter().enumerate() {
@@ -99,8 +104,9 @@ fn gates_only_go(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The new spec, with what may change as it was; what remains different may not change.
-fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value {
+/// The new spec with the mutable fields as they were; any remaining difference is an error.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
+fn with_mutable_fields_restored(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) -> Value {
     let mut masked = new.clone();
     for list in ["containers", "initContainers"] {
         for (container, before) in masked.items_mut(list).iter_mut().zip(old.items(list)) {
@@ -117,27 +123,27 @@ fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value
     if old.items("schedulingGates").is_empty() {
         return masked;
     }
-    // A pod that waits at a gate may still be given fewer nodes.
+    // A gated pod may narrow its node selection.
     if masked.at("nodeSelector") != old.at("nodeSelector") {
-        let kept = old
+        let is_kept = old
             .entries("nodeSelector")
             .iter()
             .all(|(key, value)| masked.at("nodeSelector").at(key) == value);
-        if !kept {
+        if !is_kept {
             let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
             errors.invalid(&at.child("nodeSelector"), masked.at("nodeSelector"), detail);
         }
         masked.copy_from("nodeSelector", old);
     }
-    let after = new.way("affinity.nodeAffinity");
-    let before = old.way("affinity.nodeAffinity");
+    let after = new.at_path("affinity.nodeAffinity");
+    let before = old.at_path("affinity.nodeAffinity");
     if after != before {
         let affinity_at = at.child("affinity");
-        node_affinity(after, before, &affinity_at.child("nodeAffinity"), errors);
+        validate_node_affinity_mutation(after, before, &affinity_at.child("nodeAffinity"), errors);
         let others = masked.at("affinity").has("podAffinity") || masked.at("affinity").has("podAntiAffinity");
         if old.has("affinity") || others {
             masked
-                .make("affinity")
+                .ensure_object("affinity")
                 .copy_from("nodeAffinity", old.at("affinity"));
         } else {
             masked.remove("affinity");
@@ -146,7 +152,8 @@ fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value
     masked
 }
 
-fn node_affinity(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateNodeAffinityMutation
+fn validate_node_affinity_mutation(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let before = old.at(REQUIRED).items("nodeSelectorTerms");
     let after = new.at(REQUIRED).items("nodeSelectorTerms");
     if before.is_empty() {
@@ -156,24 +163,29 @@ fn node_affinity(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let terms_at = required_at.child("nodeSelectorTerms");
     if after.len() != before.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        return errors.invalid(&terms_at, internal::shown_list("NodeSelectorTerm", after), detail);
+        return errors.invalid(
+            &terms_at,
+            internal::internal_list_value("NodeSelectorTerm", after),
+            detail,
+        );
     }
     for (index, (after, before)) in after.iter().zip(before).enumerate() {
-        if !only_adds(after, before) {
+        if !has_only_additions(after, before) {
             let detail = "only additions are allowed (no mutations or deletions)";
             errors.invalid(
                 &terms_at.index(index),
-                internal::shown("NodeSelectorTerm", after),
+                internal::internal_value("NodeSelectorTerm", after),
                 detail,
             );
         }
     }
 }
 
-fn only_adds(after: &Value, before: &Value) -> bool {
+// upstream: pkg/apis/core/validation/validation.go validateNodeSelectorTermHasOnlyAdditions
+fn has_only_additions(after: &Value, before: &Value) -> bool {
     let lists = ["matchExpressions", "matchFields"];
     let all_empty = |term: &Value| lists.iter().all(|list| term.items(list).is_empty());
-    // A term without requirements matches no node, and must not begin to.
+    // A term without requirements matches no node, and must stay so.
     (!all_empty(before) || all_empty(after))
         && lists
             .iter()
@@ -186,46 +198,46 @@ mod tests {
 
     use super::*;
 
-    fn judged(old: &Value, new: &Value) -> Vec<String> {
+    fn update_messages(old: &Value, new: &Value) -> Vec<String> {
         let complete = |spec: &Value| {
             let mut pod = json!({"metadata": {"name": "p"}, "spec": spec});
-            super::super::defaults::pod(&mut pod);
+            super::super::defaults::set_defaults_pod(&mut pod);
             pod
         };
-        let mut errors = Errors::new();
-        validate(&complete(new), &complete(old), &mut errors);
+        let mut errors = ErrorList::new();
+        validate_pod_update(&complete(new), &complete(old), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn images_deadlines_and_tolerations_may_change() {
+    fn allows_changes_of_images_deadlines_and_tolerations() {
         let old = json!({"containers": [{"name": "c", "image": "a"}], "activeDeadlineSeconds": 9});
         let new = json!({
             "containers": [{"name": "c", "image": "a:2", "imagePullPolicy": "Always"}],
             "activeDeadlineSeconds": 8,
             "tolerations": [{"operator": "Exists"}],
         });
-        assert_eq!(judged(&old, &new), [""; 0]);
+        assert_eq!(update_messages(&old, &new), [""; 0]);
     }
 
     #[test]
-    fn what_else_changes_is_told_line_by_line() {
+    fn reports_other_changes_as_a_diff() {
         let old = json!({"containers": [{"name": "c", "image": "a"}]});
         let new = json!({"containers": [{"name": "c", "image": "a"}], "hostname": "h"});
-        let messages = judged(&old, &new).join("");
+        let messages = update_messages(&old, &new).join("");
         assert!(messages.starts_with("spec: Forbidden: pod updates may not change fields other than"));
         assert!(messages.ends_with("- \"Hostname\": \"\",\n+ \"Hostname\": \"h\",\n  \"Subdomain\": \"\",\n  \"Affinity\": null,\n  \"SchedulerName\": \"default-scheduler\",\n"), "{messages}");
     }
 
     #[test]
-    fn only_a_gated_pod_may_be_given_fewer_nodes() {
+    fn only_gated_pods_may_narrow_node_selection() {
         let gated = |nodes: Value| json!({"containers": [{"name": "c", "image": "a"}], "schedulingGates": [{"name": "g"}], "nodeSelector": nodes});
         assert_eq!(
-            judged(&gated(json!({"a": "b"})), &gated(json!({"a": "b", "c": "d"}))),
+            update_messages(&gated(json!({"a": "b"})), &gated(json!({"a": "b", "c": "d"}))),
             [""; 0]
         );
         assert_eq!(
-            judged(&gated(json!({"a": "b"})), &gated(json!({"c": "d"}))),
+            update_messages(&gated(json!({"a": "b"})), &gated(json!({"c": "d"}))),
             [
                 "spec.nodeSelector: Invalid value: {\"c\":\"d\"}: only additions to spec.nodeSelector are allowed (no mutations or deletions)"
             ]

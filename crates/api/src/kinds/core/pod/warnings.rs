@@ -1,10 +1,13 @@
-//! What the user should be told about a pod or template that is valid.
+//! Warnings about pods and pod templates.
 
 use serde_json::{Map, Value};
 
 use super::{
-    overlap, port,
-    profile::{APPARMOR, SECCOMP_CONTAINER, SECCOMP_POD, apparmor_of, valid_apparmor_of, visit},
+    overlap_warnings, port_warnings,
+    profile::{
+        APPARMOR, SECCOMP_CONTAINER, SECCOMP_POD, apparmor_field_for_annotation,
+        valid_apparmor_field_for_annotation, visit_containers,
+    },
     resources::quantity_or_zero,
 };
 use crate::{
@@ -14,11 +17,11 @@ use crate::{
         core::{node_selector, persistent_volume_claim},
         field_checks,
     },
-    name::{dns1123_label, ip_warning, label_value},
-    rules::Tree,
+    name::{ip_warning, validate_dns1123_label, validate_label_value},
+    strategy::Tree,
 };
 
-const OLD_ANNOTATIONS: [(&str, &str); 3] = [
+const DEPRECATED_ANNOTATIONS: [(&str, &str); 3] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
         "non-functional in v1.16+; use the \"priorityClassName\" field instead",
@@ -33,8 +36,8 @@ const OLD_ANNOTATIONS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Volumes no node serves any more: the field, the field as it is told, and what is told.
-const OLD_VOLUMES: [(&str, &str, &str); 9] = [
+/// Removed volume types: the field, the field in the warning, and the warning.
+const REMOVED_VOLUMES: [(&str, &str, &str); 9] = [
     (
         "photonPersistentDisk",
         "photonPersistentDisk",
@@ -81,11 +84,11 @@ const OLD_VOLUMES: [(&str, &str, &str); 9] = [
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// What the user should be told about a new pod.
-pub(super) fn pod(pod: &Value) -> Vec<String> {
+// upstream: pkg/api/pod/warnings.go GetWarningsForPod
+pub(super) fn get_warnings_for_pod(pod: &Value) -> Vec<String> {
     let mut messages = Vec::new();
-    moved_profiles(pod, &mut messages);
-    let msgs = dns1123_label(pod.at("metadata").text("name"));
+    warn_of_copied_apparmor_annotations(pod, &mut messages);
+    let msgs = validate_dns1123_label(pod.at("metadata").text("name"));
     if !msgs.is_empty() {
         messages.push(format!(
             "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
@@ -93,12 +96,13 @@ pub(super) fn pod(pod: &Value) -> Vec<String> {
             msgs.join(" ")
         ));
     }
-    all(pod, &Path::NOWHERE, Subject::Pod, &mut messages);
+    warn_about_spec_and_meta(pod, &Path::NIL, WarnedObject::Pod, &mut messages);
     messages
 }
 
-/// What who writes the status of a pod should be told: addresses that are read in more than one way.
-pub(super) fn addresses(status: &Value) -> Vec<String> {
+/// Warnings about a pod status: addresses in a non-canonical form.
+// upstream: pkg/registry/core/pod/strategy.go WarningsOnUpdate
+pub(super) fn get_warnings_for_pod_ips(status: &Value) -> Vec<String> {
     let status_at = Path::new("status");
     let mut messages = Vec::new();
     for list in ["podIPs", "hostIPs"] {
@@ -111,23 +115,27 @@ pub(super) fn addresses(status: &Value) -> Vec<String> {
     messages
 }
 
-/// What the user should be told about a valid pod template.
-pub(crate) fn template_warnings(template: &Value, at: &Path<'_>, old: Option<&Value>) -> Vec<String> {
-    // Nothing is told of a change that is not told of the whole.
+// upstream: pkg/api/pod/warnings.go GetWarningsForPodTemplate
+pub(crate) fn get_warnings_for_pod_template(
+    template: &Value,
+    at: &Path<'_>,
+    old: Option<&Value>,
+) -> Vec<String> {
+    // A warning about the template itself is not repeated on update.
     let _ = old;
     let mut messages = Vec::new();
-    all(template, at, Subject::Template, &mut messages);
+    warn_about_spec_and_meta(template, at, WarnedObject::Template, &mut messages);
     messages
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Subject {
+enum WarnedObject {
     Pod,
     Template,
 }
 
-/// Profiles of `AppArmor` that stood in annotations were made fields by now, so those are told of that agree.
-fn moved_profiles(pod: &Value, messages: &mut Vec<String>) {
+/// `AppArmor` annotations were copied to fields by now, so warn where both agree.
+fn warn_of_copied_apparmor_annotations(pod: &Value, messages: &mut Vec<String>) {
     let spec = pod.at("spec");
     let annotations = pod.at("metadata").at("annotations");
     if annotations.is_null() || spec.at("os").text("name") == "windows" {
@@ -138,58 +146,66 @@ fn moved_profiles(pod: &Value, messages: &mut Vec<String>) {
         let Some(annotation) = annotations.at(&key).as_str() else {
             continue;
         };
-        let own = container.way("securityContext.appArmorProfile");
-        let moved = match valid_apparmor_of(annotation) {
+        let own = container.at_path("securityContext.appArmorProfile");
+        let moved = match valid_apparmor_field_for_annotation(annotation) {
             None => own.is_null(),
             Some(meant) => meant == *own,
         };
         if moved {
-            messages.push(old_profile(&Path::new("metadata").child("annotations").key(&key)));
+            messages.push(deprecated_apparmor_warning(
+                &Path::new("metadata").child("annotations").key(&key),
+            ));
         }
     }
 }
 
-fn old_profile(at: &Path<'_>) -> String {
+fn deprecated_apparmor_warning(at: &Path<'_>) -> String {
     format!("{at}: deprecated since v1.30; use the \"appArmorProfile\" field instead")
 }
 
-fn all(template: &Value, at: &Path<'_>, subject: Subject, messages: &mut Vec<String>) {
+// upstream: pkg/api/pod/warnings.go warningsForPodSpecAndMeta
+fn warn_about_spec_and_meta(
+    template: &Value,
+    at: &Path<'_>,
+    subject: WarnedObject,
+    messages: &mut Vec<String>,
+) {
     let spec = template.at("spec");
     let metadata = template.at("metadata");
     let annotations = metadata.entries("annotations");
     let spec_at = at.child("spec");
     let metadata_at = at.child("metadata");
     let annotations_at = metadata_at.child("annotations");
-    labels(spec, &spec_at, messages);
-    for (key, message) in OLD_ANNOTATIONS {
+    warn_of_node_labels(spec, &spec_at, messages);
+    for (key, message) in DEPRECATED_ANNOTATIONS {
         if annotations.contains_key(key) {
             messages.push(format!("{}: {message}", annotations_at.key(key)));
         }
     }
-    volumes(spec.items("volumes"), &spec_at.child("volumes"), messages);
-    duplicates(spec, &spec_at, messages);
-    fractions(
+    warn_of_volumes(spec.items("volumes"), &spec_at.child("volumes"), messages);
+    warn_of_duplicates(spec, &spec_at, messages);
+    warn_of_fractional_bytes(
         spec.at("overhead"),
         &spec_at.child("overhead"),
         &["memory", "ephemeral-storage"],
         messages,
     );
-    let seccomp = spec.at("securityContext").has("seccompProfile");
-    if !seccomp && annotations.contains_key(SECCOMP_POD) {
-        messages.push(old_seccomp(&annotations_at.key(SECCOMP_POD)));
+    let validate_seccomp_profile = spec.at("securityContext").has("seccompProfile");
+    if !validate_seccomp_profile && annotations.contains_key(SECCOMP_POD) {
+        messages.push(deprecated_seccomp_warning(&annotations_at.key(SECCOMP_POD)));
     }
-    visit(spec, &spec_at, |container, field_path| {
-        container_annotations(container, spec, annotations, &annotations_at, subject, messages);
+    visit_containers(spec, &spec_at, |container, field_path| {
+        warn_of_container_annotations(container, spec, annotations, &annotations_at, subject, messages);
         let resources_at = field_path.child("resources");
-        let asked = container.at("resources");
+        let requirements = container.at("resources");
         for name in ["memory", "ephemeral-storage"] {
             for of in ["limits", "requests"] {
-                fractions(asked.at(of), &resources_at.child(of), &[name], messages);
+                warn_of_fractional_bytes(requirements.at(of), &resources_at.child(of), &[name], messages);
             }
         }
-        hidden_variables(container.items("env"), &field_path.child("env"), messages);
+        warn_of_hidden_variables(container.items("env"), &field_path.child("env"), messages);
     });
-    port::warnings(spec, &spec_at, messages);
+    port_warnings::warn_of_duplicate_ports(spec, &spec_at, messages);
     if spec
         .int("terminationGracePeriodSeconds")
         .is_some_and(|seconds| seconds < 0)
@@ -199,7 +215,7 @@ fn all(template: &Value, at: &Path<'_>, subject: Subject, messages: &mut Vec<Str
             spec_at.child("terminationGracePeriodSeconds")
         ));
     }
-    empty_selectors(spec.at("affinity"), &spec_at.child("affinity"), messages);
+    warn_of_empty_selectors(spec.at("affinity"), &spec_at.child("affinity"), messages);
     let dns_at = spec_at.child("dnsConfig");
     let servers_at = dns_at.child("nameservers");
     for (index, server) in spec.at("dnsConfig").texts("nameservers").enumerate() {
@@ -211,12 +227,12 @@ fn all(template: &Value, at: &Path<'_>, subject: Subject, messages: &mut Vec<Str
     }
 }
 
-fn old_seccomp(at: &Path<'_>) -> String {
+fn deprecated_seccomp_warning(at: &Path<'_>) -> String {
     format!("{at}: non-functional in v1.27+; use the \"seccompProfile\" field instead")
 }
 
-/// Labels of nodes with new names, and selectors that match nothing.
-fn labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
+/// Deprecated node labels, and selectors that match nothing.
+fn warn_of_node_labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let selector_at = at.child("nodeSelector");
     for key in spec.entries("nodeSelector").keys() {
         if let Some(message) = node_selector::deprecated(key) {
@@ -225,7 +241,7 @@ fn labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     }
     let affinity_at = at.child("affinity");
     let node_at = affinity_at.child("nodeAffinity");
-    let nodes = spec.way("affinity.nodeAffinity");
+    let nodes = spec.at_path("affinity.nodeAffinity");
     let required_at = node_at.child(REQUIRED);
     let terms_at = required_at.child("nodeSelectorTerms");
     for (index, term) in nodes.at(REQUIRED).items("nodeSelectorTerms").iter().enumerate() {
@@ -234,7 +250,7 @@ fn labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let preferred_at = node_at.child(PREFERRED);
     for (index, term) in nodes.items(PREFERRED).iter().enumerate() {
         let field_path = preferred_at.index(index);
-        wish(term.at("preference"), &field_path.child("preference"), messages);
+        warn_of_preferred_term(term.at("preference"), &field_path.child("preference"), messages);
     }
     let spread_at = at.child("topologySpreadConstraints");
     for (index, constraint) in spec.items("topologySpreadConstraints").iter().enumerate() {
@@ -244,50 +260,50 @@ fn labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
             messages.push(format!("{}: {key} is {message}", field_path.child("topologyKey")));
         }
         if !constraint.has("labelSelector") {
-            messages.push(no_selector(&field_path.child("labelSelector")));
+            messages.push(empty_selector_warning(&field_path.child("labelSelector")));
         }
     }
 }
 
-fn no_selector(at: &Path<'_>) -> String {
+fn empty_selector_warning(at: &Path<'_>) -> String {
     format!("{at}: a null labelSelector results in matching no pod")
 }
 
-/// A wish may have values no label can have; they are told of, as no error is.
-fn wish(term: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
+/// Preferred terms may have invalid label values, which give a warning instead of an error.
+fn warn_of_preferred_term(term: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let list_at = at.child("matchExpressions");
     for (index, expression) in term.items("matchExpressions").iter().enumerate() {
         let field_path = list_at.index(index);
         messages.extend(node_selector::warning(expression, &field_path));
         let values_at = field_path.child("values");
         for (number, value) in expression.texts("values").enumerate() {
-            for msg in label_value(value) {
+            for msg in validate_label_value(value) {
                 messages.push(format!("{}: {value} is invalid, {msg}", values_at.index(number)));
             }
         }
     }
 }
 
-fn volumes(volumes: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
+fn warn_of_volumes(volumes: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
     for (index, volume) in volumes.iter().enumerate() {
         let field_path = at.index(index);
-        for (field, shown, message) in OLD_VOLUMES {
-            // Claims are told of where their field stands in the type.
+        for (field, reported_field, message) in REMOVED_VOLUMES {
+            // Claim warnings have the position of their field in the type.
             if field == "cephfs" {
-                let claim = volume.way("ephemeral.volumeClaimTemplate.spec");
+                let claim = volume.at_path("ephemeral.volumeClaimTemplate.spec");
                 let volume_at = field_path.child("ephemeral");
                 let template_at = volume_at.child("volumeClaimTemplate");
                 persistent_volume_claim::spec_warnings(claim, &template_at.child("spec"), messages);
             }
             if volume.has(field) {
-                messages.push(format!("{}: {message}", field_path.child(shown)));
+                messages.push(format!("{}: {message}", field_path.child(reported_field)));
             }
         }
     }
-    overlap::warnings(volumes, messages);
+    overlap_warnings::warn_of_overlapping_paths(volumes, messages);
 }
 
-fn duplicates(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
+fn warn_of_duplicates(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     for (list, field) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let list_at = at.child(list);
         let items = spec.items(list);
@@ -314,8 +330,8 @@ fn duplicates(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     }
 }
 
-/// Amounts of bytes that are not whole.
-fn fractions(list: &Value, at: &Path<'_>, names: &[&str], messages: &mut Vec<String>) {
+/// Fractional quantities of bytes.
+fn warn_of_fractional_bytes(list: &Value, at: &Path<'_>, names: &[&str], messages: &mut Vec<String>) {
     for name in names {
         let value = quantity_or_zero(list.at(name));
         if value.milli_value() % 1000 != 0 {
@@ -328,12 +344,12 @@ fn fractions(list: &Value, at: &Path<'_>, names: &[&str], messages: &mut Vec<Str
     }
 }
 
-fn container_annotations(
+fn warn_of_container_annotations(
     container: &Value,
     spec: &Value,
     annotations: &Map<String, Value>,
     at: &Path<'_>,
-    subject: Subject,
+    subject: WarnedObject,
     messages: &mut Vec<String>,
 ) {
     if annotations.is_empty() {
@@ -342,23 +358,23 @@ fn container_annotations(
     let context = container.at("securityContext");
     let key = format!("{SECCOMP_CONTAINER}{}", container.text("name"));
     if !context.has("seccompProfile") && annotations.contains_key(&key) {
-        messages.push(old_seccomp(&at.key(&key)));
+        messages.push(deprecated_seccomp_warning(&at.key(&key)));
     }
     let key = format!("{APPARMOR}{}", container.text("name"));
     let annotation = annotations.get(&key).and_then(Value::as_str);
-    if subject == Subject::Template
+    if subject == WarnedObject::Template
         && !context.has("appArmorProfile")
         && let Some(annotation) = annotation
     {
-        let of_pod = spec.way("securityContext.appArmorProfile");
-        if of_pod.is_null() || apparmor_of(annotation).as_ref() != Some(of_pod) {
-            messages.push(old_profile(&at.key(&key)));
+        let of_pod = spec.at_path("securityContext.appArmorProfile");
+        if of_pod.is_null() || apparmor_field_for_annotation(annotation).as_ref() != Some(of_pod) {
+            messages.push(deprecated_apparmor_warning(&at.key(&key)));
         }
     }
 }
 
-/// A variable that is set again, and not from its old value.
-fn hidden_variables(variables: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
+/// A variable that hides an earlier one without referring to it.
+fn warn_of_hidden_variables(variables: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
     let repeated = field_checks::duplicate_flags(variables.iter().map(|variable| variable.text("name")));
     for (index, variable) in variables.iter().enumerate() {
         let name = variable.text("name");
@@ -377,14 +393,17 @@ fn hidden_variables(variables: &[Value], at: &Path<'_>, messages: &mut Vec<Strin
     }
 }
 
-fn empty_selectors(affinity: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
+// upstream: pkg/api/pod/warnings.go warningsForPodAffinityTerms, warningsForWeightedPodAffinityTerms
+fn warn_of_empty_selectors(affinity: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     for name in ["podAffinity", "podAntiAffinity"] {
         let terms = affinity.at(name);
         let field_path = at.child(name);
         let list_at = field_path.child(REQUIRED);
         for (index, term) in terms.items(REQUIRED).iter().enumerate() {
             if !term.has("labelSelector") {
-                messages.push(no_selector(&list_at.index(index).child("labelSelector")));
+                messages.push(empty_selector_warning(
+                    &list_at.index(index).child("labelSelector"),
+                ));
             }
         }
         let list_at = field_path.child(PREFERRED);
@@ -392,7 +411,7 @@ fn empty_selectors(affinity: &Value, at: &Path<'_>, messages: &mut Vec<String>) 
             if !weighted.at("podAffinityTerm").has("labelSelector") {
                 let item_at = list_at.index(index);
                 let term_at = item_at.child("podAffinityTerm");
-                messages.push(no_selector(&term_at.child("labelSelector")));
+                messages.push(empty_selector_warning(&term_at.child("labelSelector")));
             }
         }
     }
@@ -405,7 +424,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubtful_ports_and_variables_are_told_of() {
+    fn warns_of_duplicate_ports_and_variables() {
         let value = json!({"metadata": {"name": "p"}, "spec": {"containers": [
             {
                 "ports": [{"containerPort": 80, "protocol": "TCP"}, {"containerPort": 80, "protocol": "TCP"}],
@@ -413,7 +432,7 @@ mod tests {
             },
         ]}});
         assert_eq!(
-            pod(&value),
+            get_warnings_for_pod(&value),
             [
                 "spec.containers[0].env[2]: hides previous definition of \"A\", which may be dropped when using apply",
                 "spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]",
@@ -422,11 +441,11 @@ mod tests {
     }
 
     #[test]
-    fn each_requirement_of_a_wish_is_told_of_as_a_whole() {
+    fn warns_of_invalid_values_in_preferred_terms() {
         let expression = |value: &str| json!({"key": "beta.kubernetes.io/os", "values": [value]});
         let term = json!({"matchExpressions": [expression("-"), expression("linux")]});
         let mut messages = Vec::new();
-        wish(&term, &Path::new("preference"), &mut messages);
+        warn_of_preferred_term(&term, &Path::new("preference"), &mut messages);
         let old =
             |index| format!("preference.matchExpressions[{index}].key: beta.kubernetes.io/os is deprecated");
         let open = "preference.matchExpressions[0].values[0]: - is invalid, ";
@@ -437,11 +456,11 @@ mod tests {
     }
 
     #[test]
-    fn addresses_in_a_status_are_told_of_that_have_another_form() {
+    fn warns_of_non_canonical_addresses() {
         let status =
             json!({"podIPs": [{"ip": "10.0.0.1"}, {"ip": "FD00::1"}], "hostIPs": [{"ip": "fd00::0:2"}]});
         assert_eq!(
-            addresses(&status),
+            get_warnings_for_pod_ips(&status),
             [
                 "status.podIPs[1].ip: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")",
                 "status.hostIPs[0].ip: IPv6 address \"fd00::0:2\" should be in RFC 5952 canonical format (\"fd00::2\")",
@@ -450,11 +469,11 @@ mod tests {
     }
 
     #[test]
-    fn places_of_a_template_begin_with_its_own() {
+    fn warnings_of_a_template_have_its_field_path() {
         let template = json!({"spec": {"nodeSelector": {"beta.kubernetes.io/os": "linux"}}});
         let spec = Path::new("spec");
         assert_eq!(
-            template_warnings(&template, &spec.child("template"), None),
+            get_warnings_for_pod_template(&template, &spec.child("template"), None),
             [
                 "spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead"
             ]
@@ -462,12 +481,12 @@ mod tests {
     }
 
     #[test]
-    fn files_that_collide_are_told_of() {
+    fn warns_of_overlapping_files() {
         let template = json!({"spec": {"volumes": [{"name": "v", "configMap": {"name": "m", "items": [
             {"key": "a", "path": "x"}, {"key": "b", "path": "x/y"},
         ]}}]}});
         assert_eq!(
-            template_warnings(&template, &Path::NOWHERE, None),
+            get_warnings_for_pod_template(&template, &Path::NIL, None),
             ["volume \"v\" (ConfigMap \"m\"): overlapping paths: \"x/y\" with \"x\""]
         );
     }

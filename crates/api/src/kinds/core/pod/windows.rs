@@ -1,21 +1,21 @@
-//! What pods for Windows may have, and what only they may have.
+//! Fields of Windows pods, and fields that only they may have.
 
 use serde_json::Value;
 
-use super::{profile::visit, report::Report};
+use super::{error_list::ErrorListExt, profile::visit_containers};
 use crate::{
     field::Path,
-    name::dns1123_subdomain,
-    rules::{Errors, Tree},
+    name::validate_dns1123_subdomain,
+    strategy::{ErrorList, Tree},
 };
 
-const NOT_HERE: &str = "cannot be set for a windows pod";
-const LONGEST_SPEC: usize = 64 * 1024;
-const LONGEST_DOMAIN: usize = 256;
-const LONGEST_USER: usize = 104;
+const NOT_FOR_WINDOWS: &str = "cannot be set for a windows pod";
+const MAX_CREDENTIAL_SPEC_LENGTH: usize = 64 * 1024;
+const MAX_DOMAIN_LENGTH: usize = 256;
+const MAX_USER_LENGTH: usize = 104;
 
-/// What the security context of a pod for Windows cannot have.
-const POD_CONTEXT: [&str; 11] = [
+/// Fields of the pod security context that Windows pods cannot have.
+const FORBIDDEN_POD_CONTEXT: [&str; 11] = [
     "appArmorProfile",
     "seLinuxOptions",
     "seccompProfile",
@@ -29,8 +29,8 @@ const POD_CONTEXT: [&str; 11] = [
     "seLinuxChangePolicy",
 ];
 
-/// What that of its containers cannot have.
-const CONTAINER_CONTEXT: [&str; 10] = [
+/// Fields of container security contexts that Windows pods cannot have.
+const FORBIDDEN_CONTAINER_CONTEXT: [&str; 10] = [
     "appArmorProfile",
     "seLinuxOptions",
     "seccompProfile",
@@ -43,37 +43,40 @@ const CONTAINER_CONTEXT: [&str; 10] = [
     "runAsGroup",
 ];
 
-/// What is wrong with a spec for the system it says it is for.
-pub(super) fn validate_os(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates a spec for its operating system.
+// upstream: pkg/apis/core/validation/validation.go validateOS
+pub(super) fn validate_os(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !spec.has("os") {
         return;
     }
     let os_at = at.child("os");
     match spec.at("os").text("name") {
         "" => errors.required(&os_at.child("name"), ""),
-        "linux" => linux(spec, at, errors),
-        "windows" => windows(spec, at, errors),
+        "linux" => validate_linux(spec, at, errors),
+        "windows" => validate_windows(spec, at, errors),
         other => errors.unsupported(&os_at, other, &["linux", "windows"]),
     }
 }
 
-fn linux(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let mut judge = |holder: &Value, holder_at: &Path<'_>| {
+// upstream: pkg/apis/core/validation/validation.go validateLinux
+fn validate_linux(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let mut validate_holder = |holder: &Value, holder_at: &Path<'_>| {
         if holder.at("securityContext").has("windowsOptions") {
             let context_at = holder_at.child("securityContext");
             let detail = "windows options cannot be set for a linux pod";
             errors.forbidden(&context_at.child("windowsOptions"), detail);
         }
     };
-    judge(spec, at);
-    visit(spec, at, judge);
+    validate_holder(spec, at);
+    visit_containers(spec, at, validate_holder);
 }
 
-fn windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateWindows
+fn validate_windows(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let context_at = at.child("securityContext");
-    for name in POD_CONTEXT {
+    for name in FORBIDDEN_POD_CONTEXT {
         if spec.at("securityContext").has(name) {
-            errors.forbidden(&context_at.child(name), NOT_HERE);
+            errors.forbidden(&context_at.child(name), NOT_FOR_WINDOWS);
         }
     }
     for (name, set) in [
@@ -83,28 +86,31 @@ fn windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         ("shareProcessNamespace", spec.has("shareProcessNamespace")),
     ] {
         if set {
-            errors.forbidden(&at.child(name), NOT_HERE);
+            errors.forbidden(&at.child(name), NOT_FOR_WINDOWS);
         }
     }
-    visit(spec, at, |container, field_path| {
+    visit_containers(spec, at, |container, field_path| {
         let context_at = field_path.child("securityContext");
-        for name in CONTAINER_CONTEXT {
+        for name in FORBIDDEN_CONTAINER_CONTEXT {
             if container.at("securityContext").has(name) {
-                errors.forbidden(&context_at.child(name), NOT_HERE);
+                errors.forbidden(&context_at.child(name), NOT_FOR_WINDOWS);
             }
         }
     });
 }
 
-/// Containers that are processes of the host come all together, and on the host's network.
-pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let of_pod = spec.way("securityContext.windowsOptions.hostProcess").as_bool();
+/// HostProcess containers require all containers to be such, and the host network.
+// upstream: pkg/apis/core/validation/validation.go validateWindowsHostProcessPod
+pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let of_pod = spec
+        .at_path("securityContext.windowsOptions.hostProcess")
+        .as_bool();
     let mut count = 0;
     let mut on_host = 0;
-    visit(spec, at, |container, field_path| {
+    visit_containers(spec, at, |container, field_path| {
         count += 1;
         let own = container
-            .way("securityContext.windowsOptions.hostProcess")
+            .at_path("securityContext.windowsOptions.hostProcess")
             .as_bool();
         if let (Some(of_pod), Some(own)) = (of_pod, own)
             && of_pod != own
@@ -131,29 +137,34 @@ pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut 
     }
 }
 
-/// What is wrong with the options of a security context that are for Windows.
-pub(super) fn validate_options(options: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/core/validation/validation.go validateWindowsSecurityContextOptions
+pub(super) fn validate_windows_options(options: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(name) = options.at("gmsaCredentialSpecName").as_str() {
-        errors.push_invalid(&at.child("gmsaCredentialSpecName"), name, dns1123_subdomain(name));
+        errors.push_invalid(
+            &at.child("gmsaCredentialSpecName"),
+            name,
+            validate_dns1123_subdomain(name),
+        );
     }
     if let Some(spec) = options.at("gmsaCredentialSpec").as_str() {
         let field_path = at.child("gmsaCredentialSpec");
         if spec.is_empty() {
             errors.invalid(&field_path, spec, "gmsaCredentialSpec cannot be an empty string");
-        } else if spec.len() > LONGEST_SPEC {
+        } else if spec.len() > MAX_CREDENTIAL_SPEC_LENGTH {
             errors.invalid(&field_path, spec, "gmsaCredentialSpec size must be under 64 KiB");
         }
     }
     if let Some(user) = options.at("runAsUserName").as_str() {
         let field_path = at.child("runAsUserName");
-        for detail in user_faults(user) {
+        for detail in invalid_user_messages(user) {
             errors.invalid(&field_path, user, detail);
         }
     }
 }
 
-/// What is wrong with `DOMAIN\user`; the domain may be left out.
-fn user_faults(name: &str) -> Vec<String> {
+/// Errors of `DOMAIN\\user`; the domain is optional.
+// upstream: pkg/apis/core/validation/validation.go validateWindowsSecurityContextOptions
+fn invalid_user_messages(name: &str) -> Vec<String> {
     let alone = |text: &str| vec![text.to_owned()];
     if name.is_empty() {
         return alone("runAsUserName cannot be an empty string");
@@ -168,19 +179,19 @@ fn user_faults(name: &str) -> Vec<String> {
         _ => return alone("runAsUserName cannot contain more than one backslash"),
     };
     let mut msgs = Vec::new();
-    if domain.is_some_and(|domain| domain.len() >= LONGEST_DOMAIN) {
+    if domain.is_some_and(|domain| domain.len() >= MAX_DOMAIN_LENGTH) {
         msgs.push(format!(
-            "runAsUserName's Domain length must be under {LONGEST_DOMAIN} characters"
+            "runAsUserName's Domain length must be under {MAX_DOMAIN_LENGTH} characters"
         ));
     }
-    if domain.is_some_and(|domain| !is_net_bios(domain) && !is_dns(domain)) {
+    if domain.is_some_and(|domain| !is_netbios_name(domain) && !is_dns_domain(domain)) {
         msgs.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
     }
     if user.is_empty() {
         msgs.push("runAsUserName's User cannot be empty".to_owned());
-    } else if user.len() > LONGEST_USER {
+    } else if user.len() > MAX_USER_LENGTH {
         msgs.push(format!(
-            "runAsUserName's User length must not be longer than {LONGEST_USER} characters"
+            "runAsUserName's User length must not be longer than {MAX_USER_LENGTH} characters"
         ));
     }
     if !user.is_empty() && user.chars().all(|c| matches!(c, '.' | ' ')) {
@@ -196,12 +207,12 @@ fn user_faults(name: &str) -> Vec<String> {
     msgs
 }
 
-fn is_net_bios(domain: &str) -> bool {
+fn is_netbios_name(domain: &str) -> bool {
     let bad = |c: char| matches!(c, '\\' | '/' | ':' | '*' | '?' | '"' | '<' | '>' | '|');
     (1..=15).contains(&domain.chars().count()) && !domain.starts_with('.') && !domain.contains(bad)
 }
 
-fn is_dns(domain: &str) -> bool {
+fn is_dns_domain(domain: &str) -> bool {
     domain.split('.').all(|label| {
         (1..=63).contains(&label.len())
             && !label.starts_with('-')
@@ -215,9 +226,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_of_windows_have_a_domain_or_none() {
+    fn validates_windows_user_names() {
         for name in ["user", "DOMAIN\\user", "a.b.example\\u"] {
-            assert!(user_faults(name).is_empty(), "{name}");
+            assert!(invalid_user_messages(name).is_empty(), "{name}");
         }
         for (name, msg) in [
             ("a\\b\\c", "more than one backslash"),
@@ -226,7 +237,10 @@ mod tests {
             ("...", "only periods"),
             ("a@b", "following characters"),
         ] {
-            assert!(user_faults(name).iter().any(|text| text.contains(msg)), "{name}");
+            assert!(
+                invalid_user_messages(name).iter().any(|text| text.contains(msg)),
+                "{name}"
+            );
         }
     }
 }

@@ -12,7 +12,9 @@ use crate::{
     field::{Error, Path},
     kinds::{field_checks::push_invalid, go_values::typed_string},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row},
+    strategy::{
+        Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -32,21 +34,21 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-const SELECTABLE: &[Selectable] = &[Selectable::rule("type", |secret| {
+const SELECTABLE: &[SelectableField] = &[SelectableField::rule("type", |secret| {
     Cow::Borrowed(secret.text("type"))
 })];
 
 // upstream: pkg/registry/core/secret/strategy.go strategy
-impl Rules for Secret {
+impl RestStrategy for Secret {
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Secret
-    fn default(&self, object: &mut Value) {
-        object.fill("type", OPAQUE);
+    fn set_defaults(&self, object: &mut Value) {
+        object.set_default("type", OPAQUE);
         if object.text("type").is_empty() {
             object.set("type", OPAQUE);
         }
         // What is written as text is data when it is read back.
         if let Some(Value::Object(texts)) = object.remove("stringData") {
-            let data = object.make("data");
+            let data = object.ensure_object("data");
             for (key, text) in texts {
                 let text = text.as_str().unwrap_or_default();
                 data.set(&key, base64::encode(text.as_bytes()));
@@ -58,11 +60,11 @@ impl Rules for Secret {
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateSecret
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let field_path = Path::new("data");
         let mut bytes = 0;
         for (key, value) in object.entries("data") {
-            push_invalid(key, name::config_key(key), &field_path.key(key), errors);
+            push_invalid(key, name::validate_config_key(key), &field_path.key(key), errors);
             bytes += bytes_of(value);
         }
         if bytes > MAX_BYTES {
@@ -72,7 +74,7 @@ impl Rules for Secret {
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateSecretUpdate
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         if new.text("type") != old.text("type") {
             let shown = typed_string(new.text("type"));
             errors.push(Error::invalid(&Path::new("type"), shown, "field is immutable"));
@@ -93,7 +95,7 @@ impl Rules for Secret {
     }
 
     // upstream: pkg/registry/core/secret/strategy.go SelectableFields
-    fn selectable(&self) -> &'static [Selectable] {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
         SELECTABLE
     }
 
@@ -109,13 +111,16 @@ impl Rules for Secret {
 }
 
 /// What some types ask of their data.
-fn by_type(errors: &mut Errors, secret: &Value) {
+fn by_type(errors: &mut ErrorList, secret: &Value) {
     let data = secret.at("data");
     let root = Path::new("data");
     let mut require = |key: &str| errors.push(Error::required(&root.key(key), ""));
     match secret.text("type") {
         "kubernetes.io/service-account-token"
-            if secret.way("metadata.annotations").text(ACCOUNT_NAME).is_empty() =>
+            if secret
+                .at_path("metadata.annotations")
+                .text(ACCOUNT_NAME)
+                .is_empty() =>
         {
             let metadata = Path::new("metadata");
             let field_path = metadata.child("annotations");
@@ -140,7 +145,7 @@ fn by_type(errors: &mut Errors, secret: &Value) {
 }
 
 /// What is wrong with the credentials for registries, which are a JSON object.
-fn registry_config(errors: &mut Errors, data: &Value, root: &Path<'_>, key: &str) {
+fn registry_config(errors: &mut ErrorList, data: &Value, root: &Path<'_>, key: &str) {
     let field_path = root.key(key);
     let Some(text) = data.at(key).as_str() else {
         errors.push(Error::required(&field_path, ""));
@@ -170,7 +175,7 @@ mod tests {
     use super::*;
 
     fn msgs(secret: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         by_type(&mut errors, secret);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -178,7 +183,7 @@ mod tests {
     #[test]
     fn text_becomes_data_and_wins() {
         let mut secret = json!({"data": {"a": "eA==", "b": "eA=="}, "stringData": {"b": "hi", "c": ""}});
-        Secret.default(&mut secret);
+        Secret.set_defaults(&mut secret);
         assert_eq!(
             secret,
             json!({"type": "Opaque", "data": {"a": "eA==", "b": "aGk=", "c": ""}})

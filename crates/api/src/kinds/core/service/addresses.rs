@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{EXTERNAL_NAME, NONE, families::Family, kind, settlement::stays_as_it_is};
-use crate::rules::{Tree, TreeMut};
+use crate::strategy::{Tree, TreeMut};
 
 /// An address a service is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub fn addresses(new: Option<&Value>, old: Option<&Value>) -> AddressChanges {
 
 /// Writes an address that was given to a service into it.
 pub fn put_address(service: &mut Value, index: usize, address: &str) {
-    let spec = service.make("spec");
+    let spec = service.ensure_object("spec");
     let mut list = spec.items("clusterIPs").to_vec();
     if list.len() <= index {
         list.resize(index + 1, json!(""));

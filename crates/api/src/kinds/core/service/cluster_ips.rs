@@ -7,14 +7,14 @@ use crate::{
     field::{Error, Path},
     kinds::{field_checks, go_values},
     name::{self, Strictness},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const FAMILY_POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
 
 /// What is wrong with the addresses of a service, their families, and the policy about both.
-pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
+pub(super) fn judge(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
     if kind(service) == EXTERNAL_NAME {
         return;
     }
@@ -79,7 +79,7 @@ pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
         let msgs = if kept.contains(ip) {
             Vec::new()
         } else {
-            name::legacy_ip(&field_path.index(index), ip, Strictness::Strict, &[])
+            name::validate_legacy_ip(&field_path.index(index), ip, Strictness::Strict, &[])
         };
         readable &= msgs.is_empty();
         errors.extend(msgs);

@@ -11,7 +11,7 @@ use super::{
     cluster_ips, is_headless, kind, policy,
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{
         core::endpoint_ip::endpoint_ip,
@@ -19,7 +19,7 @@ use crate::{
         go_values,
     },
     name::{self, Strictness},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_AFFINITY_SECONDS: i64 = 86400;
@@ -27,7 +27,7 @@ const ONLY_FOR_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'
 
 /// What is wrong with a service that is new or changed. What the old one had is taken again in places where the rules
 /// were once looser.
-pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
+pub(super) fn judge(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
     let spec = service.at("spec");
     let root = Path::new("spec");
     topology(errors, service);
@@ -47,7 +47,10 @@ pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
             &mut names,
         );
     }
-    errors.extend(name::labels(&root.child("selector"), spec.entries("selector")));
+    errors.extend(name::validate_labels(
+        &root.child("selector"),
+        spec.entries("selector"),
+    ));
     affinity(errors, spec);
     cluster_ips::judge(errors, service, old);
     external_ips(errors, spec, old);
@@ -71,7 +74,7 @@ pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     policy::judge(errors, service);
 }
 
-fn topology(errors: &mut Errors, service: &Value) {
+fn topology(errors: &mut ErrorList, service: &Value) {
     let annotations = service.at("metadata").at("annotations");
     let mode = annotations.at(TOPOLOGY_MODE);
     let hints = annotations.at(TOPOLOGY_HINTS);
@@ -87,7 +90,7 @@ fn topology(errors: &mut Errors, service: &Value) {
     }
 }
 
-fn by_type(errors: &mut Errors, service: &Value) {
+fn by_type(errors: &mut ErrorList, service: &Value) {
     let spec = service.at("spec");
     let root = Path::new("spec");
     match kind(service) {
@@ -111,7 +114,7 @@ fn by_type(errors: &mut Errors, service: &Value) {
             let name = spec.text("externalName");
             match name.strip_suffix('.').unwrap_or(name) {
                 "" => errors.push(Error::required(&field_path, "")),
-                name => push_invalid(name, name::dns1123_subdomain(name), &field_path, errors),
+                name => push_invalid(name, name::validate_dns1123_subdomain(name), &field_path, errors),
             }
         }
         _ => {}
@@ -119,7 +122,7 @@ fn by_type(errors: &mut Errors, service: &Value) {
 }
 
 fn port<'v>(
-    errors: &mut Errors,
+    errors: &mut ErrorList,
     at: &Path<'_>,
     port: &'v Value,
     needs_name: bool,
@@ -128,7 +131,7 @@ fn port<'v>(
     let field_path = at.child("name");
     let name = port.text("name");
     if !name.is_empty() {
-        push_invalid(name, name::dns1123_label(name), &field_path, errors);
+        push_invalid(name, name::validate_dns1123_label(name), &field_path, errors);
         if !names.insert(name) {
             errors.push(Error::duplicate(&field_path, name));
         }
@@ -139,15 +142,20 @@ fn port<'v>(
     validate_protocol(port.text("protocol"), &at.child("protocol"), errors);
     let field_path = at.child("targetPort");
     match port.at("targetPort") {
-        Value::String(name) => push_invalid(name, name::port_name(name), &field_path, errors),
+        Value::String(name) => push_invalid(name, name::validate_port_name(name), &field_path, errors),
         number => validate_port_number(number.as_i64().unwrap_or_default(), &field_path, errors),
     }
     if let Some(word) = port.at("appProtocol").as_str() {
-        push_invalid(word, name::label_key(word), &at.child("appProtocol"), errors);
+        push_invalid(
+            word,
+            name::validate_label_key(word),
+            &at.child("appProtocol"),
+            errors,
+        );
     }
 }
 
-fn affinity(errors: &mut Errors, spec: &Value) {
+fn affinity(errors: &mut ErrorList, spec: &Value) {
     let root = Path::new("spec");
     let affinity = spec.text("sessionAffinity");
     validate_enum(
@@ -181,7 +189,7 @@ fn affinity(errors: &mut Errors, spec: &Value) {
     }
 }
 
-fn external_ips(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
+fn external_ips(errors: &mut ErrorList, spec: &Value, old: Option<&Value>) {
     let root = Path::new("spec");
     let field_path = root.child("externalIPs");
     let kept: HashSet<_> = old
@@ -193,7 +201,7 @@ fn external_ips(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
         let msgs = if kept.contains(ip) {
             Vec::new()
         } else {
-            name::legacy_ip(&field_path, ip, Strictness::Strict, &[])
+            name::validate_legacy_ip(&field_path, ip, Strictness::Strict, &[])
         };
         if msgs.is_empty() {
             endpoint_ip(errors, &field_path, ip);
@@ -203,7 +211,7 @@ fn external_ips(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
 }
 
 /// Ports that no service of this type has, and ports that are there twice.
-fn port_conflicts(errors: &mut Errors, service: &Value) {
+fn port_conflicts(errors: &mut ErrorList, service: &Value) {
     let root = Path::new("spec");
     let root = root.child("ports");
     let ports = service.at("spec").items("ports");
@@ -237,16 +245,16 @@ fn port_conflicts(errors: &mut Errors, service: &Value) {
                 go::json_string(port.text("protocol")),
                 number(port, "port")
             );
-            errors.push(Error::duplicate(&root.index(index), Shown::Printed(shown)));
+            errors.push(Error::duplicate(&root.index(index), BadValue::Printed(shown)));
         }
     }
 }
 
 /// What is wrong with the networks a load balancer lets in, in the field or in the annotation that was there before.
-fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
+fn source_ranges(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
     let spec = service.at("spec");
-    let judge = |errors: &mut Errors, field_path: &Path<'_>, text: &str| {
-        errors.extend(name::legacy_cidr(
+    let judge = |errors: &mut ErrorList, field_path: &Path<'_>, text: &str| {
+        errors.extend(name::validate_legacy_cidr(
             field_path,
             text.trim(),
             Strictness::Strict,
@@ -292,25 +300,25 @@ fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     }
 }
 
-pub(super) fn balancer_class(errors: &mut Errors, spec: &Value) {
+pub(super) fn balancer_class(errors: &mut ErrorList, spec: &Value) {
     let Some(class) = spec.at("loadBalancerClass").as_str() else {
         return;
     };
     let root = Path::new("spec");
     let field_path = root.child("loadBalancerClass");
     if spec.text("type") == LOAD_BALANCER {
-        push_invalid(class, name::label_key(class), &field_path, errors);
+        push_invalid(class, name::validate_label_key(class), &field_path, errors);
     } else {
         errors.push(Error::forbidden(&field_path, ONLY_FOR_BALANCERS));
     }
 }
 
 /// What is wrong with what a load balancer says about itself.
-pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
+pub(super) fn load_balancer(errors: &mut ErrorList, service: &Value, old: &Value) {
     let status = Path::new("status");
     let balancer = status.child("loadBalancer");
     let root = balancer.child("ingress");
-    let list = |service: &'_ Value| service.way("status.loadBalancer").items("ingress").to_vec();
+    let list = |service: &'_ Value| service.at_path("status.loadBalancer").items("ingress").to_vec();
     let ingress = list(service);
     let before = list(old);
     if kind(service) != LOAD_BALANCER && !ingress.is_empty() {
@@ -327,7 +335,7 @@ pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
         let field_path = root.index(index);
         let ip = one.text("ip");
         if !ip.is_empty() && !kept.contains(ip) {
-            errors.extend(name::legacy_ip(
+            errors.extend(name::validate_legacy_ip(
                 &field_path.child("ip"),
                 ip,
                 Strictness::Strict,
@@ -351,7 +359,7 @@ pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
         let field_path = field_path.child("hostname");
         let host = one.text("hostname");
         if !host.is_empty() {
-            push_invalid(host, name::dns1123_subdomain(host), &field_path, errors);
+            push_invalid(host, name::validate_dns1123_subdomain(host), &field_path, errors);
             if name::parse_ip_sloppy(host).is_some() {
                 let detail = "must be a DNS name, not an IP address";
                 errors.push(Error::invalid(&field_path, host, detail));

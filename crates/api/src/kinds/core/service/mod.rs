@@ -27,11 +27,11 @@ pub use self::{
     settlement::{complete, settle_change, settle_new},
 };
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     field::Path,
     kinds::reset_fields,
-    name::{self, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
+    name::{self, NameFormat},
+    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
@@ -52,22 +52,22 @@ const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 /// How long a client stays with a pod, in seconds, when nobody says.
 const AFFINITY_SECONDS: i64 = 10800;
 
-const SELECTABLE: &[Selectable] = &[
-    Selectable::rule("spec.clusterIP", |service| {
+const SELECTABLE: &[SelectableField] = &[
+    SelectableField::rule("spec.clusterIP", |service| {
         Cow::Borrowed(service.at("spec").text("clusterIP"))
     }),
-    Selectable::rule("spec.type", |service| Cow::Borrowed(kind(service))),
+    SelectableField::rule("spec.type", |service| Cow::Borrowed(kind(service))),
 ];
 
 // upstream: pkg/registry/core/service/strategy.go svcStrategy
-impl Rules for Service {
-    fn names(&self) -> Rule {
-        Rule::Label
+impl RestStrategy for Service {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Label
     }
 
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Service
-    fn default(&self, object: &mut Value) {
-        default_spec(object.make("spec"));
+    fn set_defaults(&self, object: &mut Value) {
+        default_spec(object.ensure_object("spec"));
         if kind(object) == LOAD_BALANCER
             && let Some(balancer) = object
                 .at_mut("status")
@@ -75,31 +75,37 @@ impl Rules for Service {
         {
             for ingress in balancer.items_mut("ingress") {
                 if !ingress.text("ip").is_empty() {
-                    ingress.fill("ipMode", "VIP");
+                    ingress.set_default("ipMode", "VIP");
                 }
             }
         }
     }
 
     // upstream: pkg/registry/core/service/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
         transition::drop_what_no_longer_applies(new, old);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateServiceCreate
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         judgement::judge(errors, object, None);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateServiceUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         transition::judge(errors, new, old);
         judgement::judge(errors, new, Some(old));
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateServiceStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         judgement::load_balancer(errors, new, old);
     }
 
@@ -113,7 +119,7 @@ impl Rules for Service {
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
         let field_path = balancer.child("ingress");
-        let ingress = new.way("status.loadBalancer").items("ingress");
+        let ingress = new.at_path("status.loadBalancer").items("ingress");
         ingress
             .iter()
             .enumerate()
@@ -122,16 +128,16 @@ impl Rules for Service {
     }
 
     // upstream: pkg/registry/core/service/strategy.go AllowCreateOnUpdate
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
     // upstream: pkg/registry/core/service/strategy.go SelectableFields
-    fn selectable(&self) -> &'static [Selectable] {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
         SELECTABLE
     }
 
@@ -156,7 +162,7 @@ fn default_spec(spec: &mut Value) {
         "None" => drop(spec.remove("sessionAffinityConfig")),
         "ClientIP"
             if spec
-                .way("sessionAffinityConfig.clientIP.timeoutSeconds")
+                .at_path("sessionAffinityConfig.clientIP.timeoutSeconds")
                 .is_null() =>
         {
             let config = json!({"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}});
@@ -177,10 +183,10 @@ fn default_spec(spec: &mut Value) {
         fill_text(spec, "externalTrafficPolicy", "Cluster");
     }
     if matches!(spec.text("type"), NODE_PORT | LOAD_BALANCER | CLUSTER_IP) {
-        spec.fill("internalTrafficPolicy", "Cluster");
+        spec.set_default("internalTrafficPolicy", "Cluster");
     }
     if spec.text("type") == LOAD_BALANCER {
-        spec.fill("allocateLoadBalancerNodePorts", true);
+        spec.set_default("allocateLoadBalancerNodePorts", true);
     }
 }
 

@@ -11,14 +11,14 @@ use crate::{
         go_values::typed_string,
     },
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const POLICIES: [&str; 2] = ["Cluster", "Local"];
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 
 /// What is wrong with the policies.
-pub(super) fn judge(errors: &mut Errors, service: &Value) {
+pub(super) fn judge(errors: &mut ErrorList, service: &Value) {
     let spec = service.at("spec");
     let root = Path::new("spec");
     let field_path = root.child("externalTrafficPolicy");

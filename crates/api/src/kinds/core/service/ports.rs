@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::{LOAD_BALANCER, NODE_PORT, kind, needs_health_check};
 use crate::{
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 
 /// A port on all nodes that is asked for.
@@ -70,14 +70,14 @@ pub fn node_ports(new: Option<&Value>, old: Option<&Value>) -> Result<PortChange
 
 /// Writes a port on nodes that was given to a service into it.
 pub fn put_node_port(service: &mut Value, index: usize, number: i64) {
-    if let Some(port) = service.make("spec").items_mut("ports").get_mut(index) {
+    if let Some(port) = service.ensure_object("spec").items_mut("ports").get_mut(index) {
         port.set("nodePort", number);
     }
 }
 
 /// Writes the port for questions after its health into a service.
 pub fn put_health_port(service: &mut Value, number: i64) {
-    service.make("spec").set("healthCheckNodePort", number);
+    service.ensure_object("spec").set("healthCheckNodePort", number);
 }
 
 /// Ports of one number, of several protocols, share a port on nodes.

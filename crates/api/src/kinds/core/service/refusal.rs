@@ -6,8 +6,8 @@ use super::{addresses::Address, ports::Want};
 use crate::{
     field::{Error, Path},
     kinds::go_values,
-    rules::Tree,
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::Tree,
 };
 
 /// Why an address is not to be had.
@@ -99,7 +99,7 @@ pub fn refused_health_port(want: Want, msg: &PortFault) -> Status {
 
 fn invalid(service: &Value, error: Error) -> Status {
     let name = service.at("metadata").text("name");
-    Status::invalid(Grouped::new("", "Service"), name, &[error])
+    Status::invalid(GroupResource::new("", "Service"), name, &[error])
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     field::{Error, Path},
     kinds::go_values,
-    rules::{Errors, Tree, TreeMut},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const SINGLE: &str = "SingleStack";
@@ -41,10 +41,10 @@ pub fn settle_change(new: &mut Value, old: &Value, ranges: Ranges) -> Result<(),
 pub fn complete(service: &mut Value, ranges: Ranges) {
     list_cluster_ip(service);
     if kind(service) == EXTERNAL_NAME {
-        service.make("spec").remove("internalTrafficPolicy");
+        service.ensure_object("spec").remove("internalTrafficPolicy");
         return;
     }
-    let spec = service.make("spec");
+    let spec = service.ensure_object("spec");
     if !spec.items("ipFamilies").is_empty() {
         return;
     }
@@ -69,7 +69,7 @@ pub fn complete(service: &mut Value, ranges: Ranges) {
 
 /// A client that knows one address only means a list of it.
 fn list_cluster_ip(service: &mut Value) {
-    let spec = service.make("spec");
+    let spec = service.ensure_object("spec");
     let ip = spec.text("clusterIP").to_owned();
     if !ip.is_empty() && spec.items("clusterIPs").is_empty() {
         spec.set("clusterIPs", json!([ip]));
@@ -79,7 +79,7 @@ fn list_cluster_ip(service: &mut Value) {
 /// The same for a change: the list follows the one address as long as the client left it alone.
 fn relist_cluster_ips(new: &mut Value, old: &Value) {
     let before = old.at("spec");
-    let spec = new.make("spec");
+    let spec = new.ensure_object("spec");
     let same_ip = spec.text("clusterIP") == before.text("clusterIP");
     if same_ip && spec.items("clusterIPs").is_empty() {
         spec.copy_from("clusterIPs", before);
@@ -97,7 +97,7 @@ fn relist_cluster_ips(new: &mut Value, old: &Value) {
 fn keep_given(new: &mut Value, old: &Value) {
     let before = old.at("spec");
     if kind(new) != EXTERNAL_NAME && kind(old) != EXTERNAL_NAME {
-        let spec = new.make("spec");
+        let spec = new.ensure_object("spec");
         if spec.text("clusterIP").is_empty() {
             spec.copy_from("clusterIP", before);
         }
@@ -106,10 +106,10 @@ fn keep_given(new: &mut Value, old: &Value) {
         }
     }
     if takes_node_ports(new) && takes_node_ports(old) {
-        keep_node_ports(new.make("spec"), before);
+        keep_node_ports(new.ensure_object("spec"), before);
     }
     if needs_health_check(new) && needs_health_check(old) {
-        let spec = new.make("spec");
+        let spec = new.ensure_object("spec");
         if spec.int("healthCheckNodePort").unwrap_or_default() == 0 {
             spec.copy_from("healthCheckNodePort", before);
         }
@@ -172,26 +172,26 @@ fn settle_families(service: &mut Value, old: Option<&Value>, ranges: Ranges) -> 
     if !service.at("spec").has("ipFamilyPolicy") {
         let before = old.and_then(|old| old.at("spec").at("ipFamilyPolicy").as_str());
         let policy = before.unwrap_or(if without_pods { REQUIRE_DUAL } else { SINGLE });
-        service.make("spec").set("ipFamilyPolicy", policy);
+        service.ensure_object("spec").set("ipFamilyPolicy", policy);
     }
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     cluster_ips::judge(&mut errors, service, old);
     refuse(service, &errors)?;
 
     if let Some(old) = old {
-        shrink(&mut errors, service.make("spec"), old.at("spec"));
+        shrink(&mut errors, service.ensure_object("spec"), old.at("spec"));
     }
     demand_policy(&mut errors, service.at("spec"));
-    infer_families(&mut errors, service.make("spec"), ranges);
+    infer_families(&mut errors, service.ensure_object("spec"), ranges);
     refuse(service, &errors)?;
 
-    let spec = service.make("spec");
+    let spec = service.ensure_object("spec");
     let single = spec.at("ipFamilyPolicy") == SINGLE;
     if !without_pods {
         demand_ranges(&mut errors, spec, ranges);
         refuse(service, &errors)?;
     }
-    let spec = service.make("spec");
+    let spec = service.ensure_object("spec");
     let mut families: Vec<_> = spec.texts("ipFamilies").filter_map(Family::named).collect();
     if families.is_empty() {
         families.push(ranges.primary);
@@ -208,7 +208,7 @@ fn settle_families(service: &mut Value, old: Option<&Value>, ranges: Ranges) -> 
 }
 
 /// With the wish for one family alone, the second address goes; without it, it cannot.
-fn shrink(errors: &mut Errors, spec: &mut Value, before: &Value) {
+fn shrink(errors: &mut ErrorList, spec: &mut Value, before: &Value) {
     let lists = [
         (
             "clusterIPs",
@@ -237,7 +237,7 @@ fn shrink(errors: &mut Errors, spec: &mut Value, before: &Value) {
     }
 }
 
-fn demand_policy(errors: &mut Errors, spec: &Value) {
+fn demand_policy(errors: &mut ErrorList, spec: &Value) {
     if spec.at("ipFamilyPolicy") != SINGLE {
         return;
     }
@@ -250,7 +250,7 @@ fn demand_policy(errors: &mut Errors, spec: &Value) {
     }
 }
 
-fn tell_policy(errors: &mut Errors, spec: &Value, detail: &str) {
+fn tell_policy(errors: &mut ErrorList, spec: &Value, detail: &str) {
     let root = Path::new("spec");
     let field_path = root.child("ipFamilyPolicy");
     errors.push(Error::invalid(
@@ -261,7 +261,7 @@ fn tell_policy(errors: &mut Errors, spec: &Value, detail: &str) {
 }
 
 /// Addresses tell their families.
-fn infer_families(errors: &mut Errors, spec: &mut Value, ranges: Ranges) {
+fn infer_families(errors: &mut ErrorList, spec: &mut Value, ranges: Ranges) {
     let mut families = spec.items("ipFamilies").to_vec();
     let root = Path::new("spec");
     let field_path = root.child("clusterIPs");
@@ -288,7 +288,7 @@ fn infer_families(errors: &mut Errors, spec: &mut Value, ranges: Ranges) {
 }
 
 /// Families that are asked for must be there.
-fn demand_ranges(errors: &mut Errors, spec: &Value, ranges: Ranges) {
+fn demand_ranges(errors: &mut ErrorList, spec: &Value, ranges: Ranges) {
     if spec.at("ipFamilyPolicy") == REQUIRE_DUAL && !ranges.dual {
         tell_policy(
             errors,
@@ -312,10 +312,10 @@ fn set_families(spec: &mut Value, families: &[Family]) {
     spec.set("ipFamilies", names);
 }
 
-fn refuse(service: &Value, errors: &Errors) -> Result<(), Status> {
+fn refuse(service: &Value, errors: &ErrorList) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
     let name = service.at("metadata").text("name");
-    Err(Status::invalid(Grouped::new("", "Service"), name, errors))
+    Err(Status::invalid(GroupResource::new("", "Service"), name, errors))
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, kind};
 use crate::{
-    rules::{Column, Row, Tree, age},
+    strategy::{Column, Row, Tree, age},
     time::Time,
 };
 
@@ -67,7 +67,7 @@ fn outside(service: &Value) -> String {
         CLUSTER_IP | NODE_PORT => or_none(&given.collect::<Vec<_>>()),
         LOAD_BALANCER => {
             let mut all: Vec<_> = service
-                .way("status.loadBalancer")
+                .at_path("status.loadBalancer")
                 .items("ingress")
                 .iter()
                 .map(|ingress| match ingress.text("ip") {

@@ -3,12 +3,12 @@ use crate::status::Status;
 
 fn service(spec: impl Into<Value>) -> Value {
     let mut service = json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec.into(), "status": {"loadBalancer": {}}});
-    Service.default(&mut service);
+    Service.set_defaults(&mut service);
     service
 }
 
-fn messages(judge: impl Fn(&mut Errors)) -> Vec<String> {
-    let mut errors = Errors::new();
+fn messages(judge: impl Fn(&mut ErrorList)) -> Vec<String> {
+    let mut errors = ErrorList::new();
     judge(&mut errors);
     errors.iter().map(ToString::to_string).collect()
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     field::{Error, Path},
     kinds::go_values,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const SET_ONCE: &str = "may not change once set";
@@ -35,7 +35,7 @@ pub(super) fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
     }
     let on_nodes = |kind: &str| matches!(kind, NODE_PORT | LOAD_BALANCER);
     if on_nodes(old_kind) && !on_nodes(&new_kind) && adds_no_node_port(new, old) {
-        for port in new.make("spec").items_mut("ports") {
+        for port in new.ensure_object("spec").items_mut("ports") {
             port.remove("nodePort");
         }
     }
@@ -56,10 +56,10 @@ pub(super) fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
         gone.push("externalTrafficPolicy");
     }
     for name in gone {
-        new.make("spec").remove(name);
+        new.ensure_object("spec").remove(name);
     }
     if new_kind != LOAD_BALANCER && new.at("status").has("loadBalancer") {
-        new.make("status")
+        new.ensure_object("status")
             .set("loadBalancer", Value::Object(serde_json::Map::new()));
     }
 }
@@ -77,7 +77,7 @@ fn adds_no_node_port(new: &Value, old: &Value) -> bool {
 }
 
 /// What is wrong with a change.
-pub(super) fn judge(errors: &mut Errors, new: &Value, old: &Value) {
+pub(super) fn judge(errors: &mut ErrorList, new: &Value, old: &Value) {
     if kind(new) != EXTERNAL_NAME && kind(old) != EXTERNAL_NAME {
         addresses(errors, new, old);
         families(errors, new, old);
@@ -98,7 +98,7 @@ pub(super) fn judge(errors: &mut Errors, new: &Value, old: &Value) {
 }
 
 /// The first address stays for good; the second one comes and goes, and goes only when the policy says so.
-fn addresses(errors: &mut Errors, new: &Value, old: &Value) {
+fn addresses(errors: &mut ErrorList, new: &Value, old: &Value) {
     if is_headless(new) && is_headless(old) {
         return;
     }
@@ -131,7 +131,7 @@ fn addresses(errors: &mut Errors, new: &Value, old: &Value) {
 }
 
 /// The same for the families of the addresses.
-fn families(errors: &mut Errors, new: &Value, old: &Value) {
+fn families(errors: &mut ErrorList, new: &Value, old: &Value) {
     if is_headless(new) || is_headless(old) {
         return;
     }
@@ -167,7 +167,7 @@ fn families(errors: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-fn must_be_single(errors: &mut Errors, service: &Value, what: &str) {
+fn must_be_single(errors: &mut ErrorList, service: &Value, what: &str) {
     let policy = service.at("spec").at("ipFamilyPolicy");
     if policy != "SingleStack" {
         let root = Path::new("spec");

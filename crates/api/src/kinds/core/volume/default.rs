@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     kinds::core::{image, persistent_volume_claim},
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 
 /// Read and write for the owner, read for all others: 0644.
@@ -29,42 +29,42 @@ pub(crate) fn default_volume(volume: &mut Value) {
 /// Fills in what was left out of the source of a volume, in a pod or a persistent volume.
 pub(crate) fn default_source(field: &str, source: &mut Value) {
     match field {
-        "hostPath" => source.fill("type", ""),
-        "secret" | "configMap" => source.fill("defaultMode", FILE_MODE),
-        "iscsi" => source.fill("iscsiInterface", "default"),
+        "hostPath" => source.set_default("type", ""),
+        "secret" | "configMap" => source.set_default("defaultMode", FILE_MODE),
+        "iscsi" => source.set_default("iscsiInterface", "default"),
         "rbd" => {
-            source.fill("pool", "rbd");
-            source.fill("user", "admin");
-            source.fill("keyring", "/etc/ceph/keyring");
+            source.set_default("pool", "rbd");
+            source.set_default("user", "admin");
+            source.set_default("keyring", "/etc/ceph/keyring");
         }
         "downwardAPI" => {
-            source.fill("defaultMode", FILE_MODE);
+            source.set_default("defaultMode", FILE_MODE);
             default_field_refs(source);
         }
         "azureDisk" => {
-            source.fill("cachingMode", "ReadWrite");
-            source.fill("fsType", "ext4");
-            source.fill("readOnly", false);
-            source.fill("kind", "Shared");
+            source.set_default("cachingMode", "ReadWrite");
+            source.set_default("fsType", "ext4");
+            source.set_default("readOnly", false);
+            source.set_default("kind", "Shared");
         }
         "projected" => {
-            source.fill("defaultMode", FILE_MODE);
+            source.set_default("defaultMode", FILE_MODE);
             for part in source.items_mut("sources") {
                 if let Some(files) = part.at_mut("downwardAPI") {
                     default_field_refs(files);
                 }
                 if let Some(token) = part.at_mut("serviceAccountToken") {
-                    token.fill("expirationSeconds", TOKEN_SECONDS);
+                    token.set_default("expirationSeconds", TOKEN_SECONDS);
                 }
             }
         }
         "scaleIO" => {
-            source.fill("storageMode", "ThinProvisioned");
-            source.fill("fsType", "xfs");
+            source.set_default("storageMode", "ThinProvisioned");
+            source.set_default("fsType", "xfs");
         }
         "ephemeral" => {
             if let Some(template) = source.at_mut("volumeClaimTemplate") {
-                persistent_volume_claim::default_spec(template.make("spec"));
+                persistent_volume_claim::default_spec(template.ensure_object("spec"));
             }
         }
         "image" if !source.has("pullPolicy") => {
@@ -81,7 +81,7 @@ pub(crate) fn default_source(field: &str, source: &mut Value) {
 fn default_field_refs(files: &mut Value) {
     for file in files.items_mut("items") {
         if let Some(field) = file.at_mut("fieldRef") {
-            field.fill("apiVersion", "v1");
+            field.set_default("apiVersion", "v1");
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// The fields of a pod that something of it may refer to.
@@ -44,7 +44,7 @@ const BYTE_DIVISORS: [&str; 13] = [
 
 /// What is wrong with a reference to a field of the pod. `supported` are the fields that may be meant here,
 /// sorted.
-pub(crate) fn object_field(reference: &Value, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn object_field(reference: &Value, supported: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     let version = reference.text("apiVersion");
     let path = reference.text("fieldPath");
     for (name, value) in [("apiVersion", version), ("fieldPath", path)] {
@@ -95,7 +95,7 @@ pub(crate) enum Place {
 }
 
 /// What is wrong with a reference to a resource of a container.
-pub(crate) fn resource_field(reference: &Value, field_path: Place, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn resource_field(reference: &Value, field_path: Place, at: &Path<'_>, errors: &mut ErrorList) {
     let resource = reference.text("resource");
     let is_huge = HUGE_PAGES.iter().any(|prefix| resource.starts_with(prefix));
     if field_path == Place::Volume && reference.text("containerName").is_empty() {
@@ -108,7 +108,7 @@ pub(crate) fn resource_field(reference: &Value, field_path: Place, at: &Path<'_>
     divisor(resource, is_huge, reference.at("divisor"), at, errors);
 }
 
-fn divisor(resource: &str, is_huge: bool, divisor: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn divisor(resource: &str, is_huge: bool, divisor: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = resource.split_once('.').map(|(_, kind)| kind);
     let what = match kind {
         _ if is_huge => "hugepages",

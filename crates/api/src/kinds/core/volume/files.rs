@@ -6,7 +6,7 @@ use super::field_ref::{Place, object_field, resource_field};
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
@@ -21,18 +21,18 @@ const FILE_FIELDS: [&str; 5] = [
 ];
 
 /// A secret as files.
-pub(super) fn secret(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn secret(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["secretName"], at, errors);
     keyed(source, at, errors);
 }
 
 /// A config map as files.
-pub(super) fn config_map(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn config_map(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["name"], at, errors);
     keyed(source, at, errors);
 }
 
-fn keyed(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn keyed(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     default_mode(source, at, errors);
     let field_path = at.child("items");
     for (index, item) in source.items("items").iter().enumerate() {
@@ -41,7 +41,7 @@ fn keyed(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The pod's own fields as files.
-pub(super) fn downward_api(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn downward_api(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     default_mode(source, at, errors);
     for file in source.items("items") {
         downward_file(file, at, errors);
@@ -49,13 +49,13 @@ pub(super) fn downward_api(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The mode and owner of files that do not say their own.
-pub(super) fn default_mode(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn default_mode(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     mode(source, "defaultMode", at, errors);
     user(source, "defaultUser", at, errors);
 }
 
 /// A key of an object, and the path it becomes.
-pub(super) fn key_to_path(item: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn key_to_path(item: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(item, &["key", "path"], at, errors);
     non_reserved_path(item.text("path"), &at.child("path"), errors);
     mode(item, "mode", at, errors);
@@ -63,7 +63,7 @@ pub(super) fn key_to_path(item: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A field of the pod, and the path it becomes. Errors name the place of the volume, not of the file.
-pub(super) fn downward_file(file: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn downward_file(file: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(file, &["path"], at, errors);
     non_reserved_path(file.text("path"), &at.child("path"), errors);
     match (file.has("fieldRef"), file.has("resourceFieldRef")) {
@@ -88,19 +88,19 @@ pub(super) fn downward_file(file: &Value, at: &Path<'_>, errors: &mut Errors) {
     user(file, "user", at, errors);
 }
 
-fn mode(tree: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
+fn mode(tree: &Value, name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(mode) = tree.int(name).filter(|mode| !(0..=0o777).contains(mode)) {
         errors.push(Error::invalid(&at.child(name), mode, MODE));
     }
 }
 
 /// A number of a user.
-pub(super) fn user(tree: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn user(tree: &Value, name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::validate_in_range(tree, name, 0, i64::from(i32::MAX), at, errors);
 }
 
 /// A path below the volume, not one of those that begin with two dots, which the node keeps for itself.
-pub(super) fn non_reserved_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn non_reserved_path(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
     descending_path(path, at, errors);
     if path.starts_with("..") && !path.starts_with("../") {
         errors.push(Error::invalid(at, path, "must not start with '..'"));
@@ -108,7 +108,7 @@ pub(super) fn non_reserved_path(path: &str, at: &Path<'_>, errors: &mut Errors) 
 }
 
 /// A path that stays below where it begins.
-pub(super) fn descending_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn descending_path(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if path.starts_with('/') {
         errors.push(Error::invalid(at, path, "must be a relative path"));
     }
@@ -116,7 +116,7 @@ pub(super) fn descending_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A path that never goes up.
-pub(super) fn no_backsteps(path: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn no_backsteps(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if path.split('/').any(|step| step == "..") {
         errors.push(Error::invalid(at, path, "must not contain '..'"));
     }

@@ -5,14 +5,14 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const FORMAT: &str = "must be valid format";
 const NAMINGS: [&str; 3] = ["iqn", "eui", "naa"];
 
 /// The source of a volume of a pod.
-pub(super) fn of_pod(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn of_pod(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let beginning = "must be valid format starting with iqn, eui, or naa";
     field_checks::require_fields(source, &["targetPortal"], at, errors);
     device(source, beginning, at, errors);
@@ -20,7 +20,7 @@ pub(super) fn of_pod(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The source of a persistent volume.
-pub(crate) fn of_volume(source: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn of_volume(source: &Value, name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["targetPortal"], at, errors);
     if source.has("initiatorName") && is_long(name, source) {
         let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
@@ -43,7 +43,7 @@ pub(super) fn is_long(name: &str, source: &Value) -> bool {
     name.len() + 1 + source.text("targetPortal").len() > 64
 }
 
-fn device(source: &Value, beginning: &str, at: &Path<'_>, errors: &mut Errors) {
+fn device(source: &Value, beginning: &str, at: &Path<'_>, errors: &mut ErrorList) {
     match source.text("iqn") {
         "" => errors.push(Error::required(&at.child("iqn"), "")),
         name => naming(name, beginning, &at.child("iqn"), errors),
@@ -54,14 +54,14 @@ fn device(source: &Value, beginning: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn initiator(source: &Value, beginning: &str, at: &Path<'_>, errors: &mut Errors) {
+fn initiator(source: &Value, beginning: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if source.has("initiatorName") {
         let name = source.text("initiatorName");
         naming(name, beginning, &at.child("initiatorname"), errors);
     }
 }
 
-fn naming(name: &str, beginning: &str, at: &Path<'_>, errors: &mut Errors) {
+fn naming(name: &str, beginning: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let valid = match NAMINGS.into_iter().find(|naming| name.starts_with(naming)) {
         None => {
             errors.push(Error::invalid(at, name, beginning));

@@ -24,8 +24,8 @@ use crate::kinds::field_checks;
 use crate::{
     field::{Error, Path},
     go,
-    name::Rule,
-    rules::{Errors, Tree},
+    name::NameFormat,
+    strategy::{ErrorList, Tree},
 };
 
 /// What is told of every source but the first.
@@ -100,7 +100,7 @@ pub(crate) fn validate_volumes<'v>(
     volumes: &'v [Value],
     at: &Path<'_>,
     pod_metadata: &Value,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) -> Vec<&'v Value> {
     let pod = pod_metadata.text("name");
     let mut sound: Vec<&Value> = Vec::with_capacity(volumes.len());
@@ -142,7 +142,7 @@ pub(crate) fn validate_volumes<'v>(
     sound
 }
 
-fn validate_source(volume: &Value, at: &Path<'_>, pod: &str, errors: &mut Errors) {
+fn validate_source(volume: &Value, at: &Path<'_>, pod: &str, errors: &mut ErrorList) {
     let name = volume.text("name");
     let mut found = false;
     for source in SOURCES {
@@ -171,12 +171,12 @@ fn validate_source(volume: &Value, at: &Path<'_>, pod: &str, errors: &mut Errors
 }
 
 /// The claim that is made for an ephemeral volume is named after pod and volume.
-fn claim_name(pod: &str, volume: &str, at: &Path<'_>, errors: &mut Errors) {
+fn claim_name(pod: &str, volume: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if pod.is_empty() || volume.is_empty() {
         return;
     }
     let claim = format!("{pod}-{volume}");
-    for msg in Rule::Subdomain.name(&claim) {
+    for msg in NameFormat::Subdomain.name(&claim) {
         let detail = format!("PVC name {}: {msg}", go::quote(&claim));
         errors.push(Error::invalid(&at.child("name"), volume, detail));
     }

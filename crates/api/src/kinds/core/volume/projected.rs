@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::files;
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{field_checks, label_selector},
-    name::{self, Rule},
-    rules::{Errors, Tree},
+    name::{self, NameFormat},
     selector::label::{InvalidValues, UnknownOperators, validate},
+    strategy::{ErrorList, Tree},
 };
 
 const CONFLICT: &str = "conflicting duplicate paths";
@@ -37,7 +37,7 @@ struct Paths<'v, 'p> {
 }
 
 impl<'v> Paths<'v, '_> {
-    fn take(&mut self, path: &'v str, shown: &str, errors: &mut Errors) {
+    fn take(&mut self, path: &'v str, shown: &str, errors: &mut ErrorList) {
         if !self.taken.insert(path) {
             errors.push(Error::invalid(self.at, shown, CONFLICT));
         }
@@ -45,7 +45,7 @@ impl<'v> Paths<'v, '_> {
 }
 
 /// A projected volume.
-pub(super) fn projected(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn projected(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     files::default_mode(source, at, errors);
     let field_path = at.child("sources");
     let mut paths = Paths {
@@ -83,7 +83,7 @@ pub(super) fn projected(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn keyed<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut Errors) {
+fn keyed<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut ErrorList) {
     field_checks::require_fields(part, &["name"], at, errors);
     let field_path = at.child("items");
     for (index, item) in part.items("items").iter().enumerate() {
@@ -94,7 +94,7 @@ fn keyed<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: 
     }
 }
 
-fn downward<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut Errors) {
+fn downward<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut ErrorList) {
     for file in part.items("items") {
         files::downward_file(file, at, errors);
         let path = file.text("path");
@@ -104,7 +104,7 @@ fn downward<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, error
     }
 }
 
-fn token(part: &Value, at: &Path<'_>, volume: &Path<'_>, errors: &mut Errors) {
+fn token(part: &Value, at: &Path<'_>, volume: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("expirationSeconds");
     match part.int("expirationSeconds") {
         None => errors.push(Error::required(&field_path, "")),
@@ -128,12 +128,12 @@ fn token(part: &Value, at: &Path<'_>, volume: &Path<'_>, errors: &mut Errors) {
     files::user(part, "user", at, errors);
 }
 
-fn trust_bundle<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut Errors) {
+fn trust_bundle<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut ErrorList) {
     let selector = at.child("labelSelector");
     match (part.has("name"), part.has("signerName")) {
         (true, true) => errors.push(Error::invalid(
             at,
-            Shown::Printed(printed_bundle(part)),
+            BadValue::Printed(printed_bundle(part)),
             "only one of name and signerName may be used",
         )),
         (true, false) => {
@@ -184,11 +184,11 @@ fn trust_bundle<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, e
 /// A bundle of a signer begins with the name of the signer.
 fn bundle_name(name: &str) -> Vec<String> {
     match name.rsplit_once(':') {
-        None => Rule::Subdomain.name(name),
+        None => NameFormat::Subdomain.name(name),
         Some(("", _)) => {
             vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()]
         }
-        Some((_, own)) => Rule::Subdomain.name(own),
+        Some((_, own)) => NameFormat::Subdomain.name(own),
     }
 }
 
@@ -209,13 +209,16 @@ fn printed_bundle(part: &Value) -> String {
     )
 }
 
-fn certificate<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut Errors) {
+fn certificate<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut ErrorList) {
     let signer = part.text("signerName");
     signer_name(signer, &at.child("signerName"), errors);
     let field_path = at.child("userAnnotations");
     let mut bytes = 0;
     for (key, value) in part.entries("userAnnotations") {
-        errors.extend(name::domain_prefixed_key(&field_path, &key.to_lowercase()));
+        errors.extend(name::validate_domain_prefixed_key(
+            &field_path,
+            &key.to_lowercase(),
+        ));
         bytes += key.len() + value.as_str().unwrap_or_default().len();
     }
     if bytes > ANNOTATIONS_BYTES {
@@ -261,7 +264,7 @@ fn is_kubernetes(signer: &str) -> bool {
 }
 
 /// The name of a signer: a domain, a slash, and a path of domain names.
-fn signer_name(signer: &str, at: &Path<'_>, errors: &mut Errors) {
+fn signer_name(signer: &str, at: &Path<'_>, errors: &mut ErrorList) {
     const DOMAIN: usize = 253;
     const WHOLE: usize = DOMAIN + 1 + DOMAIN + 1 + 63;
     if signer.is_empty() {
@@ -277,19 +280,19 @@ fn signer_name(signer: &str, at: &Path<'_>, errors: &mut Errors) {
     if domain.len() > DOMAIN {
         errors.push(Error::too_long(at, DOMAIN));
     }
-    labels(domain, name::dns1123_label, at, errors);
+    labels(domain, name::validate_dns1123_label, at, errors);
     if !domain.contains('.') {
         let detail = "should be a domain with at least two segments separated by dots";
         errors.push(Error::invalid(at, domain, detail));
     }
-    labels(path, name::dns1123_subdomain, at, errors);
+    labels(path, name::validate_dns1123_subdomain, at, errors);
     if signer.len() > WHOLE {
         errors.push(Error::too_long(at, WHOLE));
     }
 }
 
 /// The faults of the first label that has any.
-fn labels(segment: &str, rule: fn(&str) -> name::Faults, at: &Path<'_>, errors: &mut Errors) {
+fn labels(segment: &str, rule: fn(&str) -> name::ErrorMessages, at: &Path<'_>, errors: &mut ErrorList) {
     for label in segment.split('.') {
         let msgs = rule(label);
         if !msgs.is_empty() {

@@ -8,12 +8,12 @@ pub(crate) use super::iscsi::of_volume as volume_iscsi;
 use crate::{
     field::{Error, Path},
     kinds::{core::persistent_volume_claim, field_checks},
-    name::{self, Rule},
-    rules::{Errors, Tree},
+    name::{self, NameFormat},
+    strategy::{ErrorList, Tree},
 };
 
 /// What is wrong with a source.
-pub(crate) type Judge = fn(&Value, &Path<'_>, &mut Errors);
+pub(crate) type Judge = fn(&Value, &Path<'_>, &mut ErrorList);
 
 const HOST_PATH_TYPES: [&str; 8] = [
     "",
@@ -31,7 +31,7 @@ const REGISTRY: &str = "must be a host:port pair or multiple pairs separated by 
 /// The longest name of a driver.
 const DRIVER_LENGTH: usize = 63;
 
-pub(super) fn empty_dir(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn empty_dir(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if field_checks::quantity_or_zero(source.at("sizeLimit"))
         .sign()
         .is_lt()
@@ -45,7 +45,7 @@ pub(super) fn empty_dir(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn host_path(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn host_path(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let path = source.text("path");
     if path.is_empty() {
         errors.push(Error::required(&at.child("path"), ""));
@@ -57,31 +57,31 @@ pub(crate) fn host_path(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn git_repo(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn git_repo(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["repository"], at, errors);
     descending_path(source.text("directory"), &at.child("directory"), errors);
 }
 
-pub(crate) fn gce_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn gce_disk(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["pdName"], at, errors);
     partition(source, at, errors);
 }
 
-pub(crate) fn aws_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn aws_disk(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["volumeID"], at, errors);
     partition(source, at, errors);
 }
 
 /// The text counts from one, though zero, the whole disk, is taken.
-fn partition(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn partition(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(number) = source.int("partition").filter(|n| !(0..=255).contains(n)) {
-        for msg in name::in_range(number, 1, 255) {
+        for msg in name::validate_in_range(number, 1, 255) {
             errors.push(Error::invalid(&at.child("partition"), number, msg));
         }
     }
 }
 
-pub(crate) fn nfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn nfs(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["server", "path"], at, errors);
     let path = source.text("path");
     if !path.starts_with('/') {
@@ -93,11 +93,11 @@ pub(crate) fn nfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn glusterfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn glusterfs(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["endpoints", "path"], at, errors);
 }
 
-pub(crate) fn volume_glusterfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn volume_glusterfs(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     glusterfs(source, at, errors);
     let field_path = at.child("endpointsNamespace");
     match source.at("endpointsNamespace").as_str() {
@@ -111,7 +111,7 @@ pub(crate) fn volume_glusterfs(source: &Value, at: &Path<'_>, errors: &mut Error
     }
 }
 
-pub(crate) fn flocker(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn flocker(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let name = source.text("datasetName");
     let uuid = source.text("datasetUUID");
     if name.is_empty() && uuid.is_empty() {
@@ -128,38 +128,38 @@ pub(crate) fn flocker(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn claim(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn claim(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["claimName"], at, errors);
 }
 
-pub(crate) fn rbd(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn rbd(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     cephfs(source, at, errors);
     field_checks::require_fields(source, &["image"], at, errors);
 }
 
-pub(crate) fn cephfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn cephfs(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if source.items("monitors").is_empty() {
         errors.push(Error::required(&at.child("monitors"), ""));
     }
 }
 
-pub(super) fn cinder(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn cinder(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["volumeID"], at, errors);
     secret(source, &["name"], at, errors);
 }
 
-pub(crate) fn volume_cinder(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn volume_cinder(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["volumeID"], at, errors);
     secret(source, &["name", "namespace"], at, errors);
 }
 
-fn secret(source: &Value, parts: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn secret(source: &Value, parts: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     if source.has("secretRef") {
         field_checks::require_fields(source.at("secretRef"), parts, &at.child("secretRef"), errors);
     }
 }
 
-pub(crate) fn quobyte(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn quobyte(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let registry = source.text("registry");
     if registry.is_empty() {
         errors.push(Error::required(&at.child("registry"), REGISTRY));
@@ -190,7 +190,7 @@ fn is_host_and_port(pair: &str) -> bool {
     !inner.contains(['[', ']']) && !port.contains(['[', ']'])
 }
 
-pub(crate) fn fibre_channel(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn fibre_channel(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let targets = source.items("targetWWNs");
     let ids = source.items("wwids");
     let field_path = at.child("targetWWNs");
@@ -213,7 +213,7 @@ pub(crate) fn fibre_channel(source: &Value, at: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-pub(crate) fn flex(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn flex(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["driver"], at, errors);
     let field_path = at.child("options");
     for key in source.entries("options").keys() {
@@ -230,18 +230,18 @@ pub(crate) fn flex(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn azure_file(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn azure_file(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["secretName", "shareName"], at, errors);
 }
 
-pub(crate) fn volume_azure_file(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn volume_azure_file(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     azure_file(source, at, errors);
     if source.has("secretNamespace") {
         field_checks::require_fields(source, &["secretNamespace"], at, errors);
     }
 }
 
-pub(crate) fn azure_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn azure_disk(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["diskName", "diskURI"], at, errors);
     if source.has("cachingMode") {
         let modes = ["None", "ReadOnly", "ReadWrite"];
@@ -275,40 +275,40 @@ pub(crate) fn azure_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn vsphere(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn vsphere(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["volumePath"], at, errors);
 }
 
-pub(crate) fn photon(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn photon(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["pdID"], at, errors);
 }
 
-pub(crate) fn portworx(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn portworx(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["volumeID"], at, errors);
 }
 
-pub(crate) fn scale_io(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn scale_io(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["gateway", "system", "volumeName"], at, errors);
 }
 
-pub(crate) fn local(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn local(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match source.text("path") {
         "" => errors.push(Error::required(&at.child("path"), "")),
         path => no_backsteps(path, &at.child("path"), errors),
     }
 }
 
-pub(super) fn storage_os(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn storage_os(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     storage_os_volume(source, at, errors);
     secret(source, &["name"], at, errors);
 }
 
-pub(crate) fn volume_storage_os(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn volume_storage_os(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     storage_os_volume(source, at, errors);
     secret(source, &["name", "namespace"], at, errors);
 }
 
-fn storage_os_volume(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn storage_os_volume(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match source.text("volumeName") {
         "" => errors.push(Error::required(&at.child("volumeName"), "")),
         name => field_checks::validate_dns1123_label(name, &at.child("volumeName"), errors),
@@ -320,7 +320,7 @@ fn storage_os_volume(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The name of a driver: a domain name in any case, not longer than a label.
-pub(crate) fn validate_csi_driver_name(driver: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_csi_driver_name(driver: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if driver.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -328,11 +328,11 @@ pub(crate) fn validate_csi_driver_name(driver: &str, at: &Path<'_>, errors: &mut
     if driver.len() > DRIVER_LENGTH {
         errors.push(Error::too_long(at, DRIVER_LENGTH));
     }
-    let msgs = name::dns1123_subdomain(&field_checks::to_lower(driver));
+    let msgs = name::validate_dns1123_subdomain(&field_checks::to_lower(driver));
     field_checks::push_invalid(driver, msgs, at, errors);
 }
 
-pub(super) fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn csi(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(source.text("driver"), &at.child("driver"), errors);
     let secret = source.at("nodePublishSecretRef");
     if secret.is_null() {
@@ -340,11 +340,11 @@ pub(super) fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     match secret.text("name") {
         "" => field_checks::require_fields(secret, &["name"], &at.child("nodePublishSecretRef"), errors),
-        name => field_checks::push_invalid(name, Rule::Subdomain.name(name), &at.child("name"), errors),
+        name => field_checks::push_invalid(name, NameFormat::Subdomain.name(name), &at.child("name"), errors),
     }
 }
 
-pub(crate) fn volume_csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn volume_csi(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(source.text("driver"), &at.child("driver"), errors);
     field_checks::require_fields(source, &["volumeHandle"], at, errors);
     for field in [
@@ -371,7 +371,7 @@ pub(crate) fn volume_csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn ephemeral(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn ephemeral(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("volumeClaimTemplate");
     match source.at("volumeClaimTemplate") {
         Value::Null => errors.push(Error::required(&field_path, "")),
@@ -379,7 +379,7 @@ pub(super) fn ephemeral(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn image(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn image(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["reference"], at, errors);
     let field_path = at.child("pullPolicy");
     match source.text("pullPolicy") {

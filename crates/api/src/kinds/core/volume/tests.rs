@@ -1,10 +1,10 @@
 use serde_json::{Value, json};
 
 use super::{default_volume, validate_volumes};
-use crate::{field::Path, rules::Errors};
+use crate::{field::Path, strategy::ErrorList};
 
 fn errors(volumes: &Value) -> Vec<String> {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     let volumes = volumes.as_array().expect("a list of volumes");
     let pod = json!({"name": "pod"});
     let spec = Path::new("spec");

@@ -1,7 +1,7 @@
 use super::*;
 
 fn errors(spec: &Value) -> Vec<String> {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     validate_ingress_spec(spec, IngressValidationOptions::default(), &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
@@ -43,9 +43,9 @@ fn rejects_ambiguous_backends() {
 fn tolerates_invalid_values_of_the_old_object() {
     let old = json!({"rules": [{"host": "*.a.io", "http": {}}], "tls": [{"secretName": "A"}]});
     assert_eq!(errors(&old).len(), 2);
-    let mut messages = Errors::new();
+    let mut messages = ErrorList::new();
     validate_ingress_spec(&old, IngressValidationOptions::from_old(&old), &mut messages);
-    assert_eq!(messages, Errors::new());
+    assert_eq!(messages, ErrorList::new());
 }
 
 #[test]

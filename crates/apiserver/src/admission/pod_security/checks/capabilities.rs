@@ -1,6 +1,6 @@
 //! Capabilities beyond those that containers have anyway.
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::Value;
 
 use super::super::violation::{Pod, Values, Violation, containers, quoted};

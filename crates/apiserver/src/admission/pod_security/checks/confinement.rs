@@ -1,6 +1,6 @@
 //! What confines a container beside its user and capabilities: profiles of `AppArmor` and seccomp, labels of `SELinux`.
 
-use k3_api::{go, rules::Tree};
+use k3_api::{go, strategy::Tree};
 use serde_json::Value;
 
 use super::super::violation::{Doers, Pod, Values, Violation, containers, plural, quoted};

@@ -1,6 +1,6 @@
 //! What a pod has in common with its host: namespaces, ports, and whom probes speak to.
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::Value;
 
 use super::super::violation::{Pod, Values, Violation, containers, plural, quoted};

@@ -1,6 +1,6 @@
 //! Rights beyond those of a container.
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::Value;
 
 use super::super::violation::{Pod, Values, Violation, containers, quoted};

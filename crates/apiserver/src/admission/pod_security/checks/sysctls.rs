@@ -1,6 +1,6 @@
 //! Settings of the kernel that reach beyond the pod.
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 
 use super::super::violation::{Pod, Violation};
 

@@ -1,6 +1,6 @@
 //! Whom containers run as.
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::Value;
 
 use super::super::violation::{Pod, Violation, containers};

@@ -1,6 +1,6 @@
 //! Volumes that reach beyond the pod.
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::Value;
 
 use super::super::violation::{Pod, Values, Violation, plural, quoted};

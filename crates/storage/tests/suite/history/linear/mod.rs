@@ -3,7 +3,7 @@
 //!
 //! Commits are ordered by their revisions, so only the reads are to be placed. A read can be placed at
 //! any revision at which what it saw was true, but not below what was known to anyone before it was
-//! asked (the floor), nor at or above a commit that was asked only after it was answered (the ceiling).
+//! requested (the floor), nor at or above a commit that was requested only after it was answered (the ceiling).
 //! Placing each as low as it can be leaves the most room for those that follow, so when that fails,
 //! nothing else would have worked.
 
@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
-use k3_storage::{Change, Event, Expect, Operation as Effect, Revision, Write};
+use k3_storage::{Change, Event, Operation as Effect, Precondition, Revision, Write};
 
 use super::{
     operation::{Done, Operation},
@@ -38,11 +38,13 @@ pub(crate) enum Violation {
     Unjustified(Operation),
     #[error("what was read never was: {0:?}")]
     Phantom(Operation),
-    #[error("what was read was true only before revision {1}, which was known before it was asked: {0:?}")]
+    #[error(
+        "what was read was true only before revision {1}, which was known before it was requested: {0:?}"
+    )]
     Stale(Operation, Revision),
     #[error("what was read came true only after it was answered: {0:?}")]
     Premature(Operation),
-    #[error("a commit has a lower revision than {1}, which was known before it was asked: {0:?}")]
+    #[error("a commit has a lower revision than {1}, which was known before it was requested: {0:?}")]
     Backwards(Operation, Revision),
     #[error("a range is not the state at its revision: {0:?}, but the state is {1:?}")]
     Torn(Operation, k3_storage::Range),
@@ -61,7 +63,7 @@ pub(crate) fn check(operations: &[Operation], log: &[Event]) -> Verdict {
     let timeline = Timeline::new(log);
     let writers = explain(operations, log, &timeline)?;
     let ceilings = Ceilings::new(operations, log, &writers);
-    place(operations, &timeline, &writers, &ceilings)
+    assign_linearization_points(operations, &timeline, &writers, &ceilings)
 }
 
 /// Finds for each event of the log the operation that caused it: revision to index.
@@ -81,7 +83,7 @@ fn explain(
             _ => {}
         }
     }
-    uncertain.sort_by_key(|index| operations[*index].asked);
+    uncertain.sort_by_key(|index| operations[*index].requested);
     let mut writers = BTreeMap::new();
     for event in log {
         let before = timeline.held(&event.key, Revision::new(event.revision.get() - 1));
@@ -93,7 +95,7 @@ fn explain(
             if !causes(write, event, found) {
                 return Err(Violation::Altered(operations[index].clone(), event.clone()).into());
             }
-            if !expects(write.expect, found) {
+            if !expects(write.precondition, found) {
                 return Err(Violation::Illegal(write.clone(), event.revision).into());
             }
             index
@@ -102,7 +104,7 @@ fn explain(
                 let Done::Uncertain { write } = &operations[*index].done else {
                     return false;
                 };
-                causes(write, event, found) && expects(write.expect, found)
+                causes(write, event, found) && expects(write.precondition, found)
             });
             let candidate = candidate.ok_or_else(|| Violation::Unexplained(event.clone()))?;
             uncertain.remove(candidate)
@@ -126,21 +128,21 @@ fn causes(write: &Write, event: &Event, found: Option<Revision>) -> bool {
     same && write.key == event.key
 }
 
-fn expects(expect: Expect, found: Option<Revision>) -> bool {
-    match expect {
-        Expect::Absent => found.is_none(),
-        Expect::At(revision) => found == Some(revision),
+fn expects(precondition: Precondition, found: Option<Revision>) -> bool {
+    match precondition {
+        Precondition::Absent => found.is_none(),
+        Precondition::At(revision) => found == Some(revision),
     }
 }
 
-/// Up to which revision everything had been asked for at a tick.
+/// Up to which revision everything had been requested at a tick.
 struct Ceilings {
-    /// For each commit in order: the latest tick at which it or one before it was asked.
-    asked: Vec<(u64, Revision)>,
+    /// For each commit in order: the latest tick at which it or one before it was requested.
+    requested: Vec<(u64, Revision)>,
 }
 
-/// Gives each operation its place, in the order of the ticks.
-fn place(
+/// Gives each operation its linearization point, in the order of the ticks.
+fn assign_linearization_points(
     operations: &[Operation],
     timeline: &Timeline,
     writers: &BTreeMap<Revision, usize>,
@@ -149,15 +151,15 @@ fn place(
     let mut happened: HashMap<usize, Revision> = HashMap::new();
     happened.extend(writers.iter().map(|(revision, index)| (*index, *revision)));
     // Questions before answers of the same tick: neither came first.
-    let asked = operations
+    let requested = operations
         .iter()
         .enumerate()
-        .map(|(index, operation)| (operation.asked, 0, index));
+        .map(|(index, operation)| (operation.requested, 0, index));
     let answered = operations
         .iter()
         .enumerate()
         .map(|(index, operation)| (operation.answered, 1, index));
-    let mut ticks: Vec<_> = asked.chain(answered).collect();
+    let mut ticks: Vec<_> = requested.chain(answered).collect();
     ticks.sort_unstable();
     let mut floors: HashMap<usize, Revision> = HashMap::new();
     let mut known = Revision::ZERO;
@@ -169,7 +171,7 @@ fn place(
         }
         let floor = floors[&index];
         let ceiling = ceilings.at(operation.answered);
-        let place = match &operation.done {
+        let linearization_point = match &operation.done {
             // It may yet happen after the answer: it is known to nobody by this.
             Done::Uncertain { .. } => match happened.get(&index) {
                 Some(revision) if *revision <= floor => {
@@ -184,7 +186,7 @@ fn place(
                 *revision
             }
             Done::Conflicted { write, shown } => {
-                if expects(write.expect, shown.as_ref().map(|entry| entry.revision)) {
+                if expects(write.precondition, shown.as_ref().map(|entry| entry.revision)) {
                     return Err(Violation::Unjustified(operation.clone()).into());
                 }
                 lowest(operation, timeline.spans(&write.key, shown.as_ref()), floor)?
@@ -205,15 +207,15 @@ fn place(
             }
             Done::Stood { revision } => *revision,
         };
-        if place > ceiling {
+        if linearization_point > ceiling {
             return Err(Violation::Premature(operation.clone()).into());
         }
-        known = known.max(place);
+        known = known.max(linearization_point);
     }
     Ok(())
 }
 
-/// The lowest place for a read that was true during the spans.
+/// The lowest linearization point for a read that was true during the spans.
 fn lowest(operation: &Operation, spans: Vec<super::timeline::Span>, floor: Revision) -> Verdict<Revision> {
     if spans.is_empty() {
         return Err(Violation::Phantom(operation.clone()).into());
@@ -230,19 +232,21 @@ fn lowest(operation: &Operation, spans: Vec<super::timeline::Span>, floor: Revis
 impl Ceilings {
     fn new(operations: &[Operation], log: &[Event], writers: &BTreeMap<Revision, usize>) -> Self {
         let mut latest = 0;
-        let asked = log
+        let requested = log
             .iter()
             .map(|event| {
-                latest = latest.max(operations[writers[&event.revision]].asked);
+                latest = latest.max(operations[writers[&event.revision]].requested);
                 (latest, event.revision)
             })
             .collect();
-        Self { asked }
+        Self { requested }
     }
 
     fn at(&self, tick: u64) -> Revision {
-        let first_later = self.asked.partition_point(|(asked, _)| *asked <= tick);
-        self.asked
+        let first_later = self
+            .requested
+            .partition_point(|(requested, _)| *requested <= tick);
+        self.requested
             .get(first_later)
             .map_or(NEVER, |(_, revision)| Revision::new(revision.get() - 1))
     }

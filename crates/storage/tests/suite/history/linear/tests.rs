@@ -14,10 +14,10 @@ struct Script {
 }
 
 impl Script {
-    /// Adds what was asked and answered at these ticks.
-    fn did(mut self, asked: u64, answered: u64, done: Done) -> Self {
+    /// Adds what was requested and answered at these ticks.
+    fn did(mut self, requested: u64, answered: u64, done: Done) -> Self {
         self.operations.push(Operation {
-            asked,
+            requested,
             answered,
             done,
         });

@@ -1,7 +1,7 @@
-//! Resources: what their names and amounts look like, in containers, pods, quotas, limit ranges and nodes.
+//! Names and quantities of resources, in containers, pods, quotas, limit ranges and nodes.
 //!
-//! Names without a slash, or below `kubernetes.io/`, are the project's own; others are extended resources, which come in
-//! whole pieces and cannot be promised twice.
+//! Names without a slash or with the domain `kubernetes.io` are native resources. Others are extended resources, which are integers
+//! and cannot be overcommitted.
 
 mod amount;
 mod name;
@@ -9,16 +9,19 @@ mod requirements;
 pub mod total;
 
 pub(super) use self::{
-    amount::default_requirements,
-    name::{is_hugepages, suits_pod},
-    requirements::{Holder, Pages, validate_requirements},
+    amount::set_defaults_resource_requirements,
+    name::{is_hugepages, is_supported_pod_level_resource},
+    requirements::{HugePages, ResourceOwner, validate_requirements},
     total::totals,
 };
 pub use self::{name::is_extended, total::requests};
 pub(crate) use crate::kinds::field_checks::quantity_or_zero;
 
 pub(crate) use self::{
-    amount::{default_list, page_divides, validate_amount},
-    name::{is_standard_quota, overcommits, validate_container_name, validate_name, validate_quota_name},
+    amount::{is_huge_page_value_divisible, set_defaults_resource_list, validate_resource_quantity_value},
+    name::{
+        is_overcommit_allowed, is_standard_quota, validate_container_resource_name,
+        validate_quota_resource_name, validate_resource_name,
+    },
     requirements::validate_overhead,
 };

@@ -1,15 +1,15 @@
-//! The names of resources.
+//! Names of resources.
 
-use super::super::report::Report;
-use crate::{field::Path, name, rules::Errors};
+use super::super::error_list::ErrorListExt;
+use crate::{field::Path, name, strategy::ErrorList};
 
 const HUGEPAGES: &str = "hugepages-";
 const REQUESTS: &str = "requests.";
 
-/// What containers use.
+// upstream: pkg/apis/core/helper/helpers.go IsStandardContainerResourceName
 const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// What quotas know of, beside pages, pieces of objects and what containers use.
+// upstream: pkg/apis/core/helper/helpers.go IsStandardQuotaResourceName
 const QUOTA: [&str; 16] = [
     "requests.cpu",
     "requests.memory",
@@ -29,7 +29,7 @@ const QUOTA: [&str; 16] = [
     "services.loadbalancers",
 ];
 
-/// What is counted in whole pieces.
+// upstream: pkg/apis/core/helper/helpers.go IsIntegerResourceName
 const COUNTED: [&str; 9] = [
     "pods",
     "resourcequotas",
@@ -42,62 +42,65 @@ const COUNTED: [&str; 9] = [
     "services.loadbalancers",
 ];
 
-/// Whether it is pages of some size.
+// upstream: pkg/apis/core/helper/helpers.go IsHugePageResourceName
 pub(in super::super) fn is_hugepages(name: &str) -> bool {
     name.starts_with(HUGEPAGES)
 }
 
-/// Whether it is pages of some size, or a quota of them.
+// upstream: pkg/apis/core/helper/helpers.go IsQuotaHugePageResourceName
 fn is_quota_of_hugepages(name: &str) -> bool {
     is_hugepages(name) || name.strip_prefix(REQUESTS).is_some_and(is_hugepages)
 }
 
-/// Whether a container can ask for it by a name without a slash.
+// upstream: pkg/apis/core/helper/helpers.go IsStandardContainerResourceName
 fn is_standard_container(name: &str) -> bool {
     COMPUTE.contains(&name) || is_hugepages(name)
 }
 
-/// Whether a quota can bound it by a name without a slash.
+// upstream: pkg/apis/core/helper/helpers.go IsStandardQuotaResourceName
 pub(crate) fn is_standard_quota(name: &str) -> bool {
     COMPUTE.contains(&name) || QUOTA.contains(&name) || is_quota_of_hugepages(name)
 }
 
-/// Whether the system knows it by a name without a slash.
+// upstream: pkg/apis/core/helper/helpers.go IsStandardResourceName
 fn is_standard(name: &str) -> bool {
     name == "storage" || is_standard_quota(name)
 }
 
-/// Whether the name is the project's own.
+// upstream: pkg/apis/core/helper/helpers.go IsNativeResource
 fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
 /// Whether the name is one of an extended resource.
+// upstream: pkg/apis/core/helper/helpers.go IsExtendedResourceName
 pub fn is_extended(resource: &str) -> bool {
-    // A quota of it needs a name too.
+    // Its quota name must be valid too.
     !is_native(resource)
         && !resource.starts_with(REQUESTS)
-        && name::label_key(&format!("{REQUESTS}{resource}")).is_empty()
+        && name::validate_label_key(&format!("{REQUESTS}{resource}")).is_empty()
 }
 
-/// Whether more of it can be promised than there is.
-pub(crate) fn overcommits(name: &str) -> bool {
+/// Whether limits may exceed requests.
+// upstream: pkg/apis/core/helper/helpers.go IsOvercommitAllowed
+pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_hugepages(name)
 }
 
-/// Whether it comes in whole pieces.
+// upstream: pkg/apis/core/helper/helpers.go IsIntegerResourceName
 pub(super) fn is_integer(name: &str) -> bool {
     COUNTED.contains(&name) || is_extended(name)
 }
 
-/// Whether a pod as a whole can ask for it.
-pub(in super::super) fn suits_pod(name: &str) -> bool {
+/// Whether it is allowed in pod-level resources.
+pub(in super::super) fn is_supported_pod_level_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_hugepages(name)
 }
 
-/// What is wrong with the name of a resource. Tells whether anything is.
-pub(crate) fn validate_name(resource: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
-    let msgs = name::label_key(resource);
+/// Validates the name of a resource. Returns whether it is valid.
+// upstream: pkg/apis/core/validation/validation.go validateResourceName
+pub(crate) fn validate_resource_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
+    let msgs = name::validate_label_key(resource);
     if !msgs.is_empty() {
         errors.push_invalid(at, resource, msgs);
         return true;
@@ -113,9 +116,9 @@ pub(crate) fn validate_name(resource: &str, at: &Path<'_>, errors: &mut Errors) 
     unknown
 }
 
-/// What is wrong with the name of a resource a container asks for.
-pub(crate) fn validate_container_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
-    validate_name(resource, at, errors);
+// upstream: pkg/apis/core/validation/validation.go ValidateContainerResourceName
+pub(crate) fn validate_container_resource_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    validate_resource_name(resource, at, errors);
     if !resource.contains('/') {
         if !is_standard_container(resource) {
             errors.invalid(at, resource, "must be a standard resource for containers");
@@ -125,17 +128,17 @@ pub(crate) fn validate_container_name(resource: &str, at: &Path<'_>, errors: &mu
     }
 }
 
-/// What is wrong with the name of a resource in a quota.
-pub(crate) fn validate_quota_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
-    validate_name(resource, at, errors);
+// upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaResourceName
+pub(crate) fn validate_quota_resource_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    validate_resource_name(resource, at, errors);
     if !resource.contains('/') && !is_standard_quota(resource) {
         errors.invalid(at, resource, "must be a standard resource for quota");
     }
 }
 
-/// What is wrong with the name of a resource a pod as a whole asks for.
-pub(super) fn validate_pod_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
-    if !validate_name(resource, at, errors) && !suits_pod(resource) {
+// upstream: pkg/apis/core/validation/validation.go validatePodResourceName
+pub(super) fn validate_pod_resource_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    if !validate_resource_name(resource, at, errors) && !is_supported_pod_level_resource(resource) {
         errors.unsupported(at, resource, &["cpu", HUGEPAGES, "memory"]);
     }
 }
@@ -145,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_others_are_extended_resources() {
+    fn names_with_a_domain_are_extended_resources() {
         assert!(is_extended("example.com/gpu") && is_integer("example.com/gpu"));
         for name in [
             "cpu",
@@ -155,11 +158,15 @@ mod tests {
         ] {
             assert!(!is_extended(name), "{name}");
         }
-        assert!(overcommits("memory") && !overcommits("hugepages-2Mi") && !overcommits("example.com/gpu"));
+        assert!(
+            is_overcommit_allowed("memory")
+                && !is_overcommit_allowed("hugepages-2Mi")
+                && !is_overcommit_allowed("example.com/gpu")
+        );
     }
 
     #[test]
-    fn quotas_know_more_than_containers() {
+    fn quota_names_include_object_counts() {
         assert!(is_standard_quota("requests.hugepages-2Mi") && !is_standard_container("pods"));
         assert!(is_standard("storage") && !is_standard_quota("storage"));
     }

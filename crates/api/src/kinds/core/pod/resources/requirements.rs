@@ -1,4 +1,4 @@
-//! What containers and pods ask for: requests, limits and claims.
+//! Resource requirements of containers and pods: requests, limits and claims.
 
 use std::{
     cell::LazyCell,
@@ -8,51 +8,59 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::report::Report,
-    amount::{page_divides, validate_amount},
-    name::{is_hugepages, overcommits, validate_pod_name},
-    quantity_or_zero, validate_container_name,
+    super::error_list::ErrorListExt,
+    amount::{is_huge_page_value_divisible, validate_resource_quantity_value},
+    name::{is_hugepages, is_overcommit_allowed, validate_pod_resource_name},
+    quantity_or_zero, validate_container_resource_name,
 };
 use crate::{
-    bound::{self, MOST_VALUE},
     field::{Error, Path},
-    name::dns1123_label,
+    limits::{self, MAX_VALUE_BYTES},
+    name::validate_dns1123_label,
     quantity::Quantity,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
-/// Who asks for resources.
+/// The owner of resource requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Holder {
+pub(in super::super) enum ResourceOwner {
     /// A container.
     Container,
-    /// A pod as a whole.
+    /// A pod (pod-level resources, KEP-2837).
     Pod,
 }
 
-/// Whether amounts of pages must be whole numbers of pages.
+/// Whether quantities of huge pages must be multiples of the page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Pages {
+pub(in super::super) enum HugePages {
     /// They must.
     Whole,
-    /// The old object has others, which stay.
+    /// The old object has indivisible ones, which are tolerated.
     Any,
 }
 
-/// What is wrong with what pods need beside their containers, told as limits of a container.
-pub(crate) fn validate_overhead(amounts: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates pod overhead. Errors name the limits of a container.
+// upstream: pkg/apis/core/validation/validation.go validateOverhead
+pub(crate) fn validate_overhead(amounts: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let requirements = json!({"limits": amounts});
-    validate_requirements(&requirements, Holder::Container, &[], Pages::Whole, at, errors);
+    validate_requirements(
+        &requirements,
+        ResourceOwner::Container,
+        &[],
+        HugePages::Whole,
+        at,
+        errors,
+    );
 }
 
-/// What is wrong with what someone asks for.
+// upstream: pkg/apis/core/validation/validation.go validateResourceRequirements
 pub(in super::super) fn validate_requirements(
     requirements: &Value,
-    holder: Holder,
+    holder: ResourceOwner,
     claims: &[&str],
-    pages: Pages,
+    pages: HugePages,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let limits = requirements.entries("limits");
     let requests = requirements.entries("requests");
@@ -60,7 +68,7 @@ pub(in super::super) fn validate_requirements(
     let requests_at = at.child("requests");
     for (name, value) in limits {
         let field_path = limits_at.key(name);
-        entry(
+        validate_entry(
             name,
             &quantity_or_zero(value),
             holder,
@@ -72,75 +80,77 @@ pub(in super::super) fn validate_requirements(
     }
     for (name, value) in requests {
         let field_path = requests_at.key(name);
-        let asked = quantity_or_zero(value);
-        entry(name, &asked, holder, pages, &field_path, errors, |errors| {
-            within_limit(name, &asked, limits, &limits_at, &requests_at, errors);
+        let request = quantity_or_zero(value);
+        validate_entry(name, &request, holder, pages, &field_path, errors, |errors| {
+            validate_within_limit(name, &request, limits, &limits_at, &requests_at, errors);
         });
     }
-    let either = |wanted: fn(&str) -> bool| limits.keys().chain(requests.keys()).any(|name| wanted(name));
+    let either = |matches: fn(&str) -> bool| limits.keys().chain(requests.keys()).any(|name| matches(name));
     if either(is_hugepages) && !either(|name| matches!(name, "cpu" | "memory")) {
         errors.forbidden(at, "HugePages require cpu or memory");
     }
-    claim_names(requirements.items("claims"), claims, &at.child("claims"), errors);
+    validate_claim_names(requirements.items("claims"), claims, &at.child("claims"), errors);
 }
 
-/// Judges the name and amount of one entry; `between` judges what else is asked, before the size of pages.
-fn entry(
+/// Validates name and quantity of one entry; `between` validates more before the page size.
+fn validate_entry(
     name: &str,
     amount: &Quantity,
-    holder: Holder,
-    pages: Pages,
+    holder: ResourceOwner,
+    pages: HugePages,
     at: &Path<'_>,
-    errors: &mut Errors,
-    between: impl FnOnce(&mut Errors),
+    errors: &mut ErrorList,
+    between: impl FnOnce(&mut ErrorList),
 ) {
     match holder {
-        Holder::Container => validate_container_name(name, at, errors),
-        Holder::Pod => validate_pod_name(name, at, errors),
+        ResourceOwner::Container => validate_container_resource_name(name, at, errors),
+        ResourceOwner::Pod => validate_pod_resource_name(name, at, errors),
     }
-    validate_amount(name, amount, at, errors);
+    validate_resource_quantity_value(name, amount, at, errors);
     between(errors);
-    if pages == Pages::Whole && is_hugepages(name) && !page_divides(name, amount) {
+    if pages == HugePages::Whole && is_hugepages(name) && !is_huge_page_value_divisible(name, amount) {
         let detail = format!("{amount} is not positive integer multiple of {name}");
         errors.invalid(at, amount.to_string(), detail);
     }
 }
 
-fn within_limit(
+// upstream: pkg/apis/core/validation/validation.go validateResourceRequirements
+fn validate_within_limit(
     name: &str,
-    asked: &Quantity,
+    request: &Quantity,
     limits: &Map<String, Value>,
     limits_at: &Path<'_>,
     requests_at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let Some(limit) = limits.get(name).map(quantity_or_zero) else {
-        if !overcommits(name) {
+        if !is_overcommit_allowed(name) {
             errors.required(limits_at, "Limit must be set for non overcommitable resources");
         }
         return;
     };
-    if *asked != limit && !overcommits(name) {
+    if *request != limit && !is_overcommit_allowed(name) {
         let detail = format!("must be equal to {name} limit of {limit}");
-        errors.invalid(requests_at, asked.to_string(), detail);
-    } else if *asked > limit {
+        errors.invalid(requests_at, request.to_string(), detail);
+    } else if *request > limit {
         let detail = format!("must be less than or equal to {name} limit of {limit}");
-        errors.invalid(requests_at, asked.to_string(), detail);
+        errors.invalid(requests_at, request.to_string(), detail);
     }
 }
 
-/// The claims must be the pod's, each once, as a whole or by requests.
-fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Errors) {
+/// Claims must be those of the pod, each once, as a whole or by requests.
+// upstream: pkg/apis/core/validation/validation.go validateResourceClaimNames
+fn validate_claim_names(claims: &[Value], pod_claims: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     let mut seen: HashSet<(&str, &str)> = HashSet::new();
     // How often each claim was named.
     let mut times: HashMap<&str, usize> = HashMap::new();
-    let known_names: HashSet<&str> = known.iter().copied().collect();
-    // Every error lists all claims of the pod: the list is made once.
+    let known_names: HashSet<&str> = pod_claims.iter().copied().collect();
+    // Every error lists all claims of the pod: the list is built once.
     let listed = LazyCell::new(|| {
-        let mut known = known.to_vec();
-        known.sort_unstable();
-        known.dedup();
-        bound::cut_owned(known.join(", "), MOST_VALUE)
+        let mut pod_claims = pod_claims.to_vec();
+        pod_claims.sort_unstable();
+        pod_claims.dedup();
+        limits::cut_owned(pod_claims.join(", "), MAX_VALUE_BYTES)
     });
     for (index, claim) in claims.iter().enumerate() {
         let field_path = at.index(index);
@@ -154,7 +164,11 @@ fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Err
             errors.duplicate(&field_path, name);
         } else {
             if !request.is_empty() {
-                errors.push_invalid(&field_path.child("request"), request, dns1123_label(request));
+                errors.push_invalid(
+                    &field_path.child("request"),
+                    request,
+                    validate_dns1123_label(request),
+                );
             }
             if seen.contains(&(name, request)) {
                 errors.duplicate(&field_path, &format!("{name}/{request}"));
@@ -171,7 +185,7 @@ fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Err
             error
                 .detail
                 .push_str("must be one of the names in pod.spec.resourceClaims");
-            if known.is_empty() {
+            if pod_claims.is_empty() {
                 error.detail.push_str(" which is empty");
             } else {
                 error.detail.push_str(": ");
@@ -188,30 +202,32 @@ mod tests {
 
     use super::*;
 
-    fn judged(requirements: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
-        let holder = Holder::Container;
+    fn requirement_messages(requirements: &Value) -> Vec<String> {
+        let mut errors = ErrorList::new();
+        let holder = ResourceOwner::Container;
         let at = Path::new("resources");
-        validate_requirements(requirements, holder, &["a"], Pages::Whole, &at, &mut errors);
+        validate_requirements(requirements, holder, &["a"], HugePages::Whole, &at, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn requests_stay_within_limits() {
+    fn rejects_requests_above_limits() {
         assert_eq!(
-            judged(&json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2", "memory": "1Gi"}})),
+            requirement_messages(&json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2", "memory": "1Gi"}})),
             ["resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1"]
         );
         assert_eq!(
-            judged(&json!({"requests": {"example.com/gpu": "1"}})),
+            requirement_messages(&json!({"requests": {"example.com/gpu": "1"}})),
             ["resources.limits: Required value: Limit must be set for non overcommitable resources"]
         );
     }
 
     #[test]
-    fn a_claim_is_named_once_and_is_the_pods() {
+    fn rejects_unknown_and_duplicate_claims() {
         assert_eq!(
-            judged(&json!({"claims": [{"name": "a", "request": "r"}, {"name": "a"}, {"name": "b"}]})),
+            requirement_messages(
+                &json!({"claims": [{"name": "a", "request": "r"}, {"name": "a"}, {"name": "b"}]})
+            ),
             [
                 "resources.claims[1]: Duplicate value: \"a\"",
                 "resources.claims[2]: Not found: \"b\": must be one of the names in pod.spec.resourceClaims: a"

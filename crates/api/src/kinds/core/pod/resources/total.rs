@@ -1,22 +1,23 @@
-//! Amounts by the names of resources, and what the containers of a pod ask for in all.
+//! Sums of resources, and the effective requests of a pod.
+// upstream: staging/src/k8s.io/component-helpers/resource/helpers.go PodRequests, AggregateContainerRequests
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{name::suits_pod, quantity_or_zero};
-use crate::{quantity::Quantity, rules::Tree};
+use super::{name::is_supported_pod_level_resource, quantity_or_zero};
+use crate::{quantity::Quantity, strategy::Tree};
 
-/// Amounts by the names of resources.
+/// Quantities by resource name.
 pub type Totals = BTreeMap<String, Quantity>;
 
-/// The requests or the limits (`of`) of a pod's containers in all.
+/// The effective requests or limits (`of`) of the containers of a pod.
 pub fn totals(spec: &Value, of: &str) -> Totals {
     aggregate(spec, |container| list(container, of))
 }
 
-/// What a pod's containers have of something in all. Init containers run one after the other, sidecars along with all that
-/// follows them, so the most of any moment counts.
+/// The effective amount over the containers of a pod. Init containers run one after the other, sidecars along with all that follow
+/// them, so the maximum over time counts.
 pub fn aggregate(spec: &Value, list: impl Fn(&Value) -> Totals) -> Totals {
     let mut total = Totals::new();
     for container in spec.items("containers") {
@@ -39,11 +40,11 @@ pub fn aggregate(spec: &Value, list: impl Fn(&Value) -> Totals) -> Totals {
     total
 }
 
-/// What a pod asks of its node: the requests of its containers in all, or its own where it has them, and what running it costs.
+/// What a pod requests of its node: pod-level requests where set, else those of its containers, plus overhead.
 pub fn requests(spec: &Value) -> Totals {
     let mut total = totals(spec, "requests");
     let own = list(spec, "requests").into_iter();
-    total.extend(own.filter(|(name, _)| suits_pod(name)));
+    total.extend(own.filter(|(name, _)| is_supported_pod_level_resource(name)));
     add(&mut total, &amounts(spec.entries("overhead")));
     total
 }
@@ -52,7 +53,7 @@ fn list(container: &Value, of: &str) -> Totals {
     amounts(container.at("resources").entries(of))
 }
 
-/// The amounts in a map of an object.
+/// Parses the quantities of a map.
 pub fn amounts(entries: &Map<String, Value>) -> Totals {
     entries
         .iter()
@@ -60,7 +61,7 @@ pub fn amounts(entries: &Map<String, Value>) -> Totals {
         .collect()
 }
 
-/// Adds amounts to others.
+/// Adds quantities to a total.
 pub fn add(total: &mut Totals, more: &Totals) {
     for (name, amount) in more {
         match total.get_mut(name) {
@@ -70,9 +71,9 @@ pub fn add(total: &mut Totals, more: &Totals) {
     }
 }
 
-/// Raises amounts to others where these are greater.
-pub fn raise(total: &mut Totals, least: &Totals) {
-    for (name, amount) in least {
+/// Raises quantities of a total to at least these.
+pub fn raise(total: &mut Totals, minimum: &Totals) {
+    for (name, amount) in minimum {
         if total.get(name).is_none_or(|sum| sum < amount) {
             total.insert(name.clone(), amount.clone());
         }
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn init_containers_count_by_their_greatest_moment() {
+    fn init_containers_count_by_their_maximum() {
         let asks = |cpu: &str| json!({"requests": {"cpu": cpu}});
         let spec = json!({
             "containers": [{"resources": asks("1")}, {"resources": asks("1")}],
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_says_itself_goes_before_its_containers_and_its_overhead_comes_on_top() {
+    fn pod_level_requests_override_containers_and_overhead_is_added() {
         let mut spec = json!({
             "containers": [{"resources": {"requests": {"cpu": "1", "memory": "1Gi", "example.com/x": "1"}}}],
             "overhead": {"cpu": "100m"},

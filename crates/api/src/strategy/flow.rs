@@ -1,0 +1,240 @@
+//! The order in which the rules of a kind are asked, the same for all kinds.
+
+use serde_json::{Map, Value};
+
+use super::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut, for_kind, meta};
+use crate::{
+    field::Path,
+    kinds::Kind,
+    name::NameFormat,
+    status::{GroupResource, Status},
+};
+
+/// What of an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'p> {
+    /// All a client may set, but the status where that has a path of its own.
+    Object,
+    /// The status.
+    Status,
+    /// What this other subresource stands for.
+    Other(&'p str),
+}
+
+/// Takes a new object from "decoded, defaulted, admitted" to "may be stored": what a client cannot set is dropped,
+/// and what is wrong is told. Name, uid and creation time must be set. Gives the warnings.
+pub fn create(object: &mut Value, at: &StrategyContext<'_>) -> Result<Vec<String>, Status> {
+    let rules = for_kind(at.kind);
+    let metadata = object.ensure_object("metadata");
+    metadata.remove("deletionTimestamp");
+    metadata.remove("deletionGracePeriodSeconds");
+    rules.prepare_for_create(object, at);
+    if rules.has_generation() {
+        object.ensure_object("metadata").set("generation", 1);
+    }
+    let place = Path::new("metadata");
+    let judge = |names| meta::object_meta(object.at("metadata"), &place, names, at.kind.is_namespaced());
+    let mut errors = if rules.metadata_first() {
+        judge(rules.name_format())
+    } else {
+        ErrorList::new()
+    };
+    if asks_for_standard_finalizers(at.kind) {
+        meta::standard_finalizers(object.at("metadata"), &place, &mut errors);
+    }
+    rules.validate(object, at, &mut errors);
+    if !errors.is_empty() {
+        return Err(invalid(at.kind, object, &errors));
+    }
+    // Once more, as for kinds that judge no names themselves: a name must fit into a path.
+    let errors = judge(NameFormat::PathSegment);
+    if !errors.is_empty() {
+        return Err(invalid(at.kind, object, &errors));
+    }
+    Ok(rules.warnings(object, None))
+}
+
+/// Takes a changed object from "decoded, defaulted" to "may be stored", in the same way. Gives the warnings.
+pub fn update(
+    new: &mut Value,
+    old: &Value,
+    part: Part<'_>,
+    at: &StrategyContext<'_>,
+) -> Result<Vec<String>, Status> {
+    let whole = for_kind(at.kind);
+    let rules = match part {
+        Part::Object | Part::Status => whole,
+        Part::Other(name) => whole.subresource_strategy(name).unwrap_or(whole),
+    };
+    let before = old.at("metadata");
+    new.ensure_object("metadata").copy_from("generation", before);
+    match part {
+        Part::Status => rules.prepare_for_status_update(new, old, at),
+        Part::Object | Part::Other(_) => rules.prepare_for_update(new, old, at),
+    }
+    keep_identity(new.ensure_object("metadata"), before);
+    // A status is no wish of the user, and what else its writer changed is no reason to look at the object anew.
+    if part != Part::Status && whole.has_generation() && whole.raises_generation(new, old) {
+        let generation = before.int("generation").unwrap_or_default() + 1;
+        new.ensure_object("metadata").set("generation", generation);
+    }
+    let place = Path::new("metadata");
+    let after = new.at("metadata");
+    let mut errors = meta::object_meta(after, &place, NameFormat::PathSegment, at.kind.is_namespaced());
+    let changed = meta::object_meta_update(after, before, &place);
+    errors.append(&mut changed.clone());
+    if !tells_once(at.kind) {
+        // Once more, as the kind's own rules do.
+        errors.append(&mut changed.without_repetitions());
+    }
+    if asks_for_standard_finalizers(at.kind) {
+        meta::standard_finalizers(after, &place, &mut errors);
+    }
+    match part {
+        Part::Status => rules.validate_status_update(new, old, at, &mut errors),
+        Part::Object | Part::Other(_) => rules.validate_update(new, old, at, &mut errors),
+    }
+    if !errors.is_empty() {
+        return Err(invalid(at.kind, new, &errors));
+    }
+    Ok(match part {
+        Part::Object => rules.warnings(new, Some(old)),
+        Part::Status => rules.status_warnings(new, old),
+        Part::Other(_) => Vec::new(),
+    })
+}
+
+/// Judges a question that is answered and forgotten. Its metadata is the kind's own business, and the answer names
+/// neither kind nor object.
+pub fn review(object: &Value, at: &StrategyContext<'_>) -> Result<(), Status> {
+    let mut errors = ErrorList::new();
+    for_kind(at.kind).validate(object, at, &mut errors);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid_with_omitted(
+        GroupResource::new(&at.kind.group, ""),
+        "",
+        &errors,
+        errors.omitted(),
+    ))
+}
+
+/// Whether the finalizers of a kind are judged by more than their form. Most are; kinds of some groups never were.
+fn asks_for_standard_finalizers(kind: &Kind) -> bool {
+    // Custom kinds warn instead.
+    if kind.strategy.is_some() {
+        return false;
+    }
+    !matches!(
+        (kind.group.as_str(), kind.kind.as_str()),
+        (
+            "admissionregistration.k8s.io"
+                | "apiextensions.k8s.io"
+                | "apiregistration.k8s.io"
+                | "coordination.k8s.io"
+                | "node.k8s.io"
+                | "policy",
+            _
+        ) | ("", "Event")
+    )
+}
+
+/// Whether what several rules of a kind say alike is told once. It is where rules are declared along with the types: there
+/// they are brought together. Kinds that users define, definitions, and API services have no such types.
+fn tells_once(kind: &Kind) -> bool {
+    let group = kind.group.as_str();
+    kind.strategy.is_none() && !matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io")
+}
+
+/// The answer to an object with errors.
+fn invalid(kind: &Kind, object: &Value, errors: &ErrorList) -> Status {
+    let told = if tells_once(kind) {
+        errors.without_repetitions()
+    } else {
+        errors.clone()
+    };
+    let name = object.at("metadata").text("name");
+    // Events of both groups are one kind, of the core group.
+    let group = match kind.group.as_str() {
+        "events.k8s.io" => "",
+        group => group,
+    };
+    // A custom object is called what it says it is.
+    let said = match object.text("kind") {
+        said if kind.strategy.is_some() && !said.is_empty() => said,
+        _ => &kind.kind,
+    };
+    Status::invalid_with_omitted(GroupResource::new(group, said), name, &told, told.omitted())
+}
+
+/// What an update may leave out, or cannot change, is taken from the old metadata.
+fn keep_identity(new: &mut Value, old: &Value) {
+    for name in ["creationTimestamp", "deletionTimestamp"] {
+        if old.has(name) {
+            new.copy_from(name, old);
+        }
+    }
+    for name in ["uid", "deletionGracePeriodSeconds"] {
+        if !new.has(name) {
+            new.copy_from(name, old);
+        }
+    }
+}
+
+// --- What most kinds do ---
+
+/// Drops the status of a new object, if it has a path of its own.
+pub(crate) fn reset_status(object: &mut Value, kind: &Kind) {
+    if kind.subresource("status").is_none() {
+        return;
+    }
+    let zero = kind.ty.zero();
+    match zero.get("status") {
+        Some(status) => object.set("status", status.clone()),
+        None => drop(object.remove("status")),
+    }
+}
+
+/// Gives an object its old status back, if that has a path of its own.
+pub(crate) fn keep_status(new: &mut Value, old: &Value, kind: &Kind) {
+    if kind.subresource("status").is_some() {
+        new.copy_from("status", old);
+    }
+}
+
+/// Gives an object everything back but status and metadata.
+pub(super) fn keep_all_but_status(new: &mut Value, old: &Value) {
+    let (Value::Object(fields), Value::Object(before)) = (&mut *new, old) else {
+        return;
+    };
+    let kept = |name: &str| matches!(name, "status" | "metadata" | "kind" | "apiVersion");
+    fields.retain(|name, _| kept(name));
+    for (name, value) in before.iter().filter(|(name, _)| !kept(name)) {
+        fields.insert(name.clone(), value.clone());
+    }
+}
+
+/// Whether two objects differ in anything but status and metadata.
+pub(super) fn differs_beside_status(new: &Value, old: &Value) -> bool {
+    let relevant = |object: &'_ Map<String, Value>| -> usize {
+        object
+            .keys()
+            .filter(|name| !matches!(name.as_str(), "status" | "metadata"))
+            .count()
+    };
+    let (Value::Object(new), Value::Object(old)) = (new, old) else {
+        return false;
+    };
+    relevant(new) != relevant(old)
+        || new
+            .iter()
+            .filter(|(name, _)| !matches!(name.as_str(), "status" | "metadata"))
+            .any(|(name, value)| old.get(name) != Some(value))
+}
+
+impl std::fmt::Debug for dyn RestStrategy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Strategy")
+    }
+}

@@ -1,0 +1,380 @@
+//! Client of the resource, custom and external metrics APIs.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use k3_api::{quantity::Quantity, selector::label::Selector, strategy::Tree};
+use k8s_openapi::{
+    api::autoscaling::v2::{CrossVersionObjectReference, MetricIdentifier},
+    jiff::Timestamp,
+};
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use super::{
+    replica_calculator::{MetricSample, MetricSamples},
+    target::TargetFinder,
+};
+use crate::{
+    resource::{PODS, Resource, push_segment},
+    writer::{ApiWriter, Page, error_message},
+};
+
+const CUSTOM: &str = "custom.metrics.k8s.io";
+const EXTERNAL: &str = "external.metrics.k8s.io";
+/// Supported versions of custom metrics.
+const CUSTOM_VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
+/// Window of custom metrics that do not report one.
+const STABILIZATION_WINDOW: Duration = Duration::from_mins(1);
+
+static POD_METRICS: Resource = Resource::new("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", true);
+
+pub(super) struct MetricsClient {
+    writer: ApiWriter,
+    targets: Arc<TargetFinder>,
+}
+
+// --- Metrics ---
+
+impl MetricsClient {
+    pub(super) fn new(writer: &ApiWriter, targets: &Arc<TargetFinder>) -> Self {
+        MetricsClient {
+            writer: writer.clone(),
+            targets: Arc::clone(targets),
+        }
+    }
+
+    /// Resource usage of pods, total or of one container.
+    // upstream: pkg/controller/podautoscaler/metrics/client.go GetResourceMetric
+    pub(super) async fn resource(
+        &self,
+        namespace: &str,
+        selector: &str,
+        resource: &str,
+        container: Option<&str>,
+    ) -> Result<MetricSamples, String> {
+        let parameters = ListParams::default().labels(selector);
+        let page: kube::Result<Page<Value>> =
+            self.writer.list_page(&POD_METRICS, namespace, &parameters).await;
+        let page = page.map_err(|error| {
+            let why = client_go_message(&error, "pods.metrics.k8s.io");
+            format!("unable to fetch metrics from resource metrics API: {why}")
+        })?;
+        if page.items.is_empty() {
+            return Err("no metrics returned from resource metrics API".to_owned());
+        }
+        let samples = page.items.iter().filter_map(|metrics| {
+            let name = metrics.at("metadata").text("name").to_owned();
+            Some((name, usage_of(metrics, resource, container)?))
+        });
+        Ok(samples.collect())
+    }
+
+    /// A custom metric of pods.
+    // upstream: pkg/controller/podautoscaler/metrics/client.go GetRawMetric
+    pub(super) async fn pods(
+        &self,
+        namespace: &str,
+        selector: &str,
+        metric: &MetricIdentifier,
+    ) -> Result<MetricSamples, String> {
+        let items = self
+            .custom(namespace, "pods/*", metric, Some(selector))
+            .await
+            .map_err(of_custom)?;
+        if items.is_empty() {
+            return Err("no metrics returned from custom metrics API".to_owned());
+        }
+        let sample = |item: &Value| MetricSample {
+            value: milli_value(item.at("value")),
+            at: moment(item),
+            window: ["windowSeconds", "window"]
+                .iter()
+                .find_map(|field| item.int(field))
+                .map_or(STABILIZATION_WINDOW, |seconds| {
+                    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+                }),
+        };
+        let named = |item: &Value| item.at("describedObject").text("name").to_owned();
+        Ok(items.iter().map(|item| (named(item), sample(item))).collect())
+    }
+
+    /// A custom metric of an object, in milli-units.
+    // upstream: pkg/controller/podautoscaler/metrics/client.go GetObjectMetric
+    pub(super) async fn object(
+        &self,
+        namespace: &str,
+        object: &CrossVersionObjectReference,
+        metric: &MetricIdentifier,
+    ) -> Result<i64, String> {
+        let read = async {
+            let api_version = object.api_version.as_deref().unwrap_or_default();
+            // Metrics of a Namespace object are restricted to the autoscaler's own namespace.
+            let way = if object.kind == "Namespace" && !api_version.contains('/') {
+                "metrics".to_owned()
+            } else {
+                let resource = self.targets.resource(api_version, &object.kind).await;
+                let resource = resource.map_err(|why| {
+                    let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+                    let kind = qualified(&object.kind, group);
+                    format!("unable to map kind {kind} to resource: {why}")
+                })?;
+                format!("{}/{}", qualified(&resource.plural, &resource.group), object.name)
+            };
+            let items = self.custom(namespace, &way, metric, None).await?;
+            match &items[..] {
+                [item] => Ok(milli_value(item.at("value"))),
+                items => Err(format!(
+                    "the custom metrics API server returned {} results when we asked for exactly one",
+                    items.len()
+                )),
+            }
+        };
+        read.await.map_err(of_custom)
+    }
+
+    /// Values of an external metric, in milli-units.
+    // upstream: pkg/controller/podautoscaler/metrics/client.go GetExternalMetric
+    pub(super) async fn external(
+        &self,
+        namespace: &str,
+        metric: &MetricIdentifier,
+    ) -> Result<Vec<i64>, String> {
+        let selector = selector(metric)?;
+        let resource = Resource {
+            plural: metric.name.clone().into(),
+            ..Resource::new(EXTERNAL, "v1beta1", "", "ExternalMetricValue", true)
+        };
+        let parameters = ListParams::default().labels(&selector);
+        let page: kube::Result<Page<Value>> = self.writer.list_page(&resource, namespace, &parameters).await;
+        let page = page.map_err(|error| {
+            let why = client_go_message(&error, &qualified(&metric.name, EXTERNAL));
+            format!("unable to fetch metrics from external metrics API: {why}")
+        })?;
+        if page.items.is_empty() {
+            return Err("no metrics returned from external metrics API".to_owned());
+        }
+        let values = page.items.iter().map(|item| milli_value(item.at("value")));
+        Ok(values.collect())
+    }
+
+    /// Resource requests of pods in milli-units, total or of one container.
+    // upstream: pkg/controller/podautoscaler/replica_calculator.go calculateRequests
+    pub(super) async fn requests(
+        &self,
+        namespace: &str,
+        selector: &str,
+        resource: &str,
+        container: Option<&str>,
+    ) -> Result<BTreeMap<String, i64>, String> {
+        let parameters = ListParams::default().labels(selector);
+        let page: kube::Result<Page<Value>> = self.writer.list_page(&PODS, namespace, &parameters).await;
+        let page = page.map_err(|error| {
+            let why = error_message(&error);
+            format!("unable to get pods while calculating replica count: {why}")
+        })?;
+        let named = |pod: &Value| pod.at("metadata").text("name").to_owned();
+        let asked = page
+            .items
+            .iter()
+            .map(|pod| Ok((named(pod), request_of(pod, resource, container)?)));
+        asked.collect()
+    }
+
+    async fn custom(
+        &self,
+        namespace: &str,
+        way: &str,
+        metric: &MetricIdentifier,
+        pods: Option<&str>,
+    ) -> Result<Vec<Value>, String> {
+        let version = self.custom_version().await?;
+        let (query, name) = (query(pods.unwrap_or_default(), &selector(metric)?), &metric.name);
+        let mut path = format!("/apis/{CUSTOM}");
+        let resource_and_object = way.splitn(2, '/');
+        for segment in [version.as_str(), "namespaces", namespace]
+            .into_iter()
+            .chain(resource_and_object)
+            .chain([name.as_str()])
+        {
+            push_segment(&mut path, segment);
+        }
+        let path = format!("{path}?{query}");
+        let page: kube::Result<Page<Value>> = self.writer.get_path(&path, "application/json").await;
+        page.map(|page| page.items).map_err(|error| {
+            let (resource, object) = way.split_once('/').unwrap_or((way, name));
+            client_go_message(&error, &format!("{} {object}", qualified(resource, CUSTOM)))
+        })
+    }
+
+    async fn custom_version(&self) -> Result<String, String> {
+        let groups: Value = self
+            .writer
+            .get_path("/apis", "application/json")
+            .await
+            .map_err(|error| error_message(&error))?;
+        let mut groups = groups.items("groups").iter();
+        let Some(group) = groups.find(|group| group.text("name") == CUSTOM) else {
+            return Err(format!("no custom metrics API ({CUSTOM}) registered"));
+        };
+        let preferred = [group.at("preferredVersion")].into_iter();
+        let mut served = preferred
+            .chain(group.items("versions"))
+            .map(|version| version.text("version"));
+        served
+            .find(|version| CUSTOM_VERSIONS.contains(version))
+            .map(str::to_owned)
+            .ok_or_else(|| "no known available metric versions found".to_owned())
+    }
+}
+
+fn query(pods: &str, metric: &str) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    let given = [("labelSelector", pods), ("metricLabelSelector", metric)];
+    query.extend_pairs(given.into_iter().filter(|(_, selector)| !selector.is_empty()));
+    query.finish()
+}
+
+fn of_custom(why: impl fmt::Display) -> String {
+    format!("unable to fetch metrics from custom metrics API: {why}")
+}
+
+/// The usage of a pod, if all its containers report it.
+// upstream: pkg/controller/podautoscaler/metrics/client.go getPodMetrics, getContainerMetrics
+fn usage_of(metrics: &Value, resource: &str, container: Option<&str>) -> Option<MetricSample> {
+    let mut containers = metrics.items("containers").iter();
+    let of = |container: &Value| {
+        let usage = container.at("usage").at(resource);
+        (!usage.is_null()).then(|| milli_value(usage))
+    };
+    let value = match container {
+        Some(name) => of(containers.find(|container| container.text("name") == name)?)?,
+        None if containers.len() == 0 => return None,
+        None => containers.map(of).sum::<Option<i64>>()?,
+    };
+    let window = metrics.text("window").parse::<k3_api::time::Duration>();
+    let window = window.map_or(0, |window| u64::try_from(window.nanos()).unwrap_or(0));
+    Some(MetricSample {
+        value,
+        at: moment(metrics),
+        window: Duration::from_nanos(window),
+    })
+}
+
+/// The request of a pod.
+// upstream: pkg/controller/podautoscaler/replica_calculator.go calculatePodLevelRequests, calculatePodRequestsFromContainers
+fn request_of(pod: &Value, resource: &str, container: Option<&str>) -> Result<i64, String> {
+    let (spec, name) = (pod.at("spec"), pod.at("metadata").text("name"));
+    let own = spec.at("resources").entries("requests");
+    if container.is_none() && !own.is_empty() {
+        // Pod-level requests take precedence over those of containers.
+        return k3_api::kinds::pod_amounts::requests(spec)
+            .get(resource)
+            .map(Quantity::milli_value)
+            .ok_or_else(|| format!("missing pod-level request for {resource} in Pod {name}"));
+    }
+    let sidecars = spec.items("initContainers").iter();
+    let sidecars = sidecars.filter(|container| container.text("restartPolicy") == "Always");
+    let mut meant = spec.items("containers").iter().chain(sidecars);
+    let of = |container: &Value| {
+        let request = container.at("resources").at("requests").at(resource);
+        if request.is_null() {
+            let container = container.text("name");
+            return Err(format!(
+                "missing request for {resource} in container {container} of Pod {name}"
+            ));
+        }
+        Ok(milli_value(request))
+    };
+    match container {
+        Some(container) => meant
+            .find(|one| one.text("name") == container)
+            .ok_or_else(|| format!("container {container} not found in Pod {name}"))
+            .and_then(of),
+        None => meant.map(of).sum(),
+    }
+}
+
+fn milli_value(value: &Value) -> i64 {
+    Quantity::from_value(value).map_or(0, |quantity| quantity.milli_value())
+}
+
+fn moment(item: &Value) -> Timestamp {
+    item.text("timestamp").parse().unwrap_or_default()
+}
+
+/// The metric selector as text.
+fn selector(metric: &MetricIdentifier) -> Result<String, String> {
+    let Some(selector) = &metric.selector else {
+        return Ok(String::new());
+    };
+    let selector = Selector::from_object(Some(&json!(selector)));
+    selector
+        .map(|selector| selector.to_string())
+        .map_err(|error| error.to_string())
+}
+
+fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}.{group}")
+    }
+}
+
+/// The server's message; for a plain 404 or 503 the one of client-go.
+fn client_go_message(error: &kube::Error, asked: &str) -> String {
+    let kube::Error::Api(status) = error else {
+        return error.to_string();
+    };
+    let is_plain = status.reason.is_empty() || status.reason.contains(' ');
+    match status.code {
+        404 if is_plain || status.message.is_empty() => {
+            format!("the server could not find the requested resource (get {asked})")
+        }
+        503 if is_plain => format!("the server is currently unable to handle the request (get {asked})"),
+        _ => status.message.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_uses_what_its_containers_use() {
+        let metrics = json!({
+            "metadata": {"name": "p"}, "timestamp": "2026-01-01T00:00:00Z", "window": "1m30s",
+            "containers": [{"name": "a", "usage": {"cpu": "100m", "memory": "1Ki"}}, {"name": "b", "usage": {"cpu": "1"}}],
+        });
+        let sample = usage_of(&metrics, "cpu", None).unwrap();
+        assert_eq!((sample.value, sample.window), (1100, Duration::from_secs(90)));
+        assert_eq!(usage_of(&metrics, "cpu", Some("a")).unwrap().value, 100);
+        assert_eq!(usage_of(&metrics, "memory", Some("a")).unwrap().value, 1_024_000);
+        assert_eq!(usage_of(&metrics, "memory", None), None);
+        assert_eq!(usage_of(&metrics, "cpu", Some("c")), None);
+    }
+
+    #[test]
+    fn a_pod_asks_for_what_its_containers_and_sidecars_do() {
+        let asks = |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}}});
+        let mut sidecar = asks("s", "300m");
+        sidecar["restartPolicy"] = json!("Always");
+        let mut pod = json!({"metadata": {"name": "p"}, "spec": {
+            "containers": [asks("a", "1"), asks("b", "200m")], "initContainers": [asks("i", "9"), sidecar],
+        }});
+        assert_eq!(request_of(&pod, "cpu", None), Ok(1500));
+        assert_eq!(request_of(&pod, "cpu", Some("b")), Ok(200));
+        assert_eq!(request_of(&pod, "cpu", Some("s")), Ok(300));
+        assert_eq!(
+            request_of(&pod, "cpu", Some("x")),
+            Err("container x not found in Pod p".to_owned())
+        );
+        assert_eq!(
+            request_of(&pod, "memory", None),
+            Err("missing request for memory in container a of Pod p".to_owned())
+        );
+        pod["spec"]["resources"] = json!({"requests": {"cpu": "4"}});
+        assert_eq!(request_of(&pod, "cpu", None), Ok(4000));
+        assert_eq!(request_of(&pod, "cpu", Some("b")), Ok(200));
+    }
+}

@@ -1,0 +1,237 @@
+//! Which pods go first when there are too many.
+//!
+//! Promise: a total order, so that every look at the same pods chooses the same ones. In it come first, and each rule decides
+//! only where those before it do not: pods without a node; pending before unknown before running; not ready; of lower
+//! deletion cost; on nodes with more pods of the same kin; ready for a shorter time; restarted more often; younger. Times are
+//! compared by their order of magnitude, and within one magnitude the uid decides: which of two pods of nearly the same age
+//! goes is as good as random.
+
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::objects::{Pod, PodPhase};
+
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// The `count` pods that go first. `related` are the pods that are better spread over nodes: those of all sets of one owner,
+/// these ones among them.
+pub fn pods_to_delete<'k>(
+    mut pods: Vec<Arc<Pod>>,
+    related: impl IntoIterator<Item = &'k Arc<Pod>>,
+    count: usize,
+    now: Timestamp,
+) -> Vec<Arc<Pod>> {
+    if count < pods.len() {
+        let mut pods_per_node = HashMap::<&str, usize>::new();
+        for pod in related.into_iter().filter(|pod| pod.is_active()) {
+            *pods_per_node.entry(&pod.spec.node_name).or_default() += 1;
+        }
+        let mut first_uid_by_ready_time = HashMap::<Timestamp, Box<str>>::new();
+        for pod in &pods {
+            if let Some(since) = pod.ready_since() {
+                let first = first_uid_by_ready_time
+                    .entry(since)
+                    .or_insert_with(|| pod.metadata.uid.clone());
+                if pod.metadata.uid < *first {
+                    first.clone_from(&pod.metadata.uid);
+                }
+            }
+        }
+        // Nodes that the kin do not name have none of them.
+        pods.sort_by_cached_key(|pod| {
+            let related_on_node = pods_per_node.get(&*pod.spec.node_name).copied().unwrap_or(0);
+            deletion_rank(pod, related_on_node, &first_uid_by_ready_time, now)
+        });
+    }
+    pods.truncate(count);
+    pods
+}
+
+/// What pods are sorted by; the least goes first.
+type DeletionRank = (
+    (bool, u8, bool, i32, Reverse<usize>),
+    (LogAge, Box<str>),
+    (Reverse<u32>, Reverse<u32>),
+    (LogAge, Box<str>),
+);
+
+/// The binary logarithm of an age in nanoseconds. What has no age is younger than all that has one.
+type LogAge = Option<i32>;
+
+fn deletion_rank(
+    pod: &Pod,
+    related_on_node: usize,
+    first_uid_by_ready_time: &HashMap<Timestamp, Box<str>>,
+    now: Timestamp,
+) -> DeletionRank {
+    let phase = match pod.status.phase {
+        PodPhase::Unknown => 1,
+        PodPhase::Running => 2,
+        PodPhase::Pending | PodPhase::Succeeded | PodPhase::Failed => 0,
+    };
+    // Pods of nearly the same age are in the order of their uids, but those that became ready in the same moment are
+    // compared further: as a group they are where the first of them is.
+    let since = pod.ready_since();
+    let group = since
+        .and_then(|since| first_uid_by_ready_time.get(&since))
+        .cloned();
+    (
+        (
+            !pod.spec.node_name.is_empty(),
+            phase,
+            pod.is_ready(),
+            deletion_cost(pod),
+            Reverse(related_on_node),
+        ),
+        (since.map(|since| log_age(since, now)), group.unwrap_or_default()),
+        (Reverse(restarts(pod, false)), Reverse(restarts(pod, true))),
+        (
+            pod.metadata
+                .creation_timestamp
+                .map(|created| log_age(created, now)),
+            pod.metadata.uid.clone(),
+        ),
+    )
+}
+
+fn log_age(then: Timestamp, now: Timestamp) -> i32 {
+    let age = now.duration_since(then).as_nanos();
+    age.checked_ilog2().map_or(-1, u32::cast_signed)
+}
+
+/// The most restarts of one container; of one that began before the others and runs on if `sidecars`.
+fn restarts(pod: &Pod, sidecars: bool) -> u32 {
+    let containers = if sidecars {
+        &pod.status.init_container_statuses
+    } else {
+        &pod.status.container_statuses
+    };
+    let counted = containers
+        .iter()
+        .filter(|container| !sidecars || pod.is_sidecar(&container.name));
+    counted
+        .map(|container| container.restart_count)
+        .max()
+        .unwrap_or(0)
+}
+
+/// What it costs to delete a pod, as somebody wrote on it. What is not a plain number costs nothing.
+fn deletion_cost(pod: &Pod) -> i32 {
+    let cost = pod.metadata.annotation(DELETION_COST).unwrap_or("0");
+    let is_plain =
+        cost == "0" || cost.starts_with(|first: char| first == '-' || ('1'..='9').contains(&first));
+    if is_plain { cost.parse().unwrap_or(0) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NOW: &str = "2026-01-01T10:00:00Z";
+
+    fn pod(uid: &str, text: &Value) -> Arc<Pod> {
+        let mut tree = json!({
+            "metadata": {"uid": uid, "name": uid, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"nodeName": "n1"},
+            "status": {"phase": "Running", "conditions": [
+                {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+        });
+        merge(&mut tree, text);
+        Arc::new(serde_json::from_value(tree).unwrap())
+    }
+
+    fn merge(tree: &mut Value, patch: &Value) {
+        if let (Value::Object(fields), Value::Object(patch)) = (&mut *tree, patch) {
+            for (name, value) in patch {
+                merge(fields.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        } else {
+            *tree = patch.clone();
+        }
+    }
+
+    fn ready(since: &str) -> Value {
+        json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": since}]}})
+    }
+
+    fn order(pods: &[Arc<Pod>], related: &[Arc<Pod>]) -> Vec<String> {
+        let now = NOW.parse().unwrap();
+        // Asking for all but one is asking for the order.
+        let chosen = pods_to_delete(pods.to_vec(), related, pods.len() - 1, now);
+        chosen.iter().map(|pod| pod.metadata.uid.to_string()).collect()
+    }
+
+    #[test]
+    fn each_rule_decides_where_those_before_it_do_not() {
+        let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+        let restarted = json!({"status": {"containerStatuses": [{"name": "c", "restartCount": 3}]}});
+        let sidecars = json!({
+            "spec": {"initContainers": [{"name": "s", "restartPolicy": "Always"}]},
+            "status": {"initContainerStatuses": [{"name": "s", "restartCount": 3}]},
+        });
+        let before = json!({"status": {"initContainerStatuses": [{"name": "s", "restartCount": 9}]}});
+        // Of two pods, the first of each pair goes although its uid is the greater one.
+        let cases = [
+            ("no node", json!({"spec": {"nodeName": ""}}), not_ready.clone()),
+            (
+                "pending",
+                json!({"status": {"phase": "Pending"}}),
+                json!({"status": {"phase": "Unknown"}}),
+            ),
+            ("unknown", json!({"status": {"phase": "Unknown"}}), json!({})),
+            (
+                "not ready",
+                not_ready,
+                json!({"metadata": {"annotations": {DELETION_COST: "-9"}}}),
+            ),
+            (
+                "cheaper",
+                json!({"metadata": {"annotations": {DELETION_COST: "-1"}}}),
+                json!({"metadata": {"annotations": {DELETION_COST: "+5"}}}),
+            ),
+            ("ready later", ready("2026-01-01T09:59:00Z"), restarted.clone()),
+            ("restarted", restarted, json!({})),
+            ("restarted beside", sidecars, before),
+            (
+                "younger",
+                json!({"metadata": {"creationTimestamp": "2026-01-01T09:00:00Z"}}),
+                json!({}),
+            ),
+        ];
+        for (why, first, second) in cases {
+            let pods = [pod("a", &second), pod("b", &first)];
+            assert_eq!(order(&pods, &[]), ["b"], "{why}");
+        }
+    }
+
+    #[test]
+    fn a_pod_beside_its_kin_goes_before_one_that_is_alone() {
+        let (sidecars, alone) = (
+            pod("b", &json!({})),
+            pod("a", &json!({"spec": {"nodeName": "n2"}})),
+        );
+        let related = [sidecars.clone(), alone.clone(), pod("c", &json!({}))];
+        assert_eq!(order(&[alone.clone(), sidecars.clone()], &related), ["b"]);
+        let ended = [
+            sidecars.clone(),
+            alone.clone(),
+            pod("c", &json!({"status": {"phase": "Failed"}})),
+        ];
+        assert_eq!(order(&[alone, sidecars], &ended), ["a"]);
+    }
+
+    #[test]
+    fn ages_of_one_magnitude_are_left_to_the_uid() {
+        // Eight and nine hours are the same power of two; one hour is not.
+        let pods = [
+            pod("c", &ready("2026-01-01T02:00:00Z")),
+            pod("b", &ready("2026-01-01T01:00:00Z")),
+            pod("d", &ready("2026-01-01T09:00:00Z")),
+            pod("a", &ready("2026-01-01T01:30:00Z")),
+        ];
+        assert_eq!(order(&pods, &[]), ["d", "a", "b"]);
+    }
+}

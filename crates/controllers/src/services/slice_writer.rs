@@ -1,0 +1,250 @@
+//! Requests that make, change and delete slices.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::jiff::Timestamp;
+use kubecontroller::{
+    Key,
+    controller::Request,
+    informer::{Delta, Informer},
+    store::{Index, Store},
+};
+use serde_json::json;
+
+use crate::{
+    objects::{Endpoint, EndpointSlice, Owner, SlicePort},
+    patch_values,
+    resource::ENDPOINT_SLICES,
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
+        is_namespace_terminating,
+    },
+};
+
+/// The label that names the service of a slice.
+pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// The label that names who looks after a slice.
+pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+
+/// Slices by service and by who looks after them. All who ask share the index.
+pub(crate) struct SlicesByService {
+    by: Index<EndpointSlice>,
+}
+
+/// What a slice is to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DesiredSlice {
+    pub(crate) address_type: Box<str>,
+    pub(crate) ports: Vec<SlicePort>,
+    pub(crate) endpoints: Vec<Endpoint>,
+}
+
+/// What is to be done with slices.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) create: Vec<DesiredSlice>,
+    pub(crate) update: Vec<(Arc<EndpointSlice>, DesiredSlice)>,
+    pub(crate) delete: Vec<Arc<EndpointSlice>>,
+}
+
+/// Writes the slices of one service.
+pub(crate) struct EndpointSliceWriter<'a> {
+    pub(crate) writer: &'a ApiWriter,
+    pub(crate) slices: &'a Informer<EndpointSlice>,
+    pub(crate) request: &'a Request,
+    /// What they belong to, in words.
+    pub(crate) whose: String,
+    /// What they belong to.
+    pub(crate) owner: Owner,
+    /// What their names begin with.
+    pub(crate) prefix: String,
+    pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
+    pub(crate) notes: SliceAnnotations,
+}
+
+/// The annotations of slices.
+pub(crate) enum SliceAnnotations {
+    /// When that happened which is told; others stay.
+    Trigger(Option<Timestamp>),
+    /// All that there are to be.
+    All(BTreeMap<Box<str>, Box<str>>),
+}
+
+/// Something that was not done, in words.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct EndpointSliceWriteError {
+    pub(crate) message: String,
+    pub(crate) source: kube::Error,
+}
+
+/// The services that a change of a slice concerns, if it is or was looked after by that manager.
+pub(crate) fn concerned(delta: &Delta<EndpointSlice>, manager: &str) -> Vec<Key> {
+    let states = [delta.old(), delta.new()];
+    let ours = states.into_iter().flatten().filter_map(|slice| {
+        let meta = &slice.metadata;
+        let is_ours = meta.label(MANAGED_BY) == Some(manager);
+        let service = meta.label(SERVICE_NAME).filter(|name| !name.is_empty())?;
+        is_ours.then(|| Key::new(&meta.namespace, service))
+    });
+    let mut keys: Vec<Key> = ours.collect();
+    keys.dedup();
+    keys
+}
+
+// --- ByService ---
+
+impl SlicesByService {
+    /// The index of a store.
+    pub(crate) fn new(store: &Store<EndpointSlice>) -> Self {
+        let by = store.shared_index("service", |slice| {
+            let meta = &slice.metadata;
+            let labels = meta.label(SERVICE_NAME).zip(meta.label(MANAGED_BY));
+            let object_ref =
+                labels.map(|(service, manager)| slice_index_key(&meta.namespace, service, manager));
+            object_ref.into_iter().collect()
+        });
+        SlicesByService { by }
+    }
+
+    /// The slices of a service that a manager looks after, in the order of their names. Those that are going do not count.
+    pub(crate) fn get(&self, service: &Key, manager: &str) -> Vec<Arc<EndpointSlice>> {
+        let mut slices = self
+            .by
+            .get(&slice_index_key(service.namespace(), service.name(), manager));
+        slices.retain(|slice| !slice.metadata.is_going());
+        slices
+    }
+}
+
+fn slice_index_key(namespace: &str, service: &str, manager: &str) -> String {
+    format!("{namespace}/{service}/{manager}")
+}
+
+// --- Changes ---
+
+impl Changes {
+    /// Whether there is nothing to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.create.is_empty() && self.update.is_empty() && self.delete.is_empty()
+    }
+
+    /// Makes slices of those that would be deleted, so that readers see one change and not two.
+    pub(crate) fn recycle(&mut self, may_be_used: impl Fn(&EndpointSlice, &DesiredSlice) -> bool) {
+        let mut deleted = Vec::new();
+        for slice in self.delete.drain(..) {
+            match self.create.pop_if(|desired| may_be_used(&slice, desired)) {
+                Some(desired) => self.update.push((slice, desired)),
+                None => deleted.push(slice),
+            }
+        }
+        self.delete = deleted;
+    }
+}
+
+// --- Scribe ---
+
+impl EndpointSliceWriter<'_> {
+    /// Does it, until something fails. New slices come first, so that no endpoint is missing in between.
+    pub(crate) async fn write(&self, changes: &Changes) -> Result<(), EndpointSliceWriteError> {
+        for desired in &changes.create {
+            match self.create(desired).await {
+                Ok(made) => self.wrote(&made),
+                // Nothing more can be made there.
+                Err(error) if is_namespace_terminating(&error) => return Ok(()),
+                Err(error) => return Err(self.undone("create EndpointSlice", error)),
+            }
+        }
+        for (slice, desired) in &changes.update {
+            let updated = self.update(slice, desired).await;
+            let name = &slice.metadata.name;
+            let updated =
+                updated.map_err(|error| self.undone(&format!("update {name} EndpointSlice"), error))?;
+            self.wrote(&updated);
+        }
+        for slice in &changes.delete {
+            self.delete(slice).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a slice.
+    pub(crate) async fn delete(&self, slice: &EndpointSlice) -> Result<(), EndpointSliceWriteError> {
+        let meta = &slice.metadata;
+        let object_ref = ObjectRef::new(&ENDPOINT_SLICES, &meta.namespace, &meta.name);
+        match self
+            .writer
+            .delete(object_ref, &delete_options_for_uid(&meta.uid))
+            .await
+        {
+            // Another one has the name: this one is gone.
+            Err(error) if !has_status_code(&error, 409) => {
+                Err(self.undone(&format!("delete {} EndpointSlice", meta.name), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn create(&self, desired: &DesiredSlice) -> kube::Result<WrittenObject> {
+        let namespace = self.request.key.namespace();
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "generateName": self.prefix,
+                "namespace": namespace,
+                "labels": self.labels,
+                "annotations": self.notes.after(&BTreeMap::new()),
+                "ownerReferences": [self.owner],
+            },
+            "addressType": desired.address_type,
+            "endpoints": desired.endpoints,
+            "ports": desired.ports,
+        });
+        self.writer.create(&ENDPOINT_SLICES, namespace, &slice).await
+    }
+
+    async fn update(&self, slice: &EndpointSlice, desired: &DesiredSlice) -> kube::Result<WrittenObject> {
+        let meta = &slice.metadata;
+        let object_ref = ObjectRef::new(&ENDPOINT_SLICES, &meta.namespace, &meta.name);
+        let mut patch = json!({
+            "metadata": {
+                "resourceVersion": meta.resource_version,
+                "labels": patch_values::replacing_map(&meta.labels, &self.labels),
+                "annotations": patch_values::replacing_map(&meta.annotations, &self.notes.after(&meta.annotations)),
+            },
+            "endpoints": desired.endpoints,
+            "ports": desired.ports,
+        });
+        if !meta.is_controlled_by(&self.owner.uid) {
+            patch["metadata"]["ownerReferences"] = json!([self.owner]);
+        }
+        self.writer.update_with_merge(object_ref, &patch).await
+    }
+
+    fn wrote(&self, made: &WrittenObject) {
+        self.request
+            .record_write(self.slices, &made.metadata.resource_version);
+    }
+
+    fn undone(&self, what: &str, source: kube::Error) -> EndpointSliceWriteError {
+        let message = format!("failed to {what} for {}: {}", self.whose, error_message(&source));
+        EndpointSliceWriteError { message, source }
+    }
+}
+
+// --- Notes ---
+
+impl SliceAnnotations {
+    /// The annotations that take the place of others.
+    fn after(&self, old: &BTreeMap<Box<str>, Box<str>>) -> BTreeMap<Box<str>, Box<str>> {
+        match self {
+            SliceAnnotations::All(notes) => notes.clone(),
+            SliceAnnotations::Trigger(time) => {
+                let mut notes = old.clone();
+                super::trigger_time::mark(&mut notes, *time);
+                notes
+            }
+        }
+    }
+}

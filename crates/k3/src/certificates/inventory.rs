@@ -1,0 +1,169 @@
+//! What is in a directory of certificates, as it is: nothing is made, and nothing is judged but what can be seen.
+
+use std::path::Path;
+
+use k3_pki::Certificate;
+use k3_storage::Clock;
+
+use super::{
+    Identity,
+    certificates::{ADMIN, CertificateError, KUBELET_CLIENT, SERVER, SIGNING_KEY, seconds},
+    identity::DAY,
+    rotation::old_signing_keys,
+};
+use crate::secret_file;
+
+/// A certificate or key that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CertificateInfo {
+    /// The file, without its ending.
+    pub(crate) name: &'static str,
+    /// What it is for.
+    pub(crate) purpose: &'static str,
+    /// When it ends, in seconds since 1970; `None` for what does not.
+    pub(crate) ends: Option<i64>,
+    /// How many days are left until then.
+    pub(crate) days_left: Option<i64>,
+    /// Whom it names: names of a server, or a user.
+    pub(crate) names: Vec<String>,
+    /// What is wrong with it.
+    pub(crate) flaw: Option<String>,
+}
+
+const CERTIFICATES: [(&str, &str); 5] = [
+    ("ca", "the authority that signs the server's certificate"),
+    (
+        "ca-next",
+        "the authority that will take its place: `k3 certs rotate --finish`",
+    ),
+    (SERVER, "what the server shows to clients"),
+    (ADMIN, "what the admin shows to the server"),
+    (KUBELET_CLIENT, "what the server shows to nodes"),
+];
+
+/// What is in a directory.
+pub(crate) fn list_certificates(
+    directory: &Path,
+    clock: &dyn Clock,
+) -> Result<Vec<CertificateInfo>, CertificateError> {
+    let now = seconds(clock)?;
+    let mut infos = Vec::new();
+    for (name, purpose) in CERTIFICATES {
+        let certificate = secret_file::read(&directory.join(format!("{name}.crt")))?;
+        let key = secret_file::read(&directory.join(format!("{name}.key")))?;
+        if name == "ca-next" && certificate.is_none() {
+            continue;
+        }
+        infos.push(match (certificate, key) {
+            (None, _) => CertificateInfo::flawed(name, purpose, format!("{name}.crt is missing")),
+            (_, None) => CertificateInfo::flawed(name, purpose, format!("{name}.key is missing")),
+            (Some(certificate), Some(key)) => inspect(name, purpose, &Identity { certificate, key }, now),
+        });
+    }
+    let name = "service-account";
+    let purpose = "what tokens of service accounts are signed with";
+    infos.push(match secret_file::read(&directory.join(SIGNING_KEY))? {
+        None => CertificateInfo::flawed(name, purpose, format!("{SIGNING_KEY} is missing")),
+        Some(_) => CertificateInfo {
+            flaw: None,
+            ..CertificateInfo::flawed(name, purpose, String::new())
+        },
+    });
+    let old = old_signing_keys(directory)?;
+    if !old.is_empty() {
+        infos.push(CertificateInfo {
+            flaw: None,
+            names: vec![format!("{} keys", old.len())],
+            ..CertificateInfo::flawed(
+                "service-account-old",
+                "what they were signed with before: believed until `k3 certs rotate --finish`",
+                String::new(),
+            )
+        });
+    }
+    Ok(infos)
+}
+
+fn inspect(name: &'static str, purpose: &'static str, identity: &Identity, now: i64) -> CertificateInfo {
+    let Ok(certificate) = Certificate::from_pem(identity.certificate.as_bytes()) else {
+        return CertificateInfo::flawed(name, purpose, format!("{name}.crt is no certificate"));
+    };
+    let flaw = if !identity.is_pair() {
+        Some(format!("{name}.key is not the key of {name}.crt"))
+    } else if certificate.not_before > now {
+        Some("it is not valid yet: see the clock".to_owned())
+    } else if certificate.not_after <= now {
+        Some("it has ended".to_owned())
+    } else {
+        None
+    };
+    let mut names = certificate.names.hosts();
+    if names.is_empty() {
+        names.push(certificate.identity.common_name);
+    }
+    CertificateInfo {
+        name,
+        purpose,
+        ends: Some(certificate.not_after),
+        days_left: Some((certificate.not_after - now) / DAY),
+        names,
+        flaw,
+    }
+}
+
+// --- CertificateInfo ---
+
+impl CertificateInfo {
+    fn flawed(name: &'static str, purpose: &'static str, flaw: String) -> Self {
+        CertificateInfo {
+            name,
+            purpose,
+            ends: None,
+            days_left: None,
+            names: Vec::new(),
+            flaw: Some(flaw),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use k3_storage::SystemClock;
+
+    use super::{
+        super::{Certificates, Names},
+        *,
+    };
+
+    #[test]
+    fn what_is_good_is_told_with_its_end_and_what_is_not_with_its_flaw() {
+        let directory = tempfile::tempdir().unwrap();
+        Certificates::ensure(directory.path(), &Names::new([]), &SystemClock).unwrap();
+        let infos = list_certificates(directory.path(), &SystemClock).unwrap();
+        assert!(infos.iter().all(|infos| infos.flaw.is_none()), "{infos:?}");
+        let server = infos.iter().find(|infos| infos.name == "server").unwrap();
+        // A second may have begun since it was made.
+        assert!(
+            matches!(server.days_left, Some(364 | 365)),
+            "{:?}",
+            server.days_left
+        );
+        assert!(server.names.contains(&"localhost".to_owned()));
+
+        fs::copy(
+            directory.path().join("admin.key"),
+            directory.path().join("server.key"),
+        )
+        .unwrap();
+        fs::remove_file(directory.path().join("ca.key")).unwrap();
+        let infos = list_certificates(directory.path(), &SystemClock).unwrap();
+        let flawed: Vec<_> = infos
+            .iter()
+            .filter(|infos| infos.flaw.is_some())
+            .map(|infos| infos.name)
+            .collect();
+        assert_eq!(flawed, ["ca", "server"]);
+    }
+}

@@ -1,0 +1,105 @@
+//! Where the parts of the control plane find the API: ordinary clients with an identity each. In the server's own process
+//! they need no socket; elsewhere they speak HTTPS.
+
+use std::convert::Infallible;
+
+use http::{HeaderName, HeaderValue, Request, header};
+use k3_apiserver::{Server, User};
+use kube::{Client, Config, client::Body};
+
+use crate::failure::Failure;
+
+/// Who the controllers are, as the server is told in their requests; it becomes their name among the managers of fields.
+const CONTROLLERS: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
+
+/// Who a node is, as the server is told in its requests.
+pub(crate) const KUBELET: &str = concat!("kubelet/", env!("CARGO_PKG_VERSION"));
+
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
+
+const AUTHENTICATED: &str = "system:authenticated";
+
+/// A way to the API.
+pub(crate) enum ClientFactory<'s> {
+    /// The server is in this process.
+    InProcess(&'s Server),
+    /// The server is elsewhere, and its user may act as others: a member of `system:masters`.
+    Remote(Box<Config>),
+}
+
+// --- ClientFactory ---
+
+impl ClientFactory<'_> {
+    /// A client with the rights of a service account of `kube-system`.
+    pub(crate) fn controller(&self, account: &str) -> Result<Client, Failure> {
+        let groups = [
+            "system:serviceaccounts",
+            "system:serviceaccounts:kube-system",
+            AUTHENTICATED,
+        ];
+        let name = format!("system:serviceaccount:kube-system:{account}");
+        self.client(name, &groups, CONTROLLERS)
+    }
+
+    /// A client with the rights of a user of the control plane, such as `system:kube-controller-manager`.
+    pub(crate) fn component(&self, name: &str, agent: &'static str) -> Result<Client, Failure> {
+        self.client(name.to_owned(), &[AUTHENTICATED], agent)
+    }
+
+    /// A client that may do everything.
+    pub(crate) fn master(&self, name: &str, agent: &'static str) -> Result<Client, Failure> {
+        self.client(name.to_owned(), &["system:masters", AUTHENTICATED], agent)
+    }
+
+    /// A client with the rights of a node.
+    pub(crate) fn node(&self, name: &str) -> Result<Client, Failure> {
+        self.client(
+            format!("system:node:{name}"),
+            &["system:nodes", AUTHENTICATED],
+            KUBELET,
+        )
+    }
+
+    fn client(&self, name: String, groups: &[&str], agent: &'static str) -> Result<Client, Failure> {
+        match self {
+            ClientFactory::InProcess(server) => {
+                let user = User {
+                    name,
+                    groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+                    ..User::default()
+                };
+                Ok(inside(server, user, agent))
+            }
+            ClientFactory::Remote(config) => {
+                let mut config = (**config).clone();
+                let server = config.cluster_url.to_string();
+                let user = [(IMPERSONATE_USER, &*name), (header::USER_AGENT, agent)];
+                let groups = groups.iter().map(|group| (IMPERSONATE_GROUP, *group));
+                for (header, value) in user.into_iter().chain(groups) {
+                    let value = HeaderValue::from_str(value).map_err(|error| {
+                        Failure::new(format!("cannot act as {name}"), "this should not happen")
+                            .caused_by(error)
+                    })?;
+                    config.headers.push((header, value));
+                }
+                Client::try_from(config).map_err(|error| {
+                    let advice = "see what is in the kubeconfig";
+                    Failure::new(format!("cannot speak to {server}"), advice).caused_by(error)
+                })
+            }
+        }
+    }
+}
+
+fn inside(server: &Server, user: User, agent: &'static str) -> Client {
+    let inside = server.inside(user);
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        let inside = inside.clone();
+        request
+            .headers_mut()
+            .insert(header::USER_AGENT, HeaderValue::from_static(agent));
+        async move { Ok::<_, Infallible>(inside.ask(request).await) }
+    });
+    Client::new(service, "default")
+}

@@ -1,0 +1,386 @@
+//! The directory of a cluster: a file that says that it is one, and a directory for each node.
+//!
+//! ```text
+//! .k3/.k3-cluster            what the cluster is: its id, its nodes
+//! .k3/keeper.log, keeper.pid the process that looks after the others
+//! .k3/node-1/.config.yaml    how the node is run
+//! .k3/node-1/data            what it keeps
+//! .k3/node-1/log             what it notes of its work, and older parts of that
+//! .k3/node-1/output, pid     what its process prints, and which one it is
+//! ```
+//!
+//! Promises: a directory without that file is never changed; what is removed is what was made here, and nothing else.
+
+use std::{
+    env, fs, io,
+    path::{Component, Path, PathBuf},
+};
+
+use k3_node::{
+    runtime::detect::{Wanted, socket_of},
+    volumes::{remove_folder, remove_node_folder},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{failure::Failure, file_format::FileFormat, secret_file};
+
+/// The file by which a directory is known.
+const MARKER: &str = ".k3-cluster";
+
+/// A cluster of this machine.
+#[derive(Clone, Debug)]
+pub(super) struct ClusterDirectory {
+    path: PathBuf,
+    pub(super) cluster: ClusterSpec,
+}
+
+/// What the file says.
+#[derive(Serialize, Deserialize)]
+struct Marker {
+    /// Where the cluster was made: what is written in its files holds there only.
+    directory: PathBuf,
+    /// Of this file and of everything in the directory that is not a node's data.
+    #[serde(default = "first_format")]
+    format: u32,
+    #[serde(flatten)]
+    cluster: ClusterSpec,
+}
+
+/// The format of the directory of a cluster that this version writes.
+const FORMAT: u32 = 1;
+
+fn first_format() -> u32 {
+    1
+}
+
+/// What a cluster is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ClusterSpec {
+    /// Tells its containers and volumes from those of other clusters.
+    pub(super) id: String,
+    /// Its nodes; the first has the API server.
+    pub(super) nodes: Vec<Node>,
+    /// Which store.
+    pub(super) storage: String,
+    /// What runs its containers, and where that listens, if it was said.
+    pub(super) runtime: Option<String>,
+    pub(super) runtime_endpoint: Option<String>,
+}
+
+/// A node of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Node {
+    /// Its name in the cluster, which no node of another cluster on this machine has.
+    pub(super) name: String,
+    pub(super) role: Role,
+    /// The port of its own API.
+    pub(super) port: u16,
+}
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Role {
+    /// Everything: API server, controllers, and pods.
+    One,
+    /// Pods.
+    Node,
+}
+
+/// A path that may be the directory of a cluster: not one that holds what people care about.
+pub(super) fn validate_path(path: &Path) -> Result<PathBuf, Failure> {
+    let refused = |why: &str| {
+        Err(Failure::usage(
+            format!("--dir {:?} is refused: {why}", path.display().to_string()),
+            "name a directory that is for this cluster alone, such as .k3",
+        ))
+    };
+    if path.components().any(|part| part == Component::ParentDir) {
+        return refused("it has .. in it");
+    }
+    let absolute = match std::path::absolute(path) {
+        // Without what changes nothing: `.`, and a slash at the end.
+        Ok(absolute) => absolute
+            .components()
+            .filter(|part| *part != Component::CurDir)
+            .collect::<PathBuf>(),
+        Err(_) => return refused("it is empty"),
+    };
+    let real = fs::canonicalize(&absolute).unwrap_or_else(|_| absolute.clone());
+    if real != absolute && fs::symlink_metadata(&absolute).is_ok_and(|found| found.is_symlink()) {
+        return refused("it is a link; name the directory itself");
+    }
+    let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let home = fs::canonicalize(&home).unwrap_or(home);
+    let here = env::current_dir().unwrap_or_default();
+    if real.parent().is_none() {
+        return refused("it is the root of this machine");
+    }
+    if home.starts_with(&real) {
+        return refused("it is your home directory, or holds it");
+    }
+    if here.starts_with(&real) {
+        return refused("it is the current directory, or holds it");
+    }
+    Ok(real)
+}
+
+// --- ClusterDirectory ---
+
+impl ClusterDirectory {
+    /// Makes the directory of a new cluster, in which nothing may be yet.
+    pub(super) fn create(path: &Path, cluster: ClusterSpec) -> Result<Self, Failure> {
+        let path = validate_path(path)?;
+        if path.join(MARKER).exists() {
+            return Err(Failure::new(
+                format!("there is a cluster in {} already", path.display()),
+                "start it with `k3 cluster start`, remove it with `k3 cluster clear`, or name another directory with --dir",
+            ));
+        }
+        if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(Failure::new(
+                format!("{} is not empty", path.display()),
+                "name a directory with --dir that is empty or that does not exist",
+            ));
+        }
+        let directory = Self { path, cluster };
+        let create_error = |error: secret_file::FileError| {
+            let advice = "name a directory that this user may make with --dir";
+            Failure::new("cannot make the directory of the cluster", advice).caused_by(error)
+        };
+        for number in directory.numbers() {
+            secret_file::create_directory(&directory.node(number)).map_err(create_error)?;
+        }
+        let marker = Marker {
+            directory: directory.path.clone(),
+            format: FORMAT,
+            cluster: directory.cluster.clone(),
+        };
+        let text = serde_json::to_string_pretty(&marker).expect("what a cluster is can be written");
+        secret_file::write(&directory.path.join(MARKER), &text).map_err(create_error)?;
+        Ok(directory)
+    }
+
+    /// The cluster of a directory.
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let path = validate_path(path)?;
+        let none = |why: &str| {
+            Failure::new(
+                format!("{} is not the directory of a cluster: {why}", path.display()),
+                "make one with `k3 cluster create`, or name another directory with --dir; `k3 cluster list` shows those there are",
+            )
+        };
+        let text = fs::read_to_string(path.join(MARKER)).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => none(&format!("it has no file {MARKER}")),
+            _ => none(&format!("its file {MARKER} cannot be read")).caused_by(error),
+        })?;
+        let place = format!("the cluster in {}", path.display());
+        FileFormat::of_json(text.as_bytes()).check(&place, FORMAT)?;
+        let Marker {
+            directory, cluster, ..
+        } = serde_json::from_str(&text)
+            .map_err(|error| none(&format!("its file {MARKER} makes no sense")).caused_by(error))?;
+        if directory != path {
+            return Err(Failure::new(
+                format!(
+                    "the cluster was made in {}, and is now in {}",
+                    directory.display(),
+                    path.display()
+                ),
+                "move it back: its files name that directory",
+            ));
+        }
+        Ok(Self { path, cluster })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The numbers of its nodes, from 1.
+    pub(super) fn numbers(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
+        1..=self.cluster.nodes.len()
+    }
+
+    /// Its nodes with their numbers.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (usize, &Node)> {
+        self.numbers().zip(&self.cluster.nodes)
+    }
+
+    /// The directory of a node.
+    pub(super) fn node(&self, number: usize) -> PathBuf {
+        self.path.join(format!("node-{number}"))
+    }
+
+    pub(super) fn config(&self, number: usize) -> PathBuf {
+        self.node(number).join(".config.yaml")
+    }
+
+    pub(super) fn data(&self, number: usize) -> PathBuf {
+        self.node(number).join("data")
+    }
+
+    /// What a node notes of its work. It grows no further than its settings allow.
+    pub(super) fn log(&self, number: usize) -> PathBuf {
+        self.node(number).join("log")
+    }
+
+    /// What the process of a node prints: why it could not start, above all.
+    pub(super) fn output(&self, number: usize) -> PathBuf {
+        self.node(number).join("output")
+    }
+
+    pub(super) fn pid(&self, number: usize) -> PathBuf {
+        self.node(number).join("pid")
+    }
+
+    /// What the process says that looks after the others.
+    pub(super) fn supervisor_log(&self) -> PathBuf {
+        self.path.join("keeper.log")
+    }
+
+    pub(super) fn supervisor_pid(&self) -> PathBuf {
+        self.path.join("keeper.pid")
+    }
+
+    /// The file by which an administrator reaches the cluster.
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        self.data(1).join("admin.kubeconfig")
+    }
+
+    /// Where the containers of its pods are.
+    pub(super) fn runtime(&self) -> Wanted {
+        let (name, endpoint) = (&self.cluster.runtime, &self.cluster.runtime_endpoint);
+        // Both were checked by those who run the nodes.
+        Wanted {
+            choice: name
+                .as_ref()
+                .and_then(|name| name.parse().ok())
+                .unwrap_or_default(),
+            socket: endpoint.as_ref().and_then(|endpoint| socket_of(endpoint).ok()),
+        }
+    }
+
+    /// Removes what was made here. What others put there stays, and is told.
+    pub(super) fn remove(&self) -> Result<Removal, Failure> {
+        let failed = |path: &Path| {
+            let what = format!("cannot remove {}", path.display());
+            move |error: io::Error| {
+                Failure::new(what, "see whose it is, and whether something uses it").caused_by(error)
+            }
+        };
+        for number in self.numbers() {
+            let volumes = remove_node_folder(&self.data(number).join("node"));
+            volumes
+                .and_then(|()| remove_folder(&self.node(number)))
+                .map_err(|error| {
+                    let advice = "see what is mounted there, or who uses it, and call this again";
+                    Failure::new(format!("cannot remove the directory of node {number}"), advice)
+                        .caused_by(error)
+                })?;
+        }
+        // The last one is what the cluster is found by, should one of the others stay.
+        for file in [
+            self.supervisor_log(),
+            self.supervisor_pid(),
+            self.path.join(MARKER),
+        ] {
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&file)(error)),
+                _ => {}
+            }
+        }
+        match fs::remove_dir(&self.path) {
+            Ok(()) => Ok(Removal::Complete),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(Removal::ForeignFilesKept),
+            Err(error) => Err(failed(&self.path)(error)),
+        }
+    }
+}
+
+/// What is left of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Removal {
+    /// Nothing.
+    Complete,
+    /// Files that others put there.
+    ForeignFilesKept,
+}
+
+// --- Role ---
+
+impl Role {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::One => "one",
+            Self::Node => "node",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(nodes: &[&str]) -> ClusterSpec {
+        let node = |name: &&str| Node {
+            name: (*name).to_owned(),
+            role: Role::One,
+            port: 10_250,
+        };
+        ClusterSpec {
+            id: "1".to_owned(),
+            nodes: nodes.iter().map(node).collect(),
+            storage: "file".to_owned(),
+            runtime: None,
+            runtime_endpoint: None,
+        }
+    }
+
+    #[test]
+    fn directories_that_people_care_about_are_refused() {
+        for path in ["", ".", "/", "..", "a/../b", "./", "../k3", "//"] {
+            assert!(validate_path(Path::new(path)).is_err(), "{path:?}");
+        }
+        let home = env::var("HOME").unwrap();
+        assert!(validate_path(Path::new(&home)).is_err());
+        assert!(validate_path(Path::new(&home).parent().unwrap()).is_err());
+        assert!(validate_path(Path::new(".k3")).unwrap().ends_with(".k3"));
+        assert!(validate_path(Path::new("./.k3/")).unwrap().ends_with(".k3"));
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(directory.path(), &link).unwrap();
+        assert!(validate_path(&link).is_err());
+    }
+
+    #[test]
+    fn only_a_directory_that_was_made_here_is_found_and_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("c");
+        assert!(ClusterDirectory::open(&path).is_err());
+        let made = ClusterDirectory::create(&path, cluster(&["a", "b"])).unwrap();
+        assert!(ClusterDirectory::create(&path, cluster(&["a"])).is_err());
+        let found = ClusterDirectory::open(&path).unwrap();
+        assert_eq!(found.cluster, made.cluster);
+        fs::write(path.join("mine"), "").unwrap();
+        assert_eq!(found.remove().unwrap(), Removal::ForeignFilesKept);
+        assert!(path.join("mine").exists() && !path.join("node-1").exists());
+        assert!(ClusterDirectory::open(&path).is_err());
+        let refused = ClusterDirectory::create(&path, cluster(&["a"])).unwrap_err();
+        assert!(refused.to_string().contains("not empty"), "{refused}");
+    }
+
+    #[test]
+    fn a_directory_that_was_moved_is_told() {
+        let parent = tempfile::tempdir().unwrap();
+        let (path, moved) = (parent.path().join("c"), parent.path().join("d"));
+        ClusterDirectory::create(&path, cluster(&["a"])).unwrap();
+        fs::rename(&path, &moved).unwrap();
+        let refused = ClusterDirectory::open(&moved).unwrap_err().to_string();
+        assert!(refused.contains("was made in"), "{refused}");
+    }
+}

@@ -1,0 +1,168 @@
+//! The data directory and the disk below it.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+    process,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::check::Check;
+use crate::progress::size;
+
+const DIRECTORY: &str = "data directory";
+const SPACE: &str = "free space";
+const DISK: &str = "disk";
+
+/// With less, databases cannot be tidied up any more.
+const LEAST_SPACE: u64 = 100 << 20;
+const ENOUGH_SPACE: u64 = 1 << 30;
+/// How long a write may take until it is on the disk. A write to the API takes at least as long.
+const QUICK: Duration = Duration::from_millis(25);
+const SLOW: Duration = Duration::from_millis(250);
+/// How many writes are timed.
+const WRITES: usize = 9;
+
+pub(super) fn checks(directory: &Path) -> Vec<Check> {
+    let shown = directory.display();
+    let metadata = match fs::metadata(directory) {
+        Ok(metadata) if metadata.is_dir() => metadata,
+        Ok(_) => {
+            let advice = "remove it, or choose another with --data-dir";
+            return vec![Check::fail(DIRECTORY, format!("{shown} is no directory"), advice)];
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let advice = "`k3 start` makes it; name another with --data-dir if this is not the one";
+            return vec![Check::warn(DIRECTORY, format!("{shown} is not there"), advice)];
+        }
+        Err(error) => {
+            let advice = "ask as the user who runs the server";
+            return vec![Check::fail(
+                DIRECTORY,
+                format!("{shown} cannot be read: {error}"),
+                advice,
+            )];
+        }
+    };
+    let mut checks = vec![permissions(directory, &metadata)];
+    checks.push(space(directory));
+    checks.push(match timed(directory) {
+        Err(error) => Check::fail(
+            DISK,
+            format!("nothing can be written to {shown}: {error}"),
+            "ask as the user who runs the server; see whose the directory is, and whether the disk is mounted to be written",
+        ),
+        Ok(took) => disk(took),
+    });
+    checks
+}
+
+fn permissions(directory: &Path, metadata: &fs::Metadata) -> Check {
+    let shown = directory.display();
+    let mode = metadata.permissions().mode() & 0o777;
+    let me = rustix::process::geteuid().as_raw();
+    if metadata.uid() != me && me != 0 {
+        let found = format!("{shown} belongs to the user {}, and you are {me}", metadata.uid());
+        return Check::fail(
+            DIRECTORY,
+            found,
+            "ask as that user, or choose another with --data-dir",
+        );
+    }
+    if mode & 0o077 != 0 {
+        let found =
+            format!("{shown} is open to others (mode {mode:o}); keys are in it, though closed themselves");
+        return Check::warn(DIRECTORY, found, format!("chmod 700 {shown}"));
+    }
+    Check::ok(DIRECTORY, format!("{shown} is its owner's alone"))
+}
+
+fn space(directory: &Path) -> Check {
+    let free = match rustix::fs::statvfs(directory) {
+        Ok(facts) => facts.f_bavail.saturating_mul(facts.f_frsize),
+        Err(error) => return Check::warn(SPACE, format!("cannot be told: {error}"), "see `df`"),
+    };
+    let found = format!("{} in {}", size(free), directory.display());
+    let advice = "free some: writes stop when there is none";
+    if free < LEAST_SPACE {
+        Check::fail(SPACE, found, advice)
+    } else if free < ENOUGH_SPACE {
+        Check::warn(SPACE, found, advice)
+    } else {
+        Check::ok(SPACE, found)
+    }
+}
+
+/// How long a small write takes until it is on the disk, most of the time.
+fn timed(directory: &Path) -> io::Result<Duration> {
+    let path = directory.join(format!(".doctor.{}", process::id()));
+    let measured = (|| {
+        let mut file = File::create(&path)?;
+        let mut times = Vec::with_capacity(WRITES);
+        for _ in 0..WRITES {
+            let begun = Instant::now();
+            file.write_all(&[0; 4096])?;
+            file.sync_data()?;
+            times.push(begun.elapsed());
+        }
+        times.sort_unstable();
+        Ok(times[WRITES / 2])
+    })();
+    // Best effort: it is a few kilobytes.
+    let _ = fs::remove_file(&path);
+    measured
+}
+
+fn disk(took: Duration) -> Check {
+    let found = format!("a write is durable after {:.1} ms", took.as_secs_f64() * 1000.0);
+    let advice = "writes to the API wait for that: use another disk, or --file-durability relaxed where losing data is no loss";
+    if took > SLOW {
+        Check::fail(DISK, found, advice)
+    } else if took > QUICK {
+        Check::warn(DISK, found, advice)
+    } else {
+        Check::ok(DISK, found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::check::CheckStatus, *};
+
+    #[test]
+    fn a_good_directory_is_well_and_an_open_one_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let checks = checks(directory.path());
+        assert_eq!(checks.len(), 3, "{checks:?}");
+        assert_eq!(checks[0].status, CheckStatus::Ok, "{checks:?}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let checks = super::checks(directory.path());
+        assert_eq!(checks[0].status, CheckStatus::Warn, "{checks:?}");
+        assert!(checks[0].advice.as_ref().unwrap().starts_with("chmod 700"));
+    }
+
+    #[test]
+    fn what_is_no_directory_fails_and_what_is_not_there_is_made_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(checks(&file)[0].status, CheckStatus::Fail);
+        assert_eq!(
+            checks(&directory.path().join("none"))[0].status,
+            CheckStatus::Warn
+        );
+    }
+
+    #[test]
+    fn a_slow_disk_is_told() {
+        assert_eq!(disk(Duration::from_millis(1)).status, CheckStatus::Ok);
+        assert_eq!(disk(Duration::from_millis(40)).status, CheckStatus::Warn);
+        assert_eq!(disk(Duration::from_secs(1)).status, CheckStatus::Fail);
+    }
+}

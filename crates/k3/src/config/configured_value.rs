@@ -1,0 +1,74 @@
+//! A value that somebody gave, and who.
+
+use std::fmt;
+
+use super::keys::Key;
+
+/// A value for a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConfiguredValue {
+    pub(crate) key: &'static Key,
+    /// The flag that would say the same, with its dashes.
+    pub(super) flag: String,
+    /// Several for a list, else one.
+    pub(crate) values: Vec<String>,
+    pub(crate) origin: Origin,
+}
+
+/// Where a value comes from, the least important first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    File { path: String, line: u64 },
+    Variable(String),
+    Flag,
+}
+
+// --- ConfiguredValue ---
+
+impl ConfiguredValue {
+    /// The value as one text.
+    pub(super) fn text(&self) -> String {
+        self.values.join(",")
+    }
+
+    /// The same for everybody's eyes.
+    pub(super) fn redacted(&self) -> String {
+        if self.key.is_secret {
+            "***".to_owned()
+        } else {
+            format!("{:?}", self.text())
+        }
+    }
+
+    /// A value of a higher rank is the one that counts.
+    pub(super) fn rank(&self) -> u8 {
+        match self.origin {
+            Origin::File { .. } => 0,
+            Origin::Variable(_) => 1,
+            Origin::Flag => 2,
+        }
+    }
+}
+
+/// What was set, where: how errors begin.
+impl fmt::Display for ConfiguredValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.origin {
+            Origin::File { .. } => write!(f, "{}: {}", self.origin, self.key.name),
+            Origin::Variable(name) => f.write_str(name),
+            Origin::Flag => f.write_str(&self.flag),
+        }
+    }
+}
+
+// --- Origin ---
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, line } => write!(f, "{path}:{line}"),
+            Self::Variable(name) => write!(f, "environment variable {name}"),
+            Self::Flag => f.write_str("flag"),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The container that serves a store.
+
+use std::net::IpAddr;
+
+use k3_node::runtime::engine::{Service, ServicePort, ServiceVolume};
+use k3_storage::{StorageConfig, mysql::MysqlOptions};
+
+use super::Settings;
+
+/// Which database a container or a volume of ours is.
+pub(super) const DATABASE_LABEL: &str = "k3.io/database";
+/// Whose it is, where several on one machine have their own; empty for the one of the machine.
+pub(crate) const INSTANCE_LABEL: &str = "k3.io/database-instance";
+
+/// Where etcd is in its images: they have no entry point.
+const ETCD: &str = "/usr/local/bin/etcd";
+/// The ports of etcd, where nobody says otherwise.
+const ETCD_CLIENT: u16 = 2379;
+const ETCD_PEER: u16 = 2380;
+const MYSQL_PORT: u16 = 3306;
+
+/// The container that would serve the store at this address. `None`: it needs none.
+pub(super) fn service(
+    settings: &Settings,
+    storage: &StorageConfig,
+    address: IpAddr,
+    port: u16,
+) -> Option<Service> {
+    match storage {
+        StorageConfig::Memory | StorageConfig::File(_) => None,
+        StorageConfig::Mysql(options) => Some(mysql(settings, options, address)),
+        StorageConfig::Etcd(_) => Some(etcd(settings, address, port)),
+    }
+}
+
+fn mysql(settings: &Settings, options: &MysqlOptions, address: IpAddr) -> Service {
+    let mut env = vec![
+        ("MYSQL_DATABASE", &options.database),
+        ("MYSQL_ROOT_PASSWORD", &options.password),
+    ];
+    if options.user != "root" {
+        env.extend([
+            ("MYSQL_USER", &options.user),
+            ("MYSQL_PASSWORD", &options.password),
+        ]);
+    }
+    Service {
+        image: settings.mysql_image.clone(),
+        env: env
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect(),
+        ports: vec![ServicePort {
+            address,
+            machine: options.port,
+            container: MYSQL_PORT,
+        }],
+        ..named(settings, "mysql", "/var/lib/mysql")
+    }
+}
+
+fn etcd(settings: &Settings, address: IpAddr, client: u16) -> Service {
+    let peer = peer_port(client);
+    let args = [
+        ("name", "k3".to_owned()),
+        ("data-dir", "/etcd-data".to_owned()),
+        ("listen-client-urls", format!("http://0.0.0.0:{client}")),
+        ("advertise-client-urls", format!("http://127.0.0.1:{client}")),
+        ("listen-peer-urls", format!("http://0.0.0.0:{peer}")),
+        ("initial-advertise-peer-urls", format!("http://127.0.0.1:{peer}")),
+        ("initial-cluster", format!("k3=http://127.0.0.1:{peer}")),
+        ("initial-cluster-token", "k3-etcd".to_owned()),
+        ("initial-cluster-state", "new".to_owned()),
+    ];
+    Service {
+        image: settings.etcd_image.clone(),
+        entrypoint: vec![ETCD.to_owned()],
+        args: args.map(|(flag, value)| format!("--{flag}={value}")).into(),
+        ports: [client, peer]
+            .map(|port| ServicePort {
+                address,
+                machine: port,
+                container: port,
+            })
+            .into(),
+        ..named(settings, "etcd", "/etcd-data")
+    }
+}
+
+/// Where members of etcd would talk to each other.
+fn peer_port(client: u16) -> u16 {
+    match client {
+        ETCD_CLIENT => ETCD_PEER,
+        other => other.checked_add(1).unwrap_or(ETCD_PEER),
+    }
+}
+
+/// What it is called, and where its data are kept.
+fn named(settings: &Settings, database: &str, path: &str) -> Service {
+    let ending = |mark: char| match settings.instance.as_str() {
+        "" => String::new(),
+        instance => format!("{mark}{instance}"),
+    };
+    Service {
+        name: format!("k8s_storage_{database}_{database}{}", ending('_')),
+        volume: ServiceVolume {
+            name: format!("k3-{database}-data{}", ending('-')),
+            path: path.to_owned(),
+        },
+        labels: [(DATABASE_LABEL, database), (INSTANCE_LABEL, &settings.instance)]
+            .map(|(label, value)| (label.to_owned(), value.to_owned()))
+            .into(),
+        ..Service::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::Ipv4Addr, path::PathBuf};
+
+    use k3_node::runtime::detect::Wanted;
+    use k3_storage::etcd::EtcdOptions;
+
+    use super::{super::Autostart, *};
+
+    const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn settings(instance: &str) -> Settings {
+        Settings {
+            autostart: Autostart::On,
+            mysql_image: "mysql:8.0".to_owned(),
+            etcd_image: "etcd:3".to_owned(),
+            instance: instance.to_owned(),
+            directory: PathBuf::new(),
+            runtime: Wanted::default(),
+        }
+    }
+
+    fn of_mysql(user: &str) -> Service {
+        let options = MysqlOptions {
+            user: user.to_owned(),
+            password: "s3cret".to_owned(),
+            port: 3307,
+            ..MysqlOptions::default()
+        };
+        service(&settings(""), &StorageConfig::Mysql(options), LOOPBACK, 3307).unwrap()
+    }
+
+    fn of_etcd(port: u16, instance: &str) -> Service {
+        let storage = StorageConfig::Etcd(EtcdOptions::default());
+        service(&settings(instance), &storage, LOOPBACK, port).unwrap()
+    }
+
+    #[test]
+    fn mysql_gets_its_database_and_its_user() {
+        let root = of_mysql("root");
+        assert_eq!(root.name, "k8s_storage_mysql_mysql");
+        assert_eq!(root.volume.name, "k3-mysql-data");
+        let expected = [("MYSQL_DATABASE", "k3"), ("MYSQL_ROOT_PASSWORD", "s3cret")];
+        assert_eq!(root.env, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+        let port = root.ports[0];
+        assert_eq!(
+            (port.address, port.machine, port.container),
+            (LOOPBACK, 3307, 3306)
+        );
+        let other = of_mysql("k3");
+        assert!(other.env.contains(&("MYSQL_USER".into(), "k3".into())));
+        assert!(other.env.contains(&("MYSQL_PASSWORD".into(), "s3cret".into())));
+    }
+
+    #[test]
+    fn the_second_port_of_etcd_follows_from_the_first() {
+        for (client, peer) in [(2379, 2380), (3379, 3380), (65535, 2380)] {
+            let ports: Vec<_> = of_etcd(client, "")
+                .ports
+                .iter()
+                .map(|port| port.machine)
+                .collect();
+            assert_eq!(ports, [client, peer]);
+        }
+        let etcd = of_etcd(3379, "");
+        assert_eq!(etcd.entrypoint, ["/usr/local/bin/etcd"]);
+        assert!(
+            etcd.args
+                .contains(&"--listen-client-urls=http://0.0.0.0:3379".to_owned())
+        );
+    }
+
+    #[test]
+    fn an_instance_has_names_of_its_own() {
+        let etcd = of_etcd(2379, "blue");
+        assert_eq!(etcd.name, "k8s_storage_etcd_etcd_blue");
+        assert_eq!(etcd.volume.name, "k3-etcd-data-blue");
+        assert_eq!(etcd.labels[INSTANCE_LABEL], "blue");
+    }
+}

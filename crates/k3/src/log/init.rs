@@ -1,0 +1,119 @@
+//! The log of this process: begun once, changed at any time.
+
+use std::{
+    io,
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+use tracing_subscriber::{
+    Layer, Registry,
+    filter::Targets,
+    fmt,
+    layer::{Layered, SubscriberExt},
+    reload,
+    util::SubscriberInitExt,
+};
+
+use super::{
+    LogFlags, LogLevel, colour::ColourFormat, flags::LogFormat, json::JsonFormat, rotation::LogFile,
+};
+use crate::failure::Failure;
+
+/// Where the server shows and changes how much is said, as upstream's does.
+pub(crate) const LEVEL_PATH: &str = "/debug/flags/v";
+
+/// A process has one log, as it has one standard error: what is set here is how much goes to it.
+static LOG_HANDLE: OnceLock<LogHandle> = OnceLock::new();
+
+struct LogHandle {
+    filter: reload::Handle<Targets, Registry>,
+    /// What the filter was made of.
+    level: Mutex<LogLevel>,
+}
+
+/// Writes what the filter lets through.
+type Lines = Box<dyn Layer<Filtered> + Send + Sync>;
+type Filtered = Layered<reload::Layer<Targets, Registry>, Registry>;
+
+/// Begins to write the log.
+pub(crate) fn init(flags: &LogFlags) -> Result<(), Failure> {
+    let lines = match &flags.log_path {
+        _ if flags.debug => fmt::layer()
+            .with_writer(io::stderr)
+            .event_format(ColourFormat::new())
+            .boxed(),
+        None => lines(flags.log_format, io::stderr),
+        Some(path) => {
+            let file = LogFile::open(path, flags.log_max_size, flags.log_max_files).map_err(|error| {
+                let what = format!("cannot write the log to {}", path.display());
+                Failure::new(what, "name a file that this user may write with --log-path").caused_by(error)
+            })?;
+            lines(flags.log_format, file)
+        }
+    };
+    install(lines, flags.level());
+    Ok(())
+}
+
+/// Begins to write a log for people to standard error.
+pub(crate) fn init_stderr(level: LogLevel) {
+    install(lines(LogFormat::Text, io::stderr), level);
+}
+
+/// Has events written as lines.
+fn install(lines: Lines, level: LogLevel) {
+    let (filter, handle) = reload::Layer::new(level.targets());
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    let handle = LogHandle {
+        filter: handle,
+        level: Mutex::new(level),
+    };
+    // A second one would have failed above.
+    let _ = LOG_HANDLE.set(handle);
+}
+
+/// How lines are written.
+fn lines<S, W>(format: LogFormat, writer: W) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'s> tracing_subscriber::registry::LookupSpan<'s>,
+    W: for<'w> fmt::MakeWriter<'w> + Send + Sync + 'static,
+{
+    let layer = fmt::layer().with_writer(writer);
+    match format {
+        LogFormat::Text => layer.with_target(false).boxed(),
+        LogFormat::Json => layer.event_format(JsonFormat).boxed(),
+    }
+}
+
+/// How much is said now.
+pub(crate) fn current() -> String {
+    match LOG_HANDLE.get() {
+        Some(handle) => handle.level().to_string(),
+        None => "off".to_owned(),
+    }
+}
+
+/// Changes how much is said, and says what was done; or why it was not.
+pub(crate) fn change(text: &str) -> Result<String, String> {
+    let handle = LOG_HANDLE
+        .get()
+        .ok_or("the log of this process is not the server's to change")?;
+    let requested = LogLevel::parse_change(text)?;
+    let targets = requested.targets();
+    handle
+        .filter
+        .reload(targets)
+        .map_err(|error| format!("the log cannot be changed: {error}"))?;
+    let said = format!("successfully set the log level to {requested}");
+    *handle.level() = requested;
+    tracing::info!("{said}");
+    Ok(said)
+}
+
+// --- LogHandle ---
+
+impl LogHandle {
+    fn level(&self) -> std::sync::MutexGuard<'_, LogLevel> {
+        self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,59 @@
+//! Controllers beside the API server, and the server's credentials that they and nodes need.
+
+use std::sync::Arc;
+
+use k3_apiserver::{NodeClient, Server};
+use k3_controllers::{CertificateSigner, Cluster};
+use kubecontroller::manager::{Config, Stop};
+use ring::rand::{SecureRandom, SystemRandom};
+
+use crate::{
+    certificates::Certificates,
+    client_factory::ClientFactory,
+    controller_manager::{ComponentSelection, ControllerManager},
+    failure::Failure,
+};
+
+/// Runs controllers and scheduler until `stop`. Among servers that share a store, the elected leader does the work.
+pub(super) fn run_controllers(
+    server: &Server,
+    components: ComponentSelection,
+    cluster: Cluster,
+    config: Config,
+    stop: Stop,
+) -> Result<impl Future<Output = ()> + use<>, Failure> {
+    let manager = if components.is_empty() {
+        None
+    } else {
+        let manager = ControllerManager::new(&ClientFactory::InProcess(server), components, cluster, config)?;
+        manager.publish_status(server);
+        Some(manager)
+    };
+    Ok(async move {
+        if let Some(manager) = manager
+            && let Err(error) = manager.run(stop.clone()).await
+        {
+            tracing::error!(%error, "controllers failed; the API server continues without them");
+        }
+        stop.stopped().await;
+    })
+}
+
+/// The client certificate with which the server calls nodes.
+pub(super) fn node_client(certificates: &Certificates) -> NodeClient {
+    NodeClient {
+        certificate: certificates.kubelet_client.certificate.clone().into_bytes(),
+        key: certificates.kubelet_client.key.clone().into_bytes(),
+        authorities: certificates.authority.clone().into_bytes(),
+    }
+}
+
+/// Signs approved requests with the key of the certificate authority.
+pub(super) fn certificate_signer(certificates: &Certificates) -> CertificateSigner {
+    let random = || {
+        let mut bytes = [0; 16];
+        let filled = SystemRandom::new().fill(&mut bytes);
+        filled.map(|()| bytes).map_err(|_| "no random bytes".to_owned())
+    };
+    CertificateSigner::of_authority(Arc::clone(certificates.issuer.inner()), random)
+}

@@ -1,0 +1,137 @@
+//! What runs in the threads of a cluster for a test.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use k3_simulator::Rules;
+use k3_storage::{
+    StorageConfig,
+    file::{Durability, FileOptions},
+};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::{
+    Api, Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
+
+use super::{TestEnvBuilder, TestStorage, definitions};
+use crate::{
+    client_factory::ClientFactory,
+    controller_manager,
+    failure::Failure,
+    server::{ControlPlane, KeySource, Settings},
+};
+
+/// Who prepares the cluster.
+const USER: &str = "system:k3-test-env";
+const AGENT: &str = concat!("k3-test-env/", env!("CARGO_PKG_VERSION"));
+/// The controller that gives namespaces their service account.
+const ACCOUNTS: &str = "serviceaccount-controller";
+/// How long it may take.
+const TIMEOUT: Duration = Duration::from_mins(1);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// How a cluster is connection.
+pub(super) struct Connection {
+    pub(super) config: Config,
+    pub(super) kubeconfig: PathBuf,
+}
+
+/// Runs a cluster until the other end of `stopped` has gone, and tells when it is ready, or why it never is.
+pub(super) async fn run(
+    builder: &TestEnvBuilder,
+    directory: &Path,
+    ready: oneshot::Sender<Result<Connection, Failure>>,
+    stopped: oneshot::Receiver<()>,
+) {
+    let work = async {
+        match start(builder, directory).await {
+            Ok((mut plane, connection)) => {
+                // Who does not listen any more has dropped the other end of `stopped` too.
+                let _ = ready.send(Ok(connection));
+                let failure = plane.wait_for_failure().await;
+                tracing::error!("{failure}");
+            }
+            Err(failure) => drop(ready.send(Err(failure))),
+        }
+    };
+    tokio::select! {
+        () = work => {}
+        // Nothing is kept, so nothing has to end in order.
+        _ = stopped => {}
+    }
+}
+
+async fn start(builder: &TestEnvBuilder, directory: &Path) -> Result<(ControlPlane, Connection), Failure> {
+    let definitions = definitions::read(&builder.definitions)?;
+    let storage = match builder.storage {
+        TestStorage::Memory => StorageConfig::Memory,
+        TestStorage::File => StorageConfig::File(FileOptions {
+            durability: Durability::Relaxed,
+            ..FileOptions::new(directory.join("objects"))
+        }),
+    };
+    let components = controller_manager::parse_controllers(&builder.controllers)?
+        .with_simulated(builder.simulated_nodes, Rules::default());
+    let has_accounts = components.has(ACCOUNTS);
+    let plane = ControlPlane::start(Settings {
+        keys: KeySource::Generated,
+        components,
+        ..Settings::new(directory.to_owned(), storage)
+    })
+    .await?;
+    let client = ClientFactory::InProcess(plane.server()).master(USER, AGENT)?;
+    definitions::install(&client, definitions).await?;
+    if has_accounts {
+        let waited = timeout(TIMEOUT, wait_for_default_service_account(client)).await;
+        waited.unwrap_or_else(|_| {
+            let what = format!("the namespace default has no service account after {TIMEOUT:?}");
+            Err(Failure::new(what, "see the log, with --log-level debug"))
+        })?;
+    }
+    let (file, text) = plane.kubeconfig();
+    let kubeconfig = file.to_owned();
+    let config = connection_config(text).await?;
+    Ok((plane, Connection { config, kubeconfig }))
+}
+
+/// Waits until pods can be made in the namespace `default`.
+async fn wait_for_default_service_account(client: Client) -> Result<(), Failure> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
+    loop {
+        let found = accounts.get_metadata_opt("default").await.map_err(|error| {
+            Failure::new(
+                "cannot see the service account of the namespace default",
+                "see the log",
+            )
+            .caused_by(error)
+        })?;
+        if found.is_some() {
+            return Ok(());
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn connection_config(kubeconfig: &str) -> Result<Config, Failure> {
+    let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
+        Failure::new(
+            "cannot use the kubeconfig of the cluster",
+            "this should not happen; try again",
+        )
+        .caused_by(error)
+    };
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).map_err(|error| unusable(error.into()))?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(|error| unusable(error.into()))?;
+    // Once, so that it is known to work.
+    Client::try_from(config.clone()).map_err(|error| unusable(error.into()))?;
+    Ok(config)
+}

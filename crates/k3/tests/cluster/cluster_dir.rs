@@ -1,0 +1,132 @@
+//! A directory for clusters, and calls of the program in it. What was made there is removed in the end.
+
+use std::{
+    fs,
+    io::Write,
+    net::{Ipv4Addr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use k3_test_services::{TEST_ETCD_IMAGE, docker, free_port};
+use tempfile::TempDir;
+
+pub(crate) struct ClusterDir(TempDir);
+
+/// What a call answered: its exit code, and what it wrote to standard output and to standard error.
+pub(crate) type Answer = (Option<i32>, String, String);
+
+// --- ClusterDir ---
+
+impl ClusterDir {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The directory of the cluster, if nobody says otherwise.
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.path().join(".k3")
+    }
+
+    /// A program that lists clusters here and nowhere else, and is led astray by nothing. Nodes do not mind how full the disk is.
+    pub(crate) fn program(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.path())
+            .env("XDG_STATE_HOME", self.path().join("state"))
+            .env("K3_NODE_EVICTION_HARD", "memory.available<1Mi")
+            .env("K3_NODE_IMAGE_GC_HIGH_THRESHOLD", "100")
+            .env("K3_DATABASE_ETCD_IMAGE", TEST_ETCD_IMAGE)
+            .env_remove("NODE_NAME")
+            .env_remove("CONFIG_PATH")
+            .env_remove("KUBECONFIG");
+        command
+    }
+
+    /// `k3 cluster` with these words.
+    pub(crate) fn cluster(&self, line: &str) -> Answer {
+        self.answered(line, "")
+    }
+
+    /// The same, with something to read.
+    pub(crate) fn answered(&self, line: &str, input: &str) -> Answer {
+        let mut command = self.program(env!("CARGO_BIN_EXE_k3"));
+        command.arg("cluster").args(line.split_whitespace());
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Who does not ask does not read.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    /// Makes a cluster on Docker, with ports that nobody else has.
+    pub(crate) fn create(&self, nodes: u16, storage: &str) {
+        self.done(&format!(
+            "create --nodes {nodes} --storage {storage} --api-port {} --node-port {} --database-port {} \
+             --runtime docker --runtime-endpoint {}",
+            free_port().unwrap(),
+            free_ports(nodes),
+            free_ports(2),
+            docker().display()
+        ));
+    }
+
+    /// What kubectl answers.
+    pub(crate) fn kubectl(&self, line: &str) -> String {
+        let mut command = self.program("kubectl");
+        command.env(
+            "KUBECONFIG",
+            self.directory().join("node-1/data/admin.kubeconfig"),
+        );
+        let output = command.args(line.split_whitespace()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(
+            output.status.success(),
+            "{line}: {}{}",
+            text(&output.stderr),
+            self.logs()
+        );
+        text(&output.stdout)
+    }
+
+    /// A call that succeeds: what it printed.
+    pub(crate) fn done(&self, line: &str) -> String {
+        let (code, output, errors) = self.cluster(line);
+        assert_eq!(code, Some(0), "{line}: {output}{errors}{}", self.logs());
+        output
+    }
+
+    /// What the nodes wrote.
+    fn logs(&self) -> String {
+        let read = |file: &str| fs::read_to_string(self.directory().join(file)).unwrap_or_default();
+        let both = |number| read(&format!("node-{number}/output")) + &read(&format!("node-{number}/log"));
+        (1..=3).map(both).collect()
+    }
+}
+
+impl Drop for ClusterDir {
+    fn drop(&mut self) {
+        if self.directory().exists() {
+            self.cluster("clear --force");
+        }
+    }
+}
+
+/// The first of so many ports that are free.
+pub(crate) fn free_ports(count: u16) -> u16 {
+    let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    let mut ports = std::iter::repeat_with(|| free_port().unwrap());
+    ports
+        .find(|first| (1..count).all(|more| first.checked_add(more).is_some_and(is_free)))
+        .unwrap()
+}

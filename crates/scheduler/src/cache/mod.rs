@@ -1,0 +1,367 @@
+//! What the scheduler knows of the cluster: nodes with the pods on them, also those it has only just placed.
+//!
+//! It belongs to one task. What happens in the cluster is told to it between two decisions, never during one: a
+//! decision sees one state, and nothing has to be copied for it. Each change of a node is put down in a log, so that
+//! sums over all nodes are kept up to date by looking at those alone that changed ([`crate::incremental`]).
+
+mod change_log;
+mod default_selectors;
+mod node_info;
+mod node_tree;
+mod storage;
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, hash_map::Entry};
+
+pub(crate) use change_log::ChangeLog;
+pub(crate) use default_selectors::DefaultSelectors;
+pub(crate) use node_info::{NodeInfo, ports_conflict};
+pub(crate) use storage::{Key, Storage};
+
+use crate::{
+    interner::Text,
+    labels::Labels,
+    object::{Node, Pod, PodDisruptionBudget},
+};
+use node_tree::NodeTree;
+
+/// Nodes with their pods, and everything else that decides.
+#[derive(Debug, Default)]
+// upstream: pkg/scheduler/backend/cache/cache.go cacheImpl
+pub(crate) struct SchedulerCache {
+    infos: Vec<NodeInfo>,
+    slots: HashMap<Text, usize>,
+    free: Vec<usize>,
+    tree: NodeTree,
+    order: Vec<usize>,
+    pods: HashMap<Text, PodState>,
+    claims: HashMap<Key, usize>,
+    images: HashMap<Text, usize>,
+    pods_with_affinity: usize,
+    /// Which nodes changed.
+    pub log: ChangeLog,
+    /// The labels of namespaces.
+    pub namespaces: Namespaces,
+    /// Volumes.
+    pub storage: Storage,
+    /// What groups pods.
+    pub default_selectors: DefaultSelectors,
+    /// Budgets of disruption by namespace and name.
+    pub budgets: HashMap<Key, Arc<PodDisruptionBudget>>,
+}
+
+/// The labels of namespaces, and how often any changed.
+#[derive(Debug, Default)]
+pub(crate) struct Namespaces {
+    labels: HashMap<Text, Labels>,
+    /// How often any changed.
+    pub changes: u64,
+}
+
+#[derive(Debug)]
+struct PodState {
+    pod: Arc<Pod>,
+    slot: usize,
+    assumed: bool,
+}
+
+impl SchedulerCache {
+    /// The nodes in the order in which they are tried: zones take turns.
+    pub(crate) fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// How many places for nodes there are; each is below this.
+    pub(crate) fn slot_count(&self) -> usize {
+        self.infos.len()
+    }
+
+    /// A node and its pods by place.
+    pub(crate) fn info(&self, slot: usize) -> &NodeInfo {
+        &self.infos[slot]
+    }
+
+    /// The node in a place, if it is there.
+    pub(crate) fn node(&self, slot: usize) -> Option<&Node> {
+        self.infos[slot].node.as_deref()
+    }
+
+    /// The place of a node that is there.
+    pub(crate) fn slot(&self, name: &str) -> Option<usize> {
+        let slot = *self.slots.get(name)?;
+        self.infos[slot].node.is_some().then_some(slot)
+    }
+
+    /// How many nodes have an image.
+    pub(crate) fn nodes_with_image(&self, name: &Text) -> usize {
+        self.images.get(name).copied().unwrap_or(0)
+    }
+
+    /// Whether a pod on some node uses a claim.
+    pub(crate) fn claim_in_use(&self, key: &Key) -> bool {
+        self.claims.contains_key(key)
+    }
+
+    /// Whether any pod on a node says something about other pods.
+    pub(crate) fn any_pods_with_affinity(&self) -> bool {
+        self.pods_with_affinity > 0
+    }
+
+    /// A pod that is on a node, or is assumed to be.
+    pub(crate) fn pod(&self, uid: &str) -> Option<&Arc<Pod>> {
+        self.pods.get(uid).map(|placed| &placed.pod)
+    }
+
+    /// How many pods are on nodes, or are assumed to be.
+    pub(crate) fn pods(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Whether a pod is placed only here so far.
+    pub(crate) fn is_assumed(&self, uid: &str) -> bool {
+        self.pods.get(uid).is_some_and(|placed| placed.assumed)
+    }
+
+    /// Takes a node as it is now; gives what it was.
+    pub(crate) fn set_node(&mut self, node: &Arc<Node>) -> Option<Arc<Node>> {
+        let slot = self.slot_for(&node.name);
+        let old = self.infos[slot].node.replace(Arc::clone(node));
+        if let Some(old) = &old {
+            for (image, _) in &old.images {
+                self.count_image(image, false);
+            }
+        }
+        for (image, _) in &node.images {
+            self.count_image(image, true);
+        }
+        let zone = node.zone();
+        if old.as_ref().map(|old| old.zone()).as_ref() != Some(&zone) {
+            if old.is_some() {
+                self.tree.remove(slot);
+            }
+            self.tree.add(zone, slot);
+            self.order = self.tree.list();
+        }
+        self.log.push(slot);
+        old
+    }
+
+    /// A node is gone; its pods may still be there for a while.
+    pub(crate) fn remove_node(&mut self, name: &str) -> Option<Arc<Node>> {
+        let slot = self.slot(name)?;
+        let old = self.infos[slot].node.take()?;
+        for (image, _) in &old.images {
+            self.count_image(image, false);
+        }
+        self.tree.remove(slot);
+        self.order = self.tree.list();
+        self.log.push(slot);
+        self.drop_if_empty(slot);
+        Some(old)
+    }
+
+    /// A pod that is on a node, whatever was known of it before.
+    pub(crate) fn put_pod(&mut self, pod: Arc<Pod>) {
+        self.place(pod, false);
+    }
+
+    /// Takes a pod to be on a node before the cluster says so.
+    // upstream: pkg/scheduler/backend/cache/cache.go AssumePod
+    pub(crate) fn assume(&mut self, pod: Arc<Pod>) {
+        self.place(pod, true);
+    }
+
+    /// A pod is gone, or is not placed after all.
+    pub(crate) fn remove_pod(&mut self, uid: &str) -> Option<Arc<Pod>> {
+        let placed = self.pods.remove(uid)?;
+        self.infos[placed.slot].remove(&placed.pod.uid);
+        self.count(&placed.pod, false);
+        self.log.push(placed.slot);
+        self.drop_if_empty(placed.slot);
+        Some(placed.pod)
+    }
+
+    fn place(&mut self, pod: Arc<Pod>, assumed: bool) {
+        let Some(node) = pod.node.clone() else { return };
+        let slot = self.slot_for(&node);
+        if let Some(known) = self.pods.get_mut(&pod.uid) {
+            let same = known.slot == slot && counts_alike(&known.pod, &pod);
+            known.assumed = assumed;
+            if same {
+                self.infos[slot].swap(&pod);
+                known.pod = pod;
+                return;
+            }
+            self.remove_pod(&pod.uid.clone());
+        }
+        // Removing it may have given the place away.
+        let slot = self.slot_for(&node);
+        self.infos[slot].add(pod.clone());
+        self.count(&pod, true);
+        self.log.push(slot);
+        self.pods.insert(pod.uid.clone(), PodState { pod, slot, assumed });
+    }
+
+    fn count(&mut self, pod: &Pod, there: bool) {
+        if pod.spec.has_pod_affinity {
+            self.pods_with_affinity = if there {
+                self.pods_with_affinity + 1
+            } else {
+                self.pods_with_affinity - 1
+            };
+        }
+        for claim in pod.claims() {
+            tally(&mut self.claims, (pod.namespace.clone(), claim), there);
+        }
+    }
+
+    fn count_image(&mut self, image: &Text, there: bool) {
+        tally(&mut self.images, image.clone(), there);
+    }
+
+    fn slot_for(&mut self, name: &Text) -> usize {
+        if let Some(slot) = self.slots.get(name) {
+            return *slot;
+        }
+        let info = NodeInfo::named(name.clone());
+        let slot = if let Some(slot) = self.free.pop() {
+            self.infos[slot] = info;
+            slot
+        } else {
+            self.infos.push(info);
+            self.infos.len() - 1
+        };
+        self.slots.insert(name.clone(), slot);
+        slot
+    }
+
+    fn drop_if_empty(&mut self, slot: usize) {
+        let info = &self.infos[slot];
+        if info.node.is_none() && info.pods.is_empty() {
+            self.slots.remove(&info.name);
+            self.infos[slot] = NodeInfo::named("".into());
+            self.free.push(slot);
+        }
+    }
+}
+
+impl Namespaces {
+    /// The labels of a namespace.
+    pub(crate) fn get(&self, name: &str) -> Option<&Labels> {
+        self.labels.get(name)
+    }
+
+    /// Takes the labels of a namespace as they are now.
+    pub(crate) fn set(&mut self, name: Text, labels: Option<Labels>) {
+        let known = self.labels.get(&name);
+        if known != labels.as_ref() {
+            self.changes += 1;
+            match labels {
+                Some(labels) => self.labels.insert(name, labels),
+                None => self.labels.remove(&name),
+            };
+        }
+    }
+}
+
+/// Whether two states of a pod take the same of their node and look the same to others.
+fn counts_alike(old: &Pod, new: &Pod) -> bool {
+    old.node == new.node
+        && old.terminating == new.terminating
+        && Arc::ptr_eq(&old.spec, &new.spec)
+        && Arc::ptr_eq(&old.labels, &new.labels)
+        && old.taken == new.taken
+}
+
+fn tally<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: K, there: bool) {
+    match counts.entry(key) {
+        Entry::Occupied(mut entry) if there => *entry.get_mut() += 1,
+        Entry::Occupied(mut entry) if *entry.get() > 1 => *entry.get_mut() -= 1,
+        Entry::Occupied(entry) => drop(entry.remove()),
+        Entry::Vacant(entry) if there => drop(entry.insert(1)),
+        Entry::Vacant(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_cluster::TestCluster;
+
+    #[test]
+    fn a_placed_pod_takes_of_its_node_until_it_is_gone() {
+        let mut sample = TestCluster::default();
+        sample.node("n", |_| {});
+        let pod = sample.pod("p", |pod| {
+            pod["spec"]["containers"][0]["resources"] = sample_cpu("2");
+        });
+        let pod = Arc::new(pod.on("n".into()));
+        let cluster = &mut sample.cluster;
+        cluster.assume(pod.clone());
+        assert!(cluster.is_assumed(&pod.uid));
+        cluster.put_pod(pod.clone());
+        assert!(!cluster.is_assumed(&pod.uid), "the cluster has confirmed it");
+        let slot = cluster.slot("n").unwrap();
+        assert_eq!(cluster.info(slot).requested.cpu, 2000, "it is counted once");
+        cluster.remove_pod(&pod.uid);
+        assert_eq!(cluster.info(slot).requested.cpu, 0);
+        assert!(cluster.info(slot).pods.is_empty());
+    }
+
+    #[test]
+    fn a_pod_that_another_placed_elsewhere_moves() {
+        let mut sample = TestCluster::default();
+        sample.node("a", |_| {});
+        sample.node("b", |_| {});
+        let pod = sample.pod("p", |_| {});
+        sample.cluster.assume(Arc::new(pod.on("a".into())));
+        sample.cluster.put_pod(Arc::new(pod.on("b".into())));
+        let pods = |name| sample.cluster.info(sample.cluster.slot(name).unwrap()).pods.len();
+        assert_eq!((pods("a"), pods("b")), (0, 1));
+    }
+
+    #[test]
+    fn a_pod_may_be_known_before_its_node_and_after_it() {
+        let mut sample = TestCluster::default();
+        let pod = Arc::new(sample.pod("p", |_| {}).on("n".into()));
+        sample.cluster.put_pod(pod.clone());
+        assert!(sample.cluster.order().is_empty());
+        sample.node("n", |_| {});
+        let slot = sample.cluster.slot("n").unwrap();
+        assert_eq!(sample.cluster.info(slot).pods.len(), 1);
+        sample.cluster.remove_node("n");
+        assert!(sample.cluster.order().is_empty() && sample.cluster.pod(&pod.uid).is_some());
+        sample.cluster.remove_pod(&pod.uid);
+        sample.node("m", |_| {});
+        assert_eq!(sample.cluster.slot_count(), 1, "the place is used again");
+    }
+
+    #[test]
+    fn zones_take_turns() {
+        let mut sample = TestCluster::default();
+        for (name, zone) in [
+            ("a1", "a"),
+            ("a2", "a"),
+            ("a3", "a"),
+            ("b1", "b"),
+            ("c1", "c"),
+            ("c2", "c"),
+        ] {
+            sample.node(name, |node| {
+                node["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone.into();
+            });
+        }
+        let cluster = &sample.cluster;
+        let names: Vec<_> = cluster
+            .order()
+            .iter()
+            .map(|slot| &*cluster.info(*slot).name)
+            .collect();
+        assert_eq!(names, ["a1", "b1", "c1", "a2", "c2", "a3"]);
+    }
+
+    fn sample_cpu(amount: &str) -> serde_json::Value {
+        serde_json::json!({"requests": {"cpu": amount}})
+    }
+}

@@ -1,0 +1,237 @@
+//! What the scheduler writes: conditions, events, and pods that have to go.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use http::{Method, Request, header};
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
+use kubecontroller::{
+    Clock,
+    events::{EventRecorder, EventType},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    interner::Text,
+    object::Pod,
+    scheduler_core::{NominatingInfo, Preemption},
+};
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+/// Events carry no longer notes.
+const NOTE: usize = 1024;
+
+/// Writes for the scheduler.
+pub(super) struct ApiWriter {
+    client: kube::Client,
+    clock: Clock,
+    recorders: HashMap<Text, EventRecorder>,
+}
+
+impl ApiWriter {
+    /// With the rights of a client; recorders by scheduler name.
+    pub(super) fn new(client: kube::Client, clock: Clock, recorders: HashMap<Text, EventRecorder>) -> Self {
+        ApiWriter {
+            client,
+            clock,
+            recorders,
+        }
+    }
+
+    /// Creates something.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> kube::Result<()> {
+        self.send(Method::POST, path, JSON, Some(body)).await
+    }
+
+    /// Changes something.
+    pub(super) async fn merge(&self, path: &str, patch: &Value) -> kube::Result<()> {
+        self.send(Method::PATCH, path, MERGE, Some(patch)).await
+    }
+
+    /// Changes the status of a pod. That it is gone does not matter.
+    pub(super) async fn patch_status(&self, pod: &Pod, patch: &Value) {
+        match self.change_status(pod, patch).await {
+            Err(error) if !is_not_found(&error) => {
+                tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "status of a pod not written");
+            }
+            _ => {}
+        }
+    }
+
+    /// What a pod's status is to say because it is not placed; nothing when it says that already.
+    pub(super) fn pod_condition_patch(
+        &self,
+        pod: &Pod,
+        message: &str,
+        unschedulable: bool,
+        nominating_info: &NominatingInfo,
+    ) -> Option<Value> {
+        let reason = if unschedulable {
+            "Unschedulable"
+        } else {
+            "SchedulerError"
+        };
+        let mut status = serde_json::Map::new();
+        let known = pod.condition.as_deref();
+        let error_message = known.is_some_and(|known| {
+            &*known.status == "False" && &*known.reason == reason && &*known.message == message
+        });
+        if !error_message {
+            let mut condition = json!({
+                "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
+                "lastProbeTime": null, "observedGeneration": pod.generation,
+            });
+            if known.is_none_or(|known| &*known.status != "False") {
+                condition["lastTransitionTime"] = json!(Time(self.clock.now()));
+            }
+            status.insert("conditions".into(), json!([condition]));
+        }
+        let nominated_node_name = match nominating_info {
+            NominatingInfo::Noop => None,
+            NominatingInfo::Clear => Some(Value::Null),
+            NominatingInfo::Override(node) => Some(json!(&**node)),
+        };
+        if let Some(nominated_node_name) = nominated_node_name {
+            status.insert("nominatedNodeName".into(), nominated_node_name);
+        }
+        (!status.is_empty()).then(|| json!({"metadata": {"uid": &*pod.uid}, "status": status}))
+    }
+
+    /// Says where a pod is about to be bound, unless its status does.
+    pub(super) async fn nominating_info(&self, pod: &Pod, node: &Text) {
+        if pod.nominated_node_name.as_ref() != Some(node) {
+            let status = json!({"nominatedNodeName": &**node});
+            let patch = json!({"metadata": {"uid": &*pod.uid}, "status": status});
+            self.patch_status(pod, &patch).await;
+        }
+    }
+
+    /// Pushes others away for a pod. Says whether all are going.
+    pub(super) async fn preempt(&self, pod: &Pod, preempt: &Preemption) -> bool {
+        for weaker in &preempt.lower_priority_nominated_pods {
+            let patch = json!({"metadata": {"uid": &*weaker.uid}, "status": {"nominatedNodeName": null}});
+            self.patch_status(weaker, &patch).await;
+        }
+        let gone = preempt
+            .victims
+            .iter()
+            .map(|victim| self.evict_victim(pod, victim, &preempt.node));
+        futures_util::future::join_all(gone)
+            .await
+            .into_iter()
+            .all(|gone| gone)
+    }
+
+    async fn evict_victim(&self, pod: &Pod, victim: &Arc<Pod>, node: &Text) -> bool {
+        let message = format!(
+            "{}: preempting to accommodate a higher priority pod",
+            pod.spec.scheduler
+        );
+        let condition = json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": message,
+            "lastProbeTime": null, "lastTransitionTime": Time(self.clock.now()), "observedGeneration": victim.generation,
+        });
+        let patch = json!({"metadata": {"uid": &*victim.uid}, "status": {"conditions": [condition]}});
+        let path = path(victim);
+        let options =
+            json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": &*victim.uid}});
+        let result = match self.change_status(victim, &patch).await {
+            Ok(()) => self.send(Method::DELETE, &path, JSON, Some(&options)).await,
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(()) => {
+                let note = format!("Preempted by pod {} on node {node}", pod.uid);
+                if let Some(recorder) = self.recorders.get(&pod.spec.scheduler) {
+                    let related = reference(pod);
+                    recorder.event_with(
+                        &reference(victim),
+                        Some(&related),
+                        EventType::Normal,
+                        "Preempted",
+                        "Preempting",
+                        note,
+                    );
+                }
+                true
+            }
+            Err(error) if is_not_found(&error) => true,
+            Err(error) => {
+                tracing::warn!(namespace = %victim.namespace, pod = %victim.name, %error, "pod not pushed away");
+                false
+            }
+        }
+    }
+
+    /// Tells that a pod was bound.
+    pub(super) fn record_scheduled(&self, pod: &Pod, node: &Text) {
+        let note = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
+        self.record_event(pod, EventType::Normal, "Scheduled", "Binding", note);
+    }
+
+    /// Tells why a pod was not placed.
+    pub(super) fn record_failed_scheduling(&self, pod: &Pod, message: &str) {
+        let mut note = message.to_owned();
+        if note.len() > NOTE {
+            note.truncate(note.floor_char_boundary(NOTE - 4));
+            note.push_str(" ...");
+        }
+        self.record_event(pod, EventType::Warning, "FailedScheduling", "Scheduling", note);
+    }
+
+    /// Tells that a pod that is going was not tried.
+    pub(super) fn record_skipped(&self, pod: &Pod) {
+        let note = format!("skip schedule deleting pod: {}/{}", pod.namespace, pod.name);
+        self.record_event(pod, EventType::Warning, "FailedScheduling", "Scheduling", note);
+    }
+
+    fn record_event(&self, pod: &Pod, kind: EventType, reason: &str, action: &str, note: String) {
+        if let Some(recorder) = self.recorders.get(&pod.spec.scheduler) {
+            recorder.event(&reference(pod), kind, reason, action, note);
+        }
+    }
+
+    async fn change_status(&self, pod: &Pod, patch: &Value) -> kube::Result<()> {
+        let path = format!("{}/status", path(pod));
+        self.send(Method::PATCH, &path, STRATEGIC, Some(patch)).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> kube::Result<()> {
+        let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, content_type);
+        let request = request.body(body).map_err(kube::Error::HttpError)?;
+        self.client.request_text(request).await.map(drop)
+    }
+}
+
+fn path(pod: &Pod) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name)
+}
+
+/// Whether the pod that was meant is not there any more.
+fn is_not_found(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404 || status.code == 409)
+}
+
+fn reference(pod: &Pod) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("Pod".into()),
+        name: Some(pod.name.to_string()),
+        namespace: Some(pod.namespace.to_string()),
+        resource_version: Some(pod.version.to_string()),
+        uid: Some(pod.uid.to_string()),
+        field_path: None,
+    }
+}

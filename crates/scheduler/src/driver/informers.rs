@@ -1,0 +1,178 @@
+//! The informers that tell the core.
+
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::{apps::v1 as apps, core::v1 as core, policy::v1 as policy, storage::v1 as storage};
+use kube::Resource;
+use kubecontroller::{
+    informer::{
+        EventHandlerRegistration, Informer, InformerOptions, InformerOptionsConflict, InformerScope,
+        SharedInformerFactory,
+    },
+    object::SlimObject,
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{
+    ClaimStore,
+    informer_event::{Change, InformerEvent},
+};
+use crate::{
+    interner::StringInterner,
+    object::{
+        CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, PersistentVolume, PersistentVolumeClaim,
+        Pod, PodDisruptionBudget, ReplicaSet, SchedulerObject, Service, StorageClass, Stored,
+        VolumeAttachment, keep,
+    },
+};
+
+type Options<T> = InformerOptions<SlimObject<Stored<T>>>;
+
+/// What is done with the objects of each kind before anybody sees them. It is made once: a second run of the scheduler
+/// asks for the same informers.
+pub(super) struct InformerOptionsSet {
+    pods: Options<Pod>,
+    nodes: Options<Node>,
+    namespaces: Options<Namespace>,
+    claims: Options<PersistentVolumeClaim>,
+    volumes: Options<PersistentVolume>,
+    classes: Options<StorageClass>,
+    csi_nodes: Options<CsiNode>,
+    csi_drivers: Options<CsiDriver>,
+    capacities: Options<CsiStorageCapacity>,
+    attachments: Options<VolumeAttachment>,
+    budgets: Options<PodDisruptionBudget>,
+    services: Options<Service>,
+    sets: Options<ReplicaSet>,
+}
+
+/// Informers that tell the core for as long as this is kept.
+pub(super) struct SchedulerInformers {
+    subscriptions: Vec<EventHandlerRegistration>,
+    claims: Informer<SlimObject<Stored<PersistentVolumeClaim>>>,
+}
+
+fn options<T: SchedulerObject>(interner: &Arc<Mutex<StringInterner>>) -> Options<T> {
+    InformerOptions::default().transform(keep(Arc::clone(interner)))
+}
+
+impl Default for InformerOptionsSet {
+    fn default() -> Self {
+        let interner = Arc::new(Mutex::new(StringInterner::default()));
+        InformerOptionsSet {
+            pods: options(&interner),
+            nodes: options(&interner),
+            namespaces: options(&interner),
+            claims: options(&interner),
+            volumes: options(&interner),
+            classes: options(&interner),
+            csi_nodes: options(&interner),
+            csi_drivers: options(&interner),
+            capacities: options(&interner),
+            attachments: options(&interner),
+            budgets: options(&interner),
+            services: options(&interner),
+            sets: options(&interner),
+        }
+    }
+}
+
+/// Asks for informers one by one.
+struct InformerBuilder<'a> {
+    informers: &'a SharedInformerFactory,
+    events: &'a UnboundedSender<InformerEvent>,
+    subscriptions: Vec<EventHandlerRegistration>,
+}
+
+impl InformerBuilder<'_> {
+    fn watch<K, T>(
+        &mut self,
+        scope: InformerScope,
+        options: &Options<T>,
+        event: impl Fn(Change<T>) -> InformerEvent + Send + 'static,
+    ) -> Result<Informer<SlimObject<Stored<T>>>, InformerOptionsConflict>
+    where
+        K: Resource<DynamicType = ()>,
+        T: SchedulerObject,
+    {
+        let informer = self.informers.slim_with::<K, Stored<T>>(scope, options.clone())?;
+        let events = self.events.clone();
+        let subscription = informer.add_event_handler(move |delta| {
+            if let Some(change) = Change::of(delta) {
+                // The scheduler may have ended.
+                let _ = events.send(event(change));
+            }
+        });
+        self.subscriptions.push(subscription);
+        Ok(informer)
+    }
+}
+
+impl SchedulerInformers {
+    /// Has the core event of everything it decides by.
+    pub(super) fn new(
+        informers: &SharedInformerFactory,
+        kinds: &InformerOptionsSet,
+        events: &UnboundedSender<InformerEvent>,
+    ) -> Result<Self, InformerOptionsConflict> {
+        let mut builder = InformerBuilder {
+            informers,
+            events,
+            subscriptions: Vec::new(),
+        };
+        let all = InformerScope::default;
+        // What has run to its end takes nothing of its node.
+        let running = InformerScope::default().fields("status.phase!=Succeeded,status.phase!=Failed");
+        builder.watch::<core::Node, _>(all(), &kinds.nodes, InformerEvent::Node)?;
+        builder.watch::<core::Namespace, _>(all(), &kinds.namespaces, InformerEvent::Namespace)?;
+        let claims = builder.watch::<core::PersistentVolumeClaim, _>(
+            all(),
+            &kinds.claims,
+            InformerEvent::PersistentVolumeClaim,
+        )?;
+        builder.watch::<core::PersistentVolume, _>(all(), &kinds.volumes, InformerEvent::PersistentVolume)?;
+        builder.watch::<storage::StorageClass, _>(all(), &kinds.classes, InformerEvent::Class)?;
+        builder.watch::<storage::CSINode, _>(all(), &kinds.csi_nodes, InformerEvent::CsiNode)?;
+        builder.watch::<storage::CSIDriver, _>(all(), &kinds.csi_drivers, InformerEvent::CsiDriver)?;
+        builder.watch::<storage::CSIStorageCapacity, _>(
+            all(),
+            &kinds.capacities,
+            InformerEvent::CsiStorageCapacity,
+        )?;
+        builder.watch::<storage::VolumeAttachment, _>(
+            all(),
+            &kinds.attachments,
+            InformerEvent::VolumeAttachment,
+        )?;
+        builder.watch::<policy::PodDisruptionBudget, _>(
+            all(),
+            &kinds.budgets,
+            InformerEvent::PodDisruptionBudget,
+        )?;
+        builder.watch::<core::Service, _>(all(), &kinds.services, InformerEvent::Service)?;
+        builder.watch::<core::ReplicationController, _>(all(), &kinds.services, InformerEvent::Controller)?;
+        builder.watch::<apps::ReplicaSet, _>(all(), &kinds.sets, |change| {
+            InformerEvent::Set("ReplicaSet", change)
+        })?;
+        builder.watch::<apps::StatefulSet, _>(all(), &kinds.sets, |change| {
+            InformerEvent::Set("StatefulSet", change)
+        })?;
+        builder.watch::<core::Pod, _>(running, &kinds.pods, InformerEvent::Pod)?;
+        Ok(SchedulerInformers {
+            subscriptions: builder.subscriptions,
+            claims,
+        })
+    }
+
+    /// Until everything that is there was event.
+    pub(super) async fn synced(&self) {
+        for subscription in &self.subscriptions {
+            subscription.wait_for_sync().await;
+        }
+    }
+
+    /// The claims as they are now.
+    pub(super) fn claims(&self) -> ClaimStore {
+        self.claims.store().clone()
+    }
+}

@@ -1,0 +1,34 @@
+//! The embedded store, in a directory that goes when the backend does.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use k3_storage::{
+    Store,
+    file::{FileOptions, FileStore},
+};
+use tempfile::TempDir;
+
+use super::TestBackend;
+
+pub(crate) struct File {
+    directory: TempDir,
+}
+
+#[async_trait]
+impl TestBackend for File {
+    async fn fresh() -> Self {
+        Self {
+            directory: TempDir::new().unwrap(),
+        }
+    }
+
+    async fn another(&self) -> Box<dyn TestBackend> {
+        Box::new(Self::fresh().await)
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        let options = FileOptions::new(self.directory.path());
+        FileStore::open(options).await.unwrap()
+    }
+}
