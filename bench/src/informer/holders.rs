@@ -17,7 +17,7 @@ use kube::{
     runtime::{reflector, watcher},
 };
 use kubecontroller::{
-    informer::{Informer, Informers, Scope},
+    informer::{Informer, InformerScope, SharedInformerFactory},
     object::Object,
 };
 use serde::Deserialize;
@@ -76,14 +76,14 @@ pub(crate) async fn sync(options: &SyncOptions) -> Result<(), Failure> {
         Holder::Vector => hold_vector(&client, &mut measure).await?,
         Holder::Reflector => hold_reflector(client, &mut measure).await?,
         Holder::Typed => {
-            let informers = Informers::new(client.clone());
-            let informer = informers.typed::<Pod>(Scope::default());
+            let informers = SharedInformerFactory::new(client.clone());
+            let informer = informers.typed::<Pod>(InformerScope::default());
             hold_informer(&informers, &informer, &mut measure).await?;
             measure.row.sharing = Some(share(&client, &informers).await?);
         }
         Holder::Slim => {
-            let informers = Informers::new(client);
-            let informer = informers.slim::<Pod, Placed>(Scope::default());
+            let informers = SharedInformerFactory::new(client);
+            let informer = informers.slim::<Pod, Placed>(InformerScope::default());
             hold_informer(&informers, &informer, &mut measure).await?;
             let is_placed = |pod: &Placed| pod.spec.node_name.is_some() && pod.status.phase.is_some();
             if !informer.store().all().iter().all(|pod| is_placed(&pod.fields)) {
@@ -143,45 +143,45 @@ async fn hold_reflector(client: Client, measure: &mut Measure<'_>) -> Result<(),
 }
 
 async fn hold_informer<T: Object>(
-    informers: &Informers,
+    informers: &SharedInformerFactory,
     informer: &Informer<T>,
     measure: &mut Measure<'_>,
 ) -> Result<(), Failure> {
     informers.start();
-    informer.synced().await;
+    informer.wait_for_sync().await;
     measure.stop(informer.store().len()).await
 }
 
 /// Many handlers of one kind, and a change that all of them hear of.
-async fn share(client: &Client, informers: &Informers) -> Result<Sharing, Failure> {
+async fn share(client: &Client, informers: &SharedInformerFactory) -> Result<Sharing, Failure> {
     let notified = Arc::new(AtomicUsize::new(0));
     let mut subscriptions = Vec::new();
     for _ in 0..HANDLERS {
         let notified = Arc::clone(&notified);
-        let informer = informers.typed::<Pod>(Scope::default());
-        subscriptions.push(informer.on_change(move |_| _ = notified.fetch_add(1, Ordering::Relaxed)));
+        let informer = informers.typed::<Pod>(InformerScope::default());
+        subscriptions.push(informer.add_event_handler(move |_| _ = notified.fetch_add(1, Ordering::Relaxed)));
     }
     for subscription in &subscriptions {
-        subscription.synced().await;
+        subscription.wait_for_sync().await;
     }
-    let informer = informers.typed::<Pod>(Scope::default());
-    let before = (informer.figures(), notified.load(Ordering::Relaxed));
+    let informer = informers.typed::<Pod>(InformerScope::default());
+    let before = (informer.stats(), notified.load(Ordering::Relaxed));
     let pod = informer.store().all().pop().ok_or("there are no pods")?;
     let api: Api<Pod> = Api::namespaced(client.clone(), pod.namespace());
     let patch =
         Patch::Merge(json!({"metadata": {"annotations": {"k3-bench/notified": before.1.to_string()}}}));
     let changed = api.patch(pod.name(), &PatchParams::default(), &patch).await?;
     informer
-        .reached(changed.revision().ok_or("a pod has no version")?)
+        .wait_for_version(changed.revision().ok_or("a pod has no version")?)
         .await;
     let expected = before.1 + HANDLERS;
     while notified.load(Ordering::Relaxed) < expected {
         sleep(Duration::from_millis(1)).await;
     }
-    let after = informer.figures();
+    let after = informer.stats();
     Ok(Sharing {
         handlers: subscriptions.len(),
-        informers: informers.figures().len(),
+        informers: informers.stats().len(),
         watches: after.watches,
         notified: notified.load(Ordering::Relaxed) - before.1,
         decoded: after.decoded - before.0.decoded,

@@ -9,7 +9,7 @@ use kubecontroller::{
     controller::{Controller, Outcome, reconcile_fn},
     manager::Stop,
     metrics::Metrics,
-    queue::{Options, Queue},
+    workqueue::{WorkQueue, WorkQueueOptions},
 };
 use tokio::{task::JoinSet, time::Instant};
 
@@ -58,19 +58,19 @@ fn key(number: u32) -> Key {
     )
 }
 
-fn by_namespace() -> Options<Key> {
+fn by_namespace() -> WorkQueueOptions<Key> {
     use std::hash::BuildHasher;
     let hasher = std::hash::RandomState::new();
-    Options {
+    WorkQueueOptions {
         lane: Arc::new(move |key: &Key| hasher.hash_one(key.namespace())),
-        ..Options::default()
+        ..WorkQueueOptions::default()
     }
 }
 
 /// One adds, four get and finish.
 async fn through_queue(count: u32) -> Result<Row, Failure> {
     let keys: Vec<_> = (0..count).map(key).collect();
-    let queue = Queue::new(by_namespace());
+    let queue = WorkQueue::new(by_namespace());
     let mut tasks = JoinSet::new();
     let meter = CpuMeter::new(None);
     let begin = Instant::now();
@@ -82,7 +82,7 @@ async fn through_queue(count: u32) -> Result<Row, Failure> {
             let mut next = queue.next();
             while let Some(job) = next.await {
                 done += 1;
-                next = job.done_then_next().1;
+                next = job.done_and_next().1;
             }
             done
         });
@@ -123,7 +123,7 @@ async fn through_controller(count: u32) -> Result<Row, Failure> {
         for key in keys {
             queue.add(key);
         }
-        queue.drained().await;
+        queue.wait_until_drained().await;
         Ok(())
     };
     tasks.spawn(producer);
@@ -143,7 +143,7 @@ async fn through_controller(count: u32) -> Result<Row, Failure> {
 /// One adds all keys, and then works them off: each costs the same, however many there are.
 fn work_off(count: u32) -> Result<Row, Failure> {
     let keys: Vec<_> = (0..count).map(key).collect();
-    let queue = Queue::new(by_namespace());
+    let queue = WorkQueue::new(by_namespace());
     let meter = CpuMeter::new(None);
     let begin = Instant::now();
     let before = meter.read()?;

@@ -11,12 +11,12 @@ use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
     controller::Controller,
-    events::Recorder,
-    informer::{Informer, Informers, Scope},
+    events::EventRecorder,
+    informer::{Informer, InformerScope, SharedInformerFactory},
     manager::Runnable,
     metrics::Metrics,
     object::Object,
-    store::By,
+    store::Index,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -34,9 +34,9 @@ pub struct ControllerContext {
     /// Makes requests with the rights of the controller's service account.
     pub writer: ApiWriter,
     /// The informers, shared by all controllers.
-    pub informers: Informers,
+    pub informers: SharedInformerFactory,
     /// Records events.
-    pub recorder: Recorder,
+    pub recorder: EventRecorder,
     /// The clock, which tests can control.
     pub clock: Clock,
     /// Registry for its metrics.
@@ -212,7 +212,7 @@ impl ControllerContext {
     /// The objects of a resource in the whole cluster, as far as `T` reads them. All who ask for the same share it.
     pub fn informer<T: Object + DeserializeOwned>(&self, resource: &Resource) -> Informer<T> {
         self.informers
-            .projected(&resource.api_resource(), Scope::default())
+            .projected(&resource.api_resource(), InformerScope::default())
     }
 
     /// The pods.
@@ -221,7 +221,7 @@ impl ControllerContext {
     }
 
     /// The pods of each node. Who asks for it holds [`ControllerContext::pods`] too: an index alone does not keep them coming.
-    pub fn pods_by_node(&self) -> By<Pod> {
+    pub fn pods_by_node(&self) -> Index<Pod> {
         let pods = self.pods();
         pods.store()
             .shared_index("node", |pod| match &*pod.spec.node_name {
@@ -231,7 +231,7 @@ impl ControllerContext {
     }
 
     /// The pods that use each claim, by the claim's key.
-    pub fn pods_by_claim(&self) -> By<Pod> {
+    pub fn pods_by_claim(&self) -> Index<Pod> {
         let pods = self.pods();
         pods.store().shared_index("claim", |pod| {
             let namespace = &pod.metadata.namespace;

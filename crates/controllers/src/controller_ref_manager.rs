@@ -5,8 +5,8 @@ use std::sync::Arc;
 use kube::{Api, core::DynamicObject};
 use kubecontroller::{
     object::Object,
-    owner::{Claim, Claimant},
-    store::{By, Store},
+    owner::{BaseControllerRefManager, ClaimDecision},
+    store::{Index, Store},
 };
 use serde::de::IgnoredAny;
 
@@ -18,7 +18,7 @@ use crate::{
 
 /// Index of objects by the UID of their controller; orphans by namespace. All controllers of a kind share the index.
 pub(crate) struct OwnerIndex<T> {
-    by: By<T>,
+    by: Index<T>,
 }
 
 /// Adopts and releases objects for one owner.
@@ -83,23 +83,24 @@ impl ControllerRefManager<'_> {
         candidates: Vec<Arc<T>>,
         matches: impl Fn(&T) -> bool,
     ) -> kube::Result<Vec<Arc<T>>> {
-        let claimant = Claimant {
+        let claimant = BaseControllerRefManager {
             reference: self.owner().into(),
             namespace: self.meta.namespace.to_string(),
-            is_going: self.meta.is_terminating(),
+            is_terminating: self.meta.is_terminating(),
         };
         let is_settled = |object: &Arc<T>| {
-            let claim = claimant.claim(&**object, matches(object));
-            matches!(claim, Claim::Keep | Claim::Ignore)
+            let claim = claimant.decide(&**object, matches(object));
+            matches!(claim, ClaimDecision::Keep | ClaimDecision::Ignore)
         };
         if candidates.iter().all(is_settled) {
-            let is_kept = |object: &Arc<T>| claimant.claim(&**object, matches(object)) == Claim::Keep;
+            let is_kept =
+                |object: &Arc<T>| claimant.decide(&**object, matches(object)) == ClaimDecision::Keep;
             return Ok(candidates.into_iter().filter(is_kept).collect());
         }
         let kind = self.children.api_resource();
         let api = Api::<DynamicObject>::namespaced_with(writer.client().clone(), &self.meta.namespace, &kind);
         claimant
-            .claim_all(&api, candidates, matches, || self.is_there(writer))
+            .claim_objects(&api, candidates, matches, || self.is_there(writer))
             .await
     }
 

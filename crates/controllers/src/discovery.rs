@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use futures_util::FutureExt;
-use kubecontroller::informer::{Changes, Informer};
+use kubecontroller::informer::{DeltaStream, Informer};
 use serde::{Deserialize, de::IgnoredAny};
 use tokio::time;
 
@@ -20,7 +20,7 @@ pub(crate) type CustomResourceDefinition = Projection<IgnoredAny>;
 /// Follows the resources of a server as they are added and removed.
 pub(crate) struct ResourceDiscovery {
     writer: ApiWriter,
-    changes: Changes<CustomResourceDefinition>,
+    changes: DeltaStream<CustomResourceDefinition>,
     /// Discovery attempts left before waiting for the next CRD event.
     retries_left: u32,
 }
@@ -94,8 +94,8 @@ struct ResponseKind {
 
 impl ResourceDiscovery {
     pub(crate) async fn new(writer: &ApiWriter, definitions: &Informer<CustomResourceDefinition>) -> Self {
-        let changes = definitions.changes();
-        changes.synced().await;
+        let changes = definitions.delta_stream();
+        changes.wait_for_sync().await;
         ResourceDiscovery {
             writer: writer.clone(),
             changes,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kubecontroller::events::{Kind, Recorder};
+use kubecontroller::events::{EventRecorder, EventType};
 
 /// Type, reason and message of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +44,11 @@ impl EventMessage {
 
     /// Records it.
     // upstream: staging/src/k8s.io/client-go/tools/record/event.go Event, makeEvent
-    pub(crate) fn record(&self, recorder: &Recorder, about: &ObjectReference) {
+    pub(crate) fn record(&self, recorder: &EventRecorder, about: &ObjectReference) {
         let kind = if self.is_warning {
-            Kind::Warning
+            EventType::Warning
         } else {
-            Kind::Normal
+            EventType::Normal
         };
         recorder.event(about, kind, &self.reason, "", &*self.message);
     }

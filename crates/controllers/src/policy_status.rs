@@ -80,7 +80,7 @@ impl Reconciler for ValidatingAdmissionPolicyStatusController {
             .server_side_apply::<WrittenObject>(object_ref.subresource("status"), MANAGER, &applied)
             .await
         {
-            Ok(written) => request.wrote_at(&self.policies, &written.metadata.resource_version),
+            Ok(written) => request.record_write(&self.policies, &written.metadata.resource_version),
             // The policy was deleted; applying to a status does not create it again.
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => return Err(error.into()),

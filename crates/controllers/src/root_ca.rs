@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
-    informer::Scope,
+    informer::InformerScope,
     store::Store,
 };
 use serde::{Deserialize, de::IgnoredAny};
@@ -47,7 +47,7 @@ struct RootCaCertificatePublisher {
 // upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go Publisher, syncNamespace
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let namespaces = context.informer::<Projection<IgnoredAny>>(&NAMESPACES);
-    let scope = Scope::default().fields(format!("metadata.name={NAME}"));
+    let scope = InformerScope::default().fields(format!("metadata.name={NAME}"));
     let published = context
         .informers
         .projected::<ConfigMap>(&CONFIG_MAPS.api_resource(), scope);

@@ -3,7 +3,7 @@
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
-    informer::Scope,
+    informer::InformerScope,
     store::Store,
 };
 use serde::de::IgnoredAny;
@@ -30,7 +30,7 @@ struct ServiceAccountController {
 // upstream: pkg/controller/serviceaccount/serviceaccounts_controller.go ServiceAccountsController, syncNamespace
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let namespaces = context.informer::<Bare>(&NAMESPACES);
-    let scope = Scope::default().fields(format!("metadata.name={NAME}"));
+    let scope = InformerScope::default().fields(format!("metadata.name={NAME}"));
     let accounts = context
         .informers
         .projected::<Bare>(&SERVICE_ACCOUNTS.api_resource(), scope);

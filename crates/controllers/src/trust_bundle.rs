@@ -5,8 +5,8 @@ use std::{fmt::Write, time::Duration};
 use futures_util::{FutureExt, future::BoxFuture};
 use kubecontroller::{
     Key,
-    controller::{Error, Outcome, Reconciler, Request, Runner},
-    informer::{Informer, Scope},
+    controller::{ControllerRunner, Error, Outcome, Reconciler, Request},
+    informer::{Informer, InformerScope},
     manager::{BoxError, Runnable, Stop},
 };
 use ring::digest::{SHA256, digest};
@@ -44,11 +44,11 @@ struct ClusterTrustBundlePublisher {
 
 /// There may be no bundle whose event would trigger the publisher, so it is triggered once at start.
 struct TriggeredPublisher {
-    runner: Runner<ClusterTrustBundlePublisher>,
+    runner: ControllerRunner<ClusterTrustBundlePublisher>,
 }
 
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let scope = Scope::default().fields(format!("spec.signerName={SIGNER}"));
+    let scope = InformerScope::default().fields(format!("spec.signerName={SIGNER}"));
     let bundles = context
         .informers
         .projected::<ClusterTrustBundle>(&CLUSTER_TRUST_BUNDLES.api_resource(), scope);
@@ -102,7 +102,7 @@ impl Reconciler for ClusterTrustBundlePublisher {
     async fn reconcile(&self, _: Request) -> Result<Outcome, Error> {
         let certificates = self.authority.get();
         if certificates.is_empty() {
-            return Ok(Outcome::After(CHECK_INTERVAL));
+            return Ok(Outcome::RequeueAfter(CHECK_INTERVAL));
         }
         let name = bundle_name(&certificates);
         self.publish(&name, &certificates).await?;
@@ -113,7 +113,7 @@ impl Reconciler for ClusterTrustBundlePublisher {
                 self.writer.delete(object_ref, &json!({})).await?;
             }
         }
-        Ok(Outcome::After(CHECK_INTERVAL))
+        Ok(Outcome::RequeueAfter(CHECK_INTERVAL))
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 /// How often and how fast conflicts are tried again.
 #[derive(Clone)]
-pub struct Conflicts {
+pub struct ConflictRetry {
     tries: u32,
     pause: Duration,
     /// From 0 to 1.
@@ -45,7 +45,7 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T, kube::Error>>,
 {
-    Conflicts::default().retry(attempt).await
+    ConflictRetry::default().retry(attempt).await
 }
 
 /// Reads an object, changes it and writes it, again if others wrote meanwhile. What the change leaves as it is is not written.
@@ -62,7 +62,7 @@ where
         }
         api.replace(name, &PostParams::default(), &after).await
     };
-    let conflicts = Conflicts::default();
+    let conflicts = ConflictRetry::default();
     let mut tries = 0;
     loop {
         tries += 1;
@@ -79,12 +79,12 @@ pub fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason != "AlreadyExists")
 }
 
-// --- Conflicts ---
+// --- ConflictRetry ---
 
-impl Default for Conflicts {
+impl Default for ConflictRetry {
     /// Five tries, 10 ms and up to as much again apart.
     fn default() -> Self {
-        Conflicts {
+        ConflictRetry {
             tries: 5,
             pause: Duration::from_millis(10),
             random: Arc::new(random),
@@ -92,7 +92,7 @@ impl Default for Conflicts {
     }
 }
 
-impl Conflicts {
+impl ConflictRetry {
     /// How often something is tried in all. At least once.
     #[must_use]
     pub fn tries(mut self, tries: u32) -> Self {
@@ -102,7 +102,7 @@ impl Conflicts {
 
     /// How far the tries are apart at least; at most twice that.
     #[must_use]
-    pub fn pause_of(mut self, pause: Duration) -> Self {
+    pub fn backoff(mut self, pause: Duration) -> Self {
         self.pause = pause;
         self
     }
@@ -151,7 +151,7 @@ mod tests {
     use kube::{Api, core::Status};
     use tokio::time::Instant;
 
-    use super::{Conflicts, update};
+    use super::{ConflictRetry, update};
     use crate::testing::FakeApi;
 
     fn refused(code: u16, reason: &str) -> kube::Error {
@@ -197,7 +197,7 @@ mod tests {
             };
             std::future::ready(result)
         };
-        let result = Conflicts::default().random(|| 0.5).retry(attempt).await;
+        let result = ConflictRetry::default().random(|| 0.5).retry(attempt).await;
         (tries.get(), result.is_ok(), begin.elapsed())
     }
 

@@ -1,7 +1,7 @@
 //! What a controller has done and not yet seen.
 //!
 //! A controller that creates five pods and is run again before its informer has seen them would create five more. So it says
-//! what it expects, counts what it sees, and does nothing that depends on the number until it has seen all of it. Expectations
+//! what it expects, counts what it sees, and does nothing that depends on the number until it has seen all of it. ControllerExpectations
 //! are given up after five minutes: an event that was lost must not stop a controller for ever.
 //!
 //! Deletions are expected by uid: an object that is seen going, and later gone, was deleted once.
@@ -23,18 +23,18 @@ const LONGEST: Duration = Duration::from_mins(5);
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use kubecontroller::{Key, expectations::Expectations};
+/// use kubecontroller::{Key, expectations::ControllerExpectations};
 ///
-/// let (expected, set) = (Expectations::default(), Key::new("shop", "web"));
-/// expected.expect(&set, 1, ["uid-of-a-pod"]);
-/// assert!(!expected.are_met(&set));
-/// expected.created(&set);
-/// expected.deleted(&set, "uid-of-a-pod");
-/// assert!(expected.are_met(&set));
+/// let (expected, set) = (ControllerExpectations::default(), Key::new("shop", "web"));
+/// expected.set_expectations(&set, 1, ["uid-of-a-pod"]);
+/// assert!(!expected.are_satisfied(&set));
+/// expected.creation_observed(&set);
+/// expected.deletion_observed(&set, "uid-of-a-pod");
+/// assert!(expected.are_satisfied(&set));
 /// # }
 /// ```
 #[derive(Debug, Default)]
-pub struct Expectations {
+pub struct ControllerExpectations {
     keys: Mutex<HashMap<Key, Expected>>,
 }
 
@@ -46,11 +46,16 @@ struct Expected {
     since: Instant,
 }
 
-// --- Expectations ---
+// --- ControllerExpectations ---
 
-impl Expectations {
+impl ControllerExpectations {
     /// So many creations, and the deletion of those, are about to be asked for. What was expected before is forgotten.
-    pub fn expect<'u>(&self, key: &Key, creations: usize, deletions: impl IntoIterator<Item = &'u str>) {
+    pub fn set_expectations<'u>(
+        &self,
+        key: &Key,
+        creations: usize,
+        deletions: impl IntoIterator<Item = &'u str>,
+    ) {
         let expected = Expected {
             creations: i64::try_from(creations).unwrap_or(i64::MAX),
             deletions: deletions.into_iter().map(Box::from).collect(),
@@ -61,42 +66,42 @@ impl Expectations {
 
     /// So many creations are about to be asked for.
     pub fn expect_creations(&self, key: &Key, creations: usize) {
-        self.expect(key, creations, []);
+        self.set_expectations(key, creations, []);
     }
 
     /// The deletion of those is about to be asked for.
     pub fn expect_deletions<'u>(&self, key: &Key, uids: impl IntoIterator<Item = &'u str>) {
-        self.expect(key, 0, uids);
+        self.set_expectations(key, 0, uids);
     }
 
     /// One more creation is about to be asked for, beside what is expected already.
-    pub fn raise_creations(&self, key: &Key, creations: usize) {
+    pub fn raise_expectations(&self, key: &Key, creations: usize) {
         if let Some(expected) = self.keys().get_mut(key) {
             expected.creations += i64::try_from(creations).unwrap_or(i64::MAX);
         }
     }
 
     /// A creation was seen, or could not be asked for.
-    pub fn created(&self, key: &Key) {
-        self.lower_creations(key, 1);
+    pub fn creation_observed(&self, key: &Key) {
+        self.lower_expectations(key, 1);
     }
 
     /// So many creations could not be asked for.
-    pub fn lower_creations(&self, key: &Key, creations: usize) {
+    pub fn lower_expectations(&self, key: &Key, creations: usize) {
         if let Some(expected) = self.keys().get_mut(key) {
             expected.creations -= i64::try_from(creations).unwrap_or(i64::MAX);
         }
     }
 
     /// A deletion was seen, or could not be asked for. An object that is going counts as deleted.
-    pub fn deleted(&self, key: &Key, uid: &str) {
+    pub fn deletion_observed(&self, key: &Key, uid: &str) {
         if let Some(expected) = self.keys().get_mut(key) {
             expected.deletions.remove(uid);
         }
     }
 
     /// Whether nothing is missing, or what is missing has been for so long that it will not come.
-    pub fn are_met(&self, key: &Key) -> bool {
+    pub fn are_satisfied(&self, key: &Key) -> bool {
         let keys = self.keys();
         keys.get(key).is_none_or(|expected| {
             let is_complete = expected.creations <= 0 && expected.deletions.is_empty();
@@ -105,7 +110,7 @@ impl Expectations {
     }
 
     /// How many creations, and the deletion of whom, are still expected.
-    pub fn missing(&self, key: &Key) -> (usize, Vec<String>) {
+    pub fn pending(&self, key: &Key) -> (usize, Vec<String>) {
         let keys = self.keys();
         keys.get(key).map_or_else(Default::default, |expected| {
             let deletions = expected.deletions.iter().map(|uid| String::from(&**uid));
@@ -117,7 +122,7 @@ impl Expectations {
     }
 
     /// The object is gone, and nothing is expected for it.
-    pub fn forget(&self, key: &Key) {
+    pub fn delete_expectations(&self, key: &Key) {
         self.keys().remove(key);
     }
 
@@ -132,7 +137,7 @@ mod tests {
 
     use tokio::time::advance;
 
-    use super::{Expectations, LONGEST};
+    use super::{ControllerExpectations, LONGEST};
     use crate::Key;
 
     fn set() -> Key {
@@ -141,52 +146,52 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn expectations_are_met_when_all_was_seen() {
-        let (expected, set) = (Expectations::default(), set());
-        assert!(expected.are_met(&set));
-        expected.expect(&set, 2, ["a", "b"]);
-        expected.created(&set);
-        expected.deleted(&set, "a");
-        assert!(!expected.are_met(&set));
-        expected.lower_creations(&set, 1);
-        assert_eq!(expected.missing(&set), (0, vec!["b".to_owned()]));
-        expected.deleted(&set, "b");
-        assert!(expected.are_met(&set));
+        let (expected, set) = (ControllerExpectations::default(), set());
+        assert!(expected.are_satisfied(&set));
+        expected.set_expectations(&set, 2, ["a", "b"]);
+        expected.creation_observed(&set);
+        expected.deletion_observed(&set, "a");
+        assert!(!expected.are_satisfied(&set));
+        expected.lower_expectations(&set, 1);
+        assert_eq!(expected.pending(&set), (0, vec!["b".to_owned()]));
+        expected.deletion_observed(&set, "b");
+        assert!(expected.are_satisfied(&set));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_deletion_that_is_seen_twice_counts_once() {
-        let (expected, set) = (Expectations::default(), set());
+        let (expected, set) = (ControllerExpectations::default(), set());
         expected.expect_deletions(&set, ["a", "b"]);
-        expected.deleted(&set, "a");
-        expected.deleted(&set, "a");
-        expected.deleted(&set, "somebody else");
-        assert!(!expected.are_met(&set));
+        expected.deletion_observed(&set, "a");
+        expected.deletion_observed(&set, "a");
+        expected.deletion_observed(&set, "somebody else");
+        assert!(!expected.are_satisfied(&set));
     }
 
     #[tokio::test(start_paused = true)]
     async fn more_than_was_expected_is_enough() {
-        let (expected, set) = (Expectations::default(), set());
+        let (expected, set) = (ControllerExpectations::default(), set());
         expected.expect_creations(&set, 1);
-        expected.created(&set);
-        expected.created(&set);
-        assert!(expected.are_met(&set));
-        expected.raise_creations(&set, 1);
-        assert!(expected.are_met(&set));
-        expected.raise_creations(&set, 1);
-        assert!(!expected.are_met(&set));
+        expected.creation_observed(&set);
+        expected.creation_observed(&set);
+        assert!(expected.are_satisfied(&set));
+        expected.raise_expectations(&set, 1);
+        assert!(expected.are_satisfied(&set));
+        expected.raise_expectations(&set, 1);
+        assert!(!expected.are_satisfied(&set));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_does_not_come_is_given_up() {
-        let (expected, set) = (Expectations::default(), set());
+        let (expected, set) = (ControllerExpectations::default(), set());
         expected.expect_creations(&set, 1);
         advance(LONGEST).await;
-        assert!(!expected.are_met(&set));
+        assert!(!expected.are_satisfied(&set));
         advance(Duration::from_millis(1)).await;
-        assert!(expected.are_met(&set));
+        assert!(expected.are_satisfied(&set));
         expected.expect_creations(&set, 1);
-        assert!(!expected.are_met(&set));
-        expected.forget(&set);
-        assert!(expected.are_met(&set));
+        assert!(!expected.are_satisfied(&set));
+        expected.delete_expectations(&set);
+        assert!(expected.are_satisfied(&set));
     }
 }

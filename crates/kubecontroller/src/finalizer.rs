@@ -19,7 +19,7 @@ use crate::{
 
 /// What is to be done for an object that has the finalizer.
 #[derive(Debug)]
-pub enum Call<T> {
+pub enum FinalizerEvent<T> {
     /// It is to be what it should be.
     Apply(Arc<T>),
     /// It is going: everything that was made for it is to go first.
@@ -28,19 +28,19 @@ pub enum Call<T> {
 
 /// Reconciles an object that needs a cleanup at its end.
 ///
-/// An object without the finalizer gets it, and is reconciled when that was seen. [`Call::Cleanup`] that ends with
+/// An object without the finalizer gets it, and is reconciled when that was seen. [`FinalizerEvent::Cleanup`] that ends with
 /// [`Outcome::Done`] lets the object go; any other outcome keeps it until a later one does.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kubecontroller::{controller::{Error, Outcome}, finalizer::{self, Call}};
+/// use kubecontroller::{controller::{Error, Outcome}, finalizer::{self, FinalizerEvent}};
 ///
 /// # async fn show(api: &kube::Api<ConfigMap>, map: Arc<ConfigMap>) -> Result<Outcome, Error> {
 /// finalizer::reconcile(api, "example.com/cleanup", map, |call| async move {
 ///     match call {
-///         Call::Apply(map) => println!("make what {:?} needs", map.metadata.name),
-///         Call::Cleanup(map) => println!("remove what was made for {:?}", map.metadata.name),
+///         FinalizerEvent::Apply(map) => println!("make what {:?} needs", map.metadata.name),
+///         FinalizerEvent::Cleanup(map) => println!("remove what was made for {:?}", map.metadata.name),
 ///     }
 ///     Ok(Outcome::Done)
 /// })
@@ -56,19 +56,19 @@ pub async fn reconcile<K, T, F, Fut>(
 where
     K: Clone + DeserializeOwned + Debug,
     T: Object,
-    F: FnOnce(Call<T>) -> Fut,
+    F: FnOnce(FinalizerEvent<T>) -> Fut,
     Fut: Future<Output = Result<Outcome, Error>>,
 {
-    match (is_on(&*object, finalizer), object.is_going()) {
-        (true, false) => act(Call::Apply(object)).await,
+    match (has_finalizer(&*object, finalizer), object.is_terminating()) {
+        (true, false) => act(FinalizerEvent::Apply(object)).await,
         (false, false) => {
-            ensure(api, &*object, finalizer).await?;
+            add_finalizer(api, &*object, finalizer).await?;
             Ok(Outcome::Done)
         }
         (true, true) => {
-            let outcome = act(Call::Cleanup(Arc::clone(&object))).await?;
+            let outcome = act(FinalizerEvent::Cleanup(Arc::clone(&object))).await?;
             if outcome == Outcome::Done {
-                remove(api, &*object, finalizer).await?;
+                remove_finalizer(api, &*object, finalizer).await?;
             }
             Ok(outcome)
         }
@@ -77,18 +77,18 @@ where
 }
 
 /// Whether an object has a finalizer.
-pub fn is_on<T: Object>(object: &T, finalizer: &str) -> bool {
+pub fn has_finalizer<T: Object>(object: &T, finalizer: &str) -> bool {
     object.finalizers().any(|known| known == finalizer)
 }
 
 /// Adds a finalizer to an object that has not got it. Refused if the object's finalizers are no longer those that are known:
 /// then its next event brings the next try.
-pub async fn ensure<K, T>(api: &Api<K>, object: &T, finalizer: &str) -> Result<(), kube::Error>
+pub async fn add_finalizer<K, T>(api: &Api<K>, object: &T, finalizer: &str) -> Result<(), kube::Error>
 where
     K: Clone + DeserializeOwned + Debug,
     T: Object,
 {
-    if is_on(object, finalizer) {
+    if has_finalizer(object, finalizer) {
         return Ok(());
     }
     let known: Vec<_> = object.finalizers().collect();
@@ -106,7 +106,7 @@ where
 }
 
 /// Removes a finalizer. An object that is gone has none.
-pub async fn remove<K, T>(api: &Api<K>, object: &T, finalizer: &str) -> Result<(), kube::Error>
+pub async fn remove_finalizer<K, T>(api: &Api<K>, object: &T, finalizer: &str) -> Result<(), kube::Error>
 where
     K: Clone + DeserializeOwned + Debug,
     T: Object,
@@ -155,7 +155,7 @@ mod tests {
     use kube::{Api, api::DeleteParams};
     use serde_json::json;
 
-    use super::{Call, ensure, is_on, reconcile, remove};
+    use super::{FinalizerEvent, add_finalizer, has_finalizer, reconcile, remove_finalizer};
     use crate::{
         controller::{Error, Outcome},
         testing::FakeApi,
@@ -189,12 +189,14 @@ mod tests {
             let map = Arc::new(maps.get("web").await?);
             let act = async |call| {
                 match call {
-                    Call::Apply(_) => applied.fetch_add(1, SeqCst),
-                    Call::Cleanup(_) if is_broken.load(SeqCst) => return Err(Error::transient("not yet")),
-                    Call::Cleanup(_) if is_slow.load(SeqCst) => {
-                        return Ok(Outcome::after(Duration::from_secs(1)));
+                    FinalizerEvent::Apply(_) => applied.fetch_add(1, SeqCst),
+                    FinalizerEvent::Cleanup(_) if is_broken.load(SeqCst) => {
+                        return Err(Error::transient("not yet"));
                     }
-                    Call::Cleanup(_) => cleaned.fetch_add(1, SeqCst),
+                    FinalizerEvent::Cleanup(_) if is_slow.load(SeqCst) => {
+                        return Ok(Outcome::requeue_after(Duration::from_secs(1)));
+                    }
+                    FinalizerEvent::Cleanup(_) => cleaned.fetch_add(1, SeqCst),
                 };
                 Ok::<_, Error>(Outcome::Done)
             };
@@ -212,7 +214,10 @@ mod tests {
         assert!(run().await.is_err());
         assert_eq!(finalizers(&api), [OURS]);
         is_broken.store(false, SeqCst);
-        assert_eq!(run().await.unwrap(), Outcome::after(Duration::from_secs(1)));
+        assert_eq!(
+            run().await.unwrap(),
+            Outcome::requeue_after(Duration::from_secs(1))
+        );
         assert_eq!(
             (finalizers(&api), cleaned.load(SeqCst)),
             (vec![OURS.to_owned()], 0)
@@ -227,19 +232,19 @@ mod tests {
     async fn finalizers_of_others_stay() {
         let (api, maps) = world(&["other/a", "other/b"]);
         let map = maps.get("web").await.unwrap();
-        ensure(&maps, &map, OURS).await.unwrap();
+        add_finalizer(&maps, &map, OURS).await.unwrap();
         assert_eq!(finalizers(&api), ["other/a", "other/b", OURS]);
         // What is known is old by now: neither somebody else's nor our own is lost.
-        assert!(ensure(&maps, &map, "example.com/second").await.is_err());
+        assert!(add_finalizer(&maps, &map, "example.com/second").await.is_err());
         let map = maps.get("web").await.unwrap();
         api.edit::<ConfigMap>("shop", "web", |map| {
             map.metadata.finalizers.as_mut().unwrap().remove(0).clear();
         });
-        assert!(remove(&maps, &map, OURS).await.is_err());
+        assert!(remove_finalizer(&maps, &map, OURS).await.is_err());
         assert_eq!(finalizers(&api), ["other/b", OURS]);
         let map = maps.get("web").await.unwrap();
-        assert!(is_on(&map, OURS));
-        remove(&maps, &map, OURS).await.unwrap();
+        assert!(has_finalizer(&map, OURS));
+        remove_finalizer(&maps, &map, OURS).await.unwrap();
         assert_eq!(finalizers(&api), ["other/b"]);
     }
 
@@ -248,7 +253,7 @@ mod tests {
         let (api, maps) = world(&[OURS]);
         let map = maps.get("web").await.unwrap();
         api.remove::<ConfigMap>("shop", "web");
-        remove(&maps, &map, OURS).await.unwrap();
+        remove_finalizer(&maps, &map, OURS).await.unwrap();
         api.put(&ConfigMap {
             metadata: kube::core::ObjectMeta {
                 uid: None,
@@ -256,7 +261,7 @@ mod tests {
             },
             ..ConfigMap::default()
         });
-        assert!(remove(&maps, &map, OURS).await.is_err());
+        assert!(remove_finalizer(&maps, &map, OURS).await.is_err());
         assert_eq!(finalizers(&api), [OURS]);
     }
 }

@@ -17,7 +17,7 @@ pub struct Key {
 /// A text that is not the key of an object.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a key: want NAME or NAMESPACE/NAME")]
-pub struct BadKey(String);
+pub struct ParseKeyError(String);
 
 // --- Key ---
 
@@ -68,12 +68,12 @@ impl fmt::Debug for Key {
 }
 
 impl FromStr for Key {
-    type Err = BadKey;
+    type Err = ParseKeyError;
 
-    fn from_str(text: &str) -> Result<Self, BadKey> {
+    fn from_str(text: &str) -> Result<Self, ParseKeyError> {
         let parts = text.split('/').count();
         if parts > 2 || text.split('/').any(str::is_empty) {
-            return Err(BadKey(text.to_owned()));
+            return Err(ParseKeyError(text.to_owned()));
         }
         Ok(Key { text: text.into() })
     }

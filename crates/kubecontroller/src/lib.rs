@@ -15,8 +15,8 @@
 //! 4. [`owner`], [`finalizer`], [`conflict`], [`expectations`]: what reconcilers do again and again.
 //! 5. [`phase`]: reconcilers that bring objects from one phase to the next, declared as state machines.
 //! 6. `testing` (with the feature of that name): how to try all of it without a cluster, and with faults.
-//! 7. [`lease`], [`events`], [`metrics`]: running it: one leader of several replicas, what users and operators are told.
-//! 8. [`queue`]: the machine room, for who wants the queue without the rest.
+//! 7. [`leader_election`], [`events`], [`metrics`]: running it: one leader of several replicas, what users and operators are told.
+//! 8. [`workqueue`]: the machine room, for who wants the queue without the rest.
 //!
 //! # Rules of the house
 //!
@@ -24,7 +24,7 @@
 //!   between any two of its writes.
 //! - Waiting is an [`Outcome`](controller::Outcome), never a sleep: a worker that sleeps works for nobody.
 //! - What is read from a store may be a moment old. Where that matters, say what was written
-//!   ([`Request::wrote_at`](controller::Request::wrote_at)), or what is expected ([`expectations`]).
+//!   ([`Request::record_write`](controller::Request::record_write)), or what is expected ([`expectations`]).
 //! - Time is passed in: waiting is tokio's, the time of day is a [`Clock`]'s. A test pauses the one and sets the other.
 
 mod causes;
@@ -37,19 +37,19 @@ pub mod expectations;
 pub mod finalizer;
 pub mod informer;
 mod key;
-pub mod lease;
+pub mod leader_election;
 pub mod manager;
 pub mod metrics;
 pub mod object;
 pub mod owner;
 pub mod phase;
-pub mod queue;
 pub mod selector;
 pub mod store;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod workqueue;
 
 pub use self::clock::Clock;
-pub use self::key::{BadKey, Key};
+pub use self::key::{Key, ParseKeyError};
 pub use self::manager::App;

@@ -19,10 +19,10 @@ use crate::object::Object;
 /// Why an object cannot be owned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum BadOwner {
+pub enum OwnerReferenceError {
     /// Somebody else controls it.
     #[error("{child} cannot be controlled by {owner}: {controller} controls it already")]
-    Controlled {
+    AlreadyOwned {
         /// The object.
         child: String,
         /// Who controls it.
@@ -32,7 +32,7 @@ pub enum BadOwner {
     },
     /// What is in a namespace cannot own what is in none.
     #[error("{child} is in no namespace and cannot be owned by {owner}, which is in one")]
-    ClusterWide {
+    ClusterScopedChild {
         /// The object.
         child: String,
         /// Who wanted to own it.
@@ -40,7 +40,7 @@ pub enum BadOwner {
     },
     /// Owners are in the namespace of what they own.
     #[error("{child} cannot be owned by {owner}, which is in another namespace")]
-    Elsewhere {
+    CrossNamespace {
         /// The object.
         child: String,
         /// Who wanted to own it.
@@ -48,7 +48,7 @@ pub enum BadOwner {
     },
     /// An owner that was not created yet has no uid.
     #[error("{owner} cannot own anything: it has no name or no uid")]
-    Nameless {
+    MissingUid {
         /// Who wanted to own something.
         owner: String,
     },
@@ -56,7 +56,7 @@ pub enum BadOwner {
 
 /// What is to become of an object that a controller may look after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum ClaimDecision {
     /// It is the controller's, and stays.
     Keep,
     /// It has no controller, and the selector matches: it becomes the controller's.
@@ -69,25 +69,25 @@ pub enum Claim {
 
 /// Who claims objects.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Claimant {
+pub struct BaseControllerRefManager {
     /// How objects refer to it.
     pub reference: OwnerReference,
     /// Its namespace; empty if it is in none.
     pub namespace: String,
     /// Whether it is going: then it takes nothing and lets nothing go.
-    pub is_going: bool,
+    pub is_terminating: bool,
 }
 
 // --- references ---
 
 /// How objects refer to the one that controls them.
-pub fn controller_reference<O>(owner: &O) -> Result<OwnerReference, BadOwner>
+pub fn controller_reference<O>(owner: &O) -> Result<OwnerReference, OwnerReferenceError>
 where
     O: Resource<DynamicType = ()>,
 {
     let reference = owner
         .controller_owner_ref(&())
-        .ok_or_else(|| BadOwner::Nameless {
+        .ok_or_else(|| OwnerReferenceError::MissingUid {
             owner: name_of(owner),
         })?;
     Ok(OwnerReference {
@@ -109,7 +109,7 @@ where
 /// set_controller_reference(&set, &mut pod).unwrap();
 /// assert_eq!(pod.metadata.owner_references.unwrap()[0].kind, "ReplicaSet");
 /// ```
-pub fn set_controller_reference<O, C>(owner: &O, child: &mut C) -> Result<(), BadOwner>
+pub fn set_controller_reference<O, C>(owner: &O, child: &mut C) -> Result<(), OwnerReferenceError>
 where
     O: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
@@ -121,7 +121,7 @@ where
         .filter(|known| known.controller == Some(true))
         .find(|known| known.uid != reference.uid);
     if let Some(other) = other {
-        return Err(BadOwner::Controlled {
+        return Err(OwnerReferenceError::AlreadyOwned {
             child: name_of(child),
             controller: format!("{} {}", other.kind, other.name),
             owner: name_of(owner),
@@ -132,20 +132,22 @@ where
 }
 
 /// Makes `owner` one of the owners of `child`, which goes when all of them are gone.
-pub fn set_owner_reference<O, C>(owner: &O, child: &mut C) -> Result<(), BadOwner>
+pub fn set_owner_reference<O, C>(owner: &O, child: &mut C) -> Result<(), OwnerReferenceError>
 where
     O: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
 {
     check_places(owner, child)?;
-    let reference = owner.owner_ref(&()).ok_or_else(|| BadOwner::Nameless {
-        owner: name_of(owner),
-    })?;
+    let reference = owner
+        .owner_ref(&())
+        .ok_or_else(|| OwnerReferenceError::MissingUid {
+            owner: name_of(owner),
+        })?;
     put(reference, child);
     Ok(())
 }
 
-fn check_places<O, C>(owner: &O, child: &C) -> Result<(), BadOwner>
+fn check_places<O, C>(owner: &O, child: &C) -> Result<(), OwnerReferenceError>
 where
     O: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
@@ -159,12 +161,12 @@ where
         (None | Some(""), _) => Ok(()),
         (Some(_), None | Some("")) => {
             let (child, owner) = names();
-            Err(BadOwner::ClusterWide { child, owner })
+            Err(OwnerReferenceError::ClusterScopedChild { child, owner })
         }
         (Some(owner), Some(child)) if owner == child => Ok(()),
         (Some(_), Some(_)) => {
             let (child, owner) = names();
-            Err(BadOwner::Elsewhere { child, owner })
+            Err(OwnerReferenceError::CrossNamespace { child, owner })
         }
     }
 }
@@ -204,28 +206,32 @@ fn name_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
 
 // --- claims ---
 
-impl Claimant {
+impl BaseControllerRefManager {
     /// An object that controls others.
-    pub fn new<O: Resource<DynamicType = ()>>(owner: &O) -> Result<Self, BadOwner> {
-        Ok(Claimant {
+    pub fn new<O: Resource<DynamicType = ()>>(owner: &O) -> Result<Self, OwnerReferenceError> {
+        Ok(BaseControllerRefManager {
             reference: controller_reference(owner)?,
             namespace: owner.meta().namespace.clone().unwrap_or_default(),
-            is_going: owner.meta().deletion_timestamp.is_some(),
+            is_terminating: owner.meta().deletion_timestamp.is_some(),
         })
     }
 
     /// What is to become of an object, which the controller's selector matches or not.
-    pub fn claim<T: Object>(&self, object: &T, is_match: bool) -> Claim {
+    pub fn decide<T: Object>(&self, object: &T, is_match: bool) -> ClaimDecision {
         let Some(controller) = object.controller() else {
             let is_elsewhere = !self.namespace.is_empty() && self.namespace != object.namespace();
-            let may_adopt = is_match && !self.is_going && !object.is_going() && !is_elsewhere;
-            return if may_adopt { Claim::Adopt } else { Claim::Ignore };
+            let may_adopt = is_match && !self.is_terminating && !object.is_terminating() && !is_elsewhere;
+            return if may_adopt {
+                ClaimDecision::Adopt
+            } else {
+                ClaimDecision::Ignore
+            };
         };
         match (controller.uid == self.reference.uid, is_match) {
-            (false, _) => Claim::Ignore,
-            (true, true) => Claim::Keep,
-            (true, false) if self.is_going => Claim::Ignore,
-            (true, false) => Claim::Release,
+            (false, _) => ClaimDecision::Ignore,
+            (true, true) => ClaimDecision::Keep,
+            (true, false) if self.is_terminating => ClaimDecision::Ignore,
+            (true, false) => ClaimDecision::Release,
         }
     }
 
@@ -234,7 +240,7 @@ impl Claimant {
     /// Before the first adoption `may_adopt` is asked, once: it should read the controller from the API and tell whether it is
     /// still there, with the same uid, and not going. What is in the store may be older than its end, and an object must not be
     /// given to an owner that is gone.
-    pub async fn claim_all<K, T, F, Fut>(
+    pub async fn claim_objects<K, T, F, Fut>(
         &self,
         api: &Api<K>,
         objects: impl IntoIterator<Item = Arc<T>>,
@@ -249,11 +255,11 @@ impl Claimant {
     {
         let (mut mine, mut orphans, mut strangers) = (Vec::new(), Vec::new(), Vec::new());
         for object in objects {
-            match self.claim(&*object, matches(&object)) {
-                Claim::Keep => mine.push(object),
-                Claim::Adopt => orphans.push(object),
-                Claim::Release => strangers.push(object),
-                Claim::Ignore => {}
+            match self.decide(&*object, matches(&object)) {
+                ClaimDecision::Keep => mine.push(object),
+                ClaimDecision::Adopt => orphans.push(object),
+                ClaimDecision::Release => strangers.push(object),
+                ClaimDecision::Ignore => {}
             }
         }
         for released in join_all(strangers.iter().map(|object| self.release(api, &**object))).await {
@@ -394,23 +400,32 @@ mod tests {
         let elsewhere: ReplicaSet = object(&json!({"name": "a", "namespace": "blog", "uid": "1"}));
         let mut child = pod("pod", &json!({}));
         let mistake = set_controller_reference(&elsewhere, &mut child).unwrap_err();
-        assert!(matches!(mistake, BadOwner::Elsewhere { .. }), "{mistake}");
+        assert!(
+            matches!(mistake, OwnerReferenceError::CrossNamespace { .. }),
+            "{mistake}"
+        );
         let mut node: Node = object(&json!({"name": "n1"}));
         let mistake = set_controller_reference(&set("a"), &mut node).unwrap_err();
-        assert!(matches!(mistake, BadOwner::ClusterWide { .. }), "{mistake}");
+        assert!(
+            matches!(mistake, OwnerReferenceError::ClusterScopedChild { .. }),
+            "{mistake}"
+        );
         let cluster_wide: Namespace = object(&json!({"name": "shop", "uid": "1"}));
         set_controller_reference(&cluster_wide, &mut child).unwrap();
         set_owner_reference(&cluster_wide, &mut node).unwrap();
         let nameless: ConfigMap = object(&json!({"name": "a", "namespace": "shop"}));
         let mistake = set_owner_reference(&nameless, &mut child).unwrap_err();
-        assert!(matches!(mistake, BadOwner::Nameless { .. }), "{mistake}");
+        assert!(
+            matches!(mistake, OwnerReferenceError::MissingUid { .. }),
+            "{mistake}"
+        );
     }
 
     #[test]
     fn what_becomes_of_an_object_depends_on_owner_selector_and_who_is_going() {
-        let claimant = Claimant::new(&set("a")).unwrap();
-        let going = Claimant {
-            is_going: true,
+        let claimant = BaseControllerRefManager::new(&set("a")).unwrap();
+        let going = BaseControllerRefManager {
+            is_terminating: true,
             ..claimant.clone()
         };
         let owner = |name: &str| json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": format!("uid-{name}"), "controller": true}]);
@@ -420,20 +435,20 @@ mod tests {
         let going_orphan = pod("pod", &json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
         let far_orphan = pod("pod", &json!({"namespace": "blog"}));
         for (claimant, object, is_match, claim) in [
-            (&claimant, &mine, true, Claim::Keep),
-            (&claimant, &mine, false, Claim::Release),
-            (&going, &mine, true, Claim::Keep),
-            (&going, &mine, false, Claim::Ignore),
-            (&claimant, &theirs, true, Claim::Ignore),
-            (&claimant, &theirs, false, Claim::Ignore),
-            (&claimant, &orphan, true, Claim::Adopt),
-            (&claimant, &orphan, false, Claim::Ignore),
-            (&going, &orphan, true, Claim::Ignore),
-            (&claimant, &going_orphan, true, Claim::Ignore),
-            (&claimant, &far_orphan, true, Claim::Ignore),
+            (&claimant, &mine, true, ClaimDecision::Keep),
+            (&claimant, &mine, false, ClaimDecision::Release),
+            (&going, &mine, true, ClaimDecision::Keep),
+            (&going, &mine, false, ClaimDecision::Ignore),
+            (&claimant, &theirs, true, ClaimDecision::Ignore),
+            (&claimant, &theirs, false, ClaimDecision::Ignore),
+            (&claimant, &orphan, true, ClaimDecision::Adopt),
+            (&claimant, &orphan, false, ClaimDecision::Ignore),
+            (&going, &orphan, true, ClaimDecision::Ignore),
+            (&claimant, &going_orphan, true, ClaimDecision::Ignore),
+            (&claimant, &far_orphan, true, ClaimDecision::Ignore),
         ] {
             assert_eq!(
-                claimant.claim(object, is_match),
+                claimant.decide(object, is_match),
                 claim,
                 "{:?} {is_match}",
                 object.metadata
@@ -445,7 +460,7 @@ mod tests {
     async fn claims_are_written() {
         let api = FakeApi::new();
         let pods: Api<Pod> = Api::namespaced(api.client(), "shop");
-        let claimant = Claimant::new(&set("a")).unwrap();
+        let claimant = BaseControllerRefManager::new(&set("a")).unwrap();
         let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "c"});
         let ours = serde_json::to_value(&claimant.reference).unwrap();
         let all = [
@@ -469,16 +484,16 @@ mod tests {
             std::future::ready(Ok(answer))
         };
         let mine = claimant
-            .claim_all(&pods, all.clone(), is_web, || may(false))
+            .claim_objects(&pods, all.clone(), is_web, || may(false))
             .await
             .unwrap();
         assert_eq!((mine.len(), asked.get()), (1, 1));
-        let mine = claimant.claim_all(&pods, all, is_web, || may(true)).await;
+        let mine = claimant.claim_objects(&pods, all, is_web, || may(true)).await;
         // The one that was released meanwhile is not released twice: that is an answer of the API, and tried again.
         assert!(mine.is_err());
         let all: Vec<_> = api.list::<Pod>().into_iter().map(Arc::new).collect();
         let mine = claimant
-            .claim_all(&pods, all, is_web, || may(true))
+            .claim_objects(&pods, all, is_web, || may(true))
             .await
             .unwrap();
         let mut names: Vec<_> = mine.iter().map(|pod| pod.name().to_owned()).collect();

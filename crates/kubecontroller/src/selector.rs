@@ -40,7 +40,7 @@ enum Test {
 /// Why a text is not a selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{requirement:?} is not a requirement on labels: {problem}")]
-pub struct BadSelector {
+pub struct ParseSelectorError {
     requirement: String,
     problem: &'static str,
 }
@@ -61,9 +61,9 @@ impl Selector {
 }
 
 impl FromStr for Selector {
-    type Err = BadSelector;
+    type Err = ParseSelectorError;
 
-    fn from_str(text: &str) -> Result<Self, BadSelector> {
+    fn from_str(text: &str) -> Result<Self, ParseSelectorError> {
         let requirements = split(text).filter(|part| !part.trim().is_empty());
         let requirements = requirements
             .map(|part| parse(part.trim()))
@@ -74,9 +74,9 @@ impl FromStr for Selector {
 
 /// The selector of an object such as a `ReplicaSet`.
 impl TryFrom<&LabelSelector> for Selector {
-    type Error = BadSelector;
+    type Error = ParseSelectorError;
 
-    fn try_from(selector: &LabelSelector) -> Result<Self, BadSelector> {
+    fn try_from(selector: &LabelSelector) -> Result<Self, ParseSelectorError> {
         let equal = selector.match_labels.iter().flatten();
         let equal = equal.map(|(label, value)| {
             Ok(Requirement {
@@ -166,7 +166,7 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn parse(text: &str) -> Result<Requirement, BadSelector> {
+fn parse(text: &str) -> Result<Requirement, ParseSelectorError> {
     let (label, test) = parse_parts(text).map_err(|problem| bad(text, problem))?;
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
     if label.is_empty() || !label.chars().all(is_letter) {
@@ -229,8 +229,8 @@ fn parse_parts(text: &str) -> Result<(&str, Test), &'static str> {
     Ok((text, Test::Exists))
 }
 
-fn bad(requirement: &str, problem: &'static str) -> BadSelector {
-    BadSelector {
+fn bad(requirement: &str, problem: &'static str) -> ParseSelectorError {
+    ParseSelectorError {
         requirement: requirement.to_owned(),
         problem,
     }

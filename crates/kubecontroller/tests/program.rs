@@ -24,8 +24,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kubecontroller::{
     App,
     controller::{Outcome, Request as Reconcile, reconcile_fn},
-    informer::Scope,
-    manager::{BoxError, Manager, OwnSetting, ResourceMetadata, Setup, Stop, task},
+    informer::InformerScope,
+    manager::{BoxError, ControllerSetting, Manager, ResourceMetadata, Setup, Stop, task},
     testing::{FakeApi, eventually},
 };
 use tokio::{
@@ -48,14 +48,14 @@ impl Setup for Maps {
     }
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
-        match manager.config().own("maps.mood") {
+        match manager.config().controller_setting("maps.mood") {
             "bad" => return Err("in a bad mood".into()),
             "stubborn" => {
                 manager.add(task("stubborn", |_| std::future::pending()));
             }
             _ => {}
         }
-        let maps = manager.informers().typed::<ConfigMap>(Scope::default());
+        let maps = manager.informers().typed::<ConfigMap>(InformerScope::default());
         let controller = manager.controller("maps").for_(&maps);
         manager.add(
             controller.reconciler(reconcile_fn(|request: Reconcile| async move {
@@ -81,7 +81,7 @@ kubecontroller::register! {
     name: "maps",
     metadata: ResourceMetadata::new("configmaps", "ConfigMap", "v1").description("Looks at maps").prefix("cm"),
     make: || Maps,
-    settings: &[OwnSetting { key: "maps.mood", help: "How it feels", default: "good" }],
+    settings: &[ControllerSetting { key: "maps.mood", help: "How it feels", default: "good" }],
 }
 
 /// Not a test but the program, when it is started as one.

@@ -5,7 +5,7 @@ use std::{env, error::Error};
 use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
     Clock,
-    informer::Informers,
+    informer::SharedInformerFactory,
     manager::{Runnable, Stop},
 };
 
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         None => Rules::default(),
     };
     let client = kube::Client::try_default().await?;
-    let informers = Informers::new(client.clone());
+    let informers = SharedInformerFactory::new(client.clone());
     let simulator = Simulator::new(client, informers, Clock::system(), count, rules);
     simulator.run(Stop::new()).await
 }

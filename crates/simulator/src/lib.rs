@@ -30,11 +30,11 @@ use kube::{Client, core::ApiResource};
 use kubecontroller::{
     Clock,
     controller::{Controller, Predicate},
-    informer::{Delta, Informer, InformerOptions, Informers, Scope},
+    informer::{Delta, Informer, InformerOptions, InformerScope, SharedInformerFactory},
     manager::{BoxError, Runnable, Stop},
     metrics::Metrics,
     object::Object,
-    queue::Backoff,
+    workqueue::ExponentialBackoff,
 };
 
 pub use self::rules::{BadRules, Rules};
@@ -52,7 +52,7 @@ const FOR_PODS: usize = 64;
 const FOR_NODES: usize = 16;
 const FOR_LEASES: usize = 16;
 /// How long what failed waits.
-const BACKOFF: Backoff = Backoff {
+const BACKOFF: ExponentialBackoff = ExponentialBackoff {
     base: Duration::from_millis(100),
     max: Duration::from_secs(7),
 };
@@ -61,7 +61,7 @@ const BACKOFF: Backoff = Backoff {
 pub struct Simulator {
     fleet: Fleet,
     writer: Writer,
-    informers: Informers,
+    informers: SharedInformerFactory,
     clock: Clock,
     metrics: Metrics,
     /// Made once, so that each run asks for the same informer.
@@ -73,7 +73,13 @@ pub struct Simulator {
 impl Simulator {
     /// Simulates the nodes `simulated-0` to `simulated-N`, N being one less than `count`. The client needs rights to create and
     /// patch nodes and leases, to patch the status of nodes and pods, and to delete pods; the informers to read nodes and pods.
-    pub fn new(client: Client, informers: Informers, clock: Clock, count: u32, rules: Rules) -> Self {
+    pub fn new(
+        client: Client,
+        informers: SharedInformerFactory,
+        clock: Clock,
+        count: u32,
+        rules: Rules,
+    ) -> Self {
         let rules = Arc::new(rules);
         let chosen = Arc::clone(&rules);
         Simulator {
@@ -109,9 +115,9 @@ impl Simulator {
 
     async fn simulate(&self, stop: Stop) -> Result<(), BoxError> {
         let kind = ApiResource::erase::<core::Node>(&());
-        let nodes: Informer<Node> = self.informers.projected(&kind, Scope::default());
+        let nodes: Informer<Node> = self.informers.projected(&kind, InformerScope::default());
         let kind = ApiResource::erase::<core::Pod>(&());
-        let bound = Scope::default().fields("spec.nodeName!=");
+        let bound = InformerScope::default().fields("spec.nodeName!=");
         let pods = self.informers.projected_with(&kind, bound, self.pods.clone())?;
         self.informers.start();
 

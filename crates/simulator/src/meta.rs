@@ -1,7 +1,7 @@
 //! What is kept of the metadata of an object.
 
 use k8s_openapi::jiff::Timestamp;
-use kubecontroller::object::{Metadata, Owner, Pairs, SlimOwner};
+use kubecontroller::object::{Metadata, OwnerRef, SlimOwnerReference, StringMap};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 /// What is kept of the metadata of an object.
@@ -33,9 +33,9 @@ pub(crate) struct Deletion {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origin {
     pub(crate) made: Option<Timestamp>,
-    pub(crate) labels: Pairs,
-    pub(crate) annotations: Pairs,
-    pub(crate) owners: Vec<SlimOwner>,
+    pub(crate) labels: StringMap,
+    pub(crate) annotations: StringMap,
+    pub(crate) owners: Vec<SlimOwnerReference>,
 }
 
 /// Metadata as it is decoded.
@@ -50,9 +50,9 @@ struct Written {
     creation_timestamp: Option<Timestamp>,
     deletion_timestamp: Option<Timestamp>,
     deletion_grace_period_seconds: Option<u32>,
-    labels: Pairs,
-    annotations: Pairs,
-    owner_references: Vec<SlimOwner>,
+    labels: StringMap,
+    annotations: StringMap,
+    owner_references: Vec<SlimOwnerReference>,
     #[serde(rename = "finalizers", deserialize_with = "is_some")]
     is_held: bool,
 }
@@ -110,7 +110,7 @@ impl Metadata for Meta {
         Some(self.generation)
     }
 
-    fn is_going(&self) -> bool {
+    fn is_terminating(&self) -> bool {
         self.deletion.is_some()
     }
 
@@ -122,9 +122,9 @@ impl Metadata for Meta {
         self.origin.iter().flat_map(|origin| origin.annotations.iter())
     }
 
-    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
+    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
         let owners = self.origin.iter().flat_map(|origin| &origin.owners);
-        owners.map(SlimOwner::as_owner)
+        owners.map(SlimOwnerReference::as_owner)
     }
 
     fn finalizers(&self) -> impl Iterator<Item = &str> {

@@ -48,7 +48,7 @@ impl Ats {
         if now < when {
             self.write(at, AtPhase::Pending, "").await?;
             let left = Duration::try_from(when.duration_since(now))?;
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         self.write(at, AtPhase::Running, "").await?;
         self.run(at).await?;

@@ -2,8 +2,8 @@
 
 use kube::CustomResourceExt;
 use kubecontroller::{
-    controller::{Outcome, Seen, by_object},
-    informer::Scope,
+    controller::{CacheLookup, Outcome, reconcile_object_fn},
+    informer::InformerScope,
     manager::{BoxError, Manager, ResourceMetadata, Setup},
 };
 use tracing::info;
@@ -23,15 +23,15 @@ impl Setup for AtSetup {
     }
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
-        let informer = manager.informers().typed::<At>(Scope::default());
+        let informer = manager.informers().typed::<At>(InformerScope::default());
         let ats = Ats::new(manager.client().clone(), manager.clock().clone());
-        let reconciler = by_object(informer.store(), move |seen| {
+        let reconciler = reconcile_object_fn(informer.store(), move |seen| {
             let ats = ats.clone();
             async move {
                 match seen {
-                    Seen::There(at) => ats.reconcile(&at).await,
+                    CacheLookup::Found(at) => ats.reconcile(&at).await,
                     // Its pod goes with it: the garbage collector sees to that.
-                    Seen::Gone(_) => Ok(Outcome::Done),
+                    CacheLookup::NotFound(_) => Ok(Outcome::Done),
                 }
             }
         });
@@ -41,7 +41,7 @@ impl Setup for AtSetup {
     }
 
     async fn after_sync(&self, manager: &Manager) -> Result<(), BoxError> {
-        let informer = manager.informers().typed::<At>(Scope::default());
+        let informer = manager.informers().typed::<At>(InformerScope::default());
         info!(ats = informer.store().len(), "known");
         Ok(())
     }

@@ -13,8 +13,8 @@ use at::{At, AtPhase, AtSpec, Ats};
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kubecontroller::{
     Clock,
-    controller::{Class, Outcome},
-    testing::{FakeApi, Fault, Requests},
+    controller::{ErrorClass, Outcome},
+    testing::{FakeApi, Fault, RequestMatcher},
 };
 
 /// An API with an `At`, and a clock that the test sets.
@@ -58,11 +58,11 @@ impl Scene {
 async fn the_pod_is_made_at_that_second_and_not_before() {
     let scene = Scene::new("1970-01-01T00:00:20Z");
     let outcome = scene.ats.reconcile(&scene.at()).await.unwrap();
-    assert_eq!(outcome, Outcome::After(Duration::from_secs(20)));
+    assert_eq!(outcome, Outcome::RequeueAfter(Duration::from_secs(20)));
     scene.now.store(19, Ordering::Relaxed);
     assert_eq!(
         scene.ats.reconcile(&scene.at()).await.unwrap(),
-        Outcome::After(Duration::from_secs(1))
+        Outcome::RequeueAfter(Duration::from_secs(1))
     );
     assert_eq!((scene.phase(), scene.pods().len()), (AtPhase::Pending, 0));
     scene.now.store(20, Ordering::Relaxed);
@@ -87,7 +87,7 @@ async fn the_pod_is_made_at_that_second_and_not_before() {
 async fn a_schedule_that_is_no_time_is_an_error_and_says_so() {
     let scene = Scene::new("tomorrow");
     let error = scene.ats.reconcile(&scene.at()).await.unwrap_err();
-    assert_eq!(error.class(), Class::Permanent);
+    assert_eq!(error.class(), ErrorClass::Permanent);
     assert!(scene.at().status.unwrap().message.contains("tomorrow"));
     assert!(scene.pods().is_empty());
 }
@@ -99,7 +99,7 @@ async fn whatever_write_fails_there_is_one_pod_in_the_end() {
         scene
             .api
             .faults()
-            .on(Requests::writes().after(nth).times(1), fault);
+            .on(RequestMatcher::writes().skip(nth).times(1), fault);
         scene.ats.reconcile(&scene.at()).await.unwrap_err();
         scene.ats.reconcile(&scene.at()).await.unwrap();
         assert_eq!(

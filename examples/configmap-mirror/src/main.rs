@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, ResourceExt};
 use kubecontroller::controller::{Error, Outcome, Reconciler, Request};
-use kubecontroller::{App, Key, informer::Scope, manager, store::By, store::Store};
+use kubecontroller::{App, Key, informer::InformerScope, manager, store::Index, store::Store};
 
 const TO: &str = "mirror.example.com/to"; // on a config map: namespaces, with commas between them
 const FROM: &str = "mirror.example.com/from"; // on a copy: what it is a copy of
@@ -13,7 +13,7 @@ fn main() -> std::process::ExitCode {
 }
 
 pub(crate) fn setup(manager: &mut manager::Manager) -> Result<(), manager::BoxError> {
-    let maps = manager.informers().typed::<ConfigMap>(Scope::default());
+    let maps = manager.informers().typed::<ConfigMap>(InformerScope::default());
     let by_original = maps.store().index(|map| vec![original(map).to_string()]);
     let (client, store) = (manager.client().clone(), maps.store().clone());
     let controller = manager.controller("configmap-mirror");
@@ -22,7 +22,7 @@ pub(crate) fn setup(manager: &mut manager::Manager) -> Result<(), manager::BoxEr
     Ok(())
 }
 
-struct Mirror(kube::Client, Store<ConfigMap>, By<ConfigMap>);
+struct Mirror(kube::Client, Store<ConfigMap>, Index<ConfigMap>);
 
 impl Reconciler for Mirror {
     async fn reconcile(&self, Request { key, .. }: Request) -> Result<Outcome, Error> {

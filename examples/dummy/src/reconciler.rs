@@ -59,7 +59,9 @@ impl Dummies {
             return Ok(Outcome::Done);
         }
         // Nobody waits here: the worker goes on with other keys, and this one comes back.
-        Ok(Outcome::After(Duration::try_from(over.duration_since(now))?))
+        Ok(Outcome::RequeueAfter(Duration::try_from(
+            over.duration_since(now),
+        )?))
     }
 
     async fn write(&self, dummy: &Dummy, status: &DummyStatus) -> Result<(), Error> {

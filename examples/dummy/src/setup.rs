@@ -2,8 +2,8 @@
 
 use kube::CustomResourceExt;
 use kubecontroller::{
-    controller::{Outcome, Seen, by_object},
-    informer::Scope,
+    controller::{CacheLookup, Outcome, reconcile_object_fn},
+    informer::InformerScope,
     manager::{BoxError, Manager, ResourceMetadata, Setup},
 };
 
@@ -22,14 +22,14 @@ impl Setup for DummySetup {
     }
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
-        let informer = manager.informers().typed::<Dummy>(Scope::default());
+        let informer = manager.informers().typed::<Dummy>(InformerScope::default());
         let dummies = Dummies::new(manager.client().clone(), manager.clock().clone());
-        let reconciler = by_object(informer.store(), move |seen| {
+        let reconciler = reconcile_object_fn(informer.store(), move |seen| {
             let dummies = dummies.clone();
             async move {
                 match seen {
-                    Seen::There(dummy) => dummies.reconcile(&dummy).await,
-                    Seen::Gone(_) => Ok(Outcome::Done),
+                    CacheLookup::Found(dummy) => dummies.reconcile(&dummy).await,
+                    CacheLookup::NotFound(_) => Ok(Outcome::Done),
                 }
             }
         });

@@ -31,12 +31,12 @@ async fn data_is_copied_when_the_wait_is_over_and_a_change_begins_another() {
 
     assert_eq!(
         dummies.reconcile(&there()).await.unwrap(),
-        Outcome::After(Duration::from_secs(5))
+        Outcome::RequeueAfter(Duration::from_secs(5))
     );
     now.store(103, Ordering::Relaxed);
     assert_eq!(
         dummies.reconcile(&there()).await.unwrap(),
-        Outcome::After(Duration::from_secs(2))
+        Outcome::RequeueAfter(Duration::from_secs(2))
     );
     assert_eq!(copied(), "");
     now.store(105, Ordering::Relaxed);
@@ -52,7 +52,7 @@ async fn data_is_copied_when_the_wait_is_over_and_a_change_begins_another() {
     });
     assert_eq!(
         dummies.reconcile(&there()).await.unwrap(),
-        Outcome::After(Duration::from_secs(5))
+        Outcome::RequeueAfter(Duration::from_secs(5))
     );
     assert_eq!(copied(), "one");
     now.store(110, Ordering::Relaxed);

@@ -2,8 +2,8 @@
 
 use kube::CustomResourceExt;
 use kubecontroller::{
-    informer::Scope,
-    manager::{BoxError, ControllerType, Manager, OwnSetting, ResourceMetadata, Setup},
+    informer::InformerScope,
+    manager::{BoxError, ControllerSetting, ControllerType, Manager, ResourceMetadata, Setup},
     phase::World,
 };
 
@@ -22,9 +22,11 @@ impl Setup for RedisMigrationSetup {
     }
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
-        let informer = manager.informers().typed::<RedisMigration>(Scope::default());
+        let informer = manager
+            .informers()
+            .typed::<RedisMigration>(InformerScope::default());
         let mut settings = Settings::default();
-        if let Some(wait) = manager.config().own_duration("redismigration.wait")? {
+        if let Some(wait) = manager.config().controller_duration("redismigration.wait")? {
             settings.wait = wait;
         }
         let world = World::new(manager.client().clone())
@@ -52,5 +54,5 @@ kubecontroller::register! {
         .controller_type(ControllerType::PhaseMachine),
     make: || RedisMigrationSetup,
     crds: || vec![RedisMigration::crd()],
-    settings: &[OwnSetting { key: "redismigration.wait", help: "How long a migration takes", default: "30s" }],
+    settings: &[ControllerSetting { key: "redismigration.wait", help: "How long a migration takes", default: "30s" }],
 }

@@ -8,8 +8,8 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use kubecontroller::{
-    controller::{Error, Outcome, Seen, by_object},
-    informer::Scope,
+    controller::{CacheLookup, Error, Outcome, reconcile_object_fn},
+    informer::InformerScope,
     manager::{BoxError, Manager, ResourceMetadata, Setup},
     owner::set_controller_reference,
 };
@@ -29,14 +29,16 @@ impl Setup for ThingSetup {
     }
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
-        let things = manager.informers().typed::<Thing>(Scope::default());
-        let maps = manager.informers().metadata::<ConfigMap>(Scope::default());
+        let things = manager.informers().typed::<Thing>(InformerScope::default());
+        let maps = manager
+            .informers()
+            .metadata::<ConfigMap>(InformerScope::default());
         let client = manager.client().clone();
         let controller = manager
             .controller("thing")
             .for_(&things)
             .owns(&maps, "Thing")
-            .reconciler(by_object(things.store(), move |seen| {
+            .reconciler(reconcile_object_fn(things.store(), move |seen| {
                 reconcile(client.clone(), seen)
             }));
         manager.add(controller);
@@ -52,8 +54,8 @@ kubecontroller::register! {
 }
 
 /// Compares what is with what should be, and acts on the difference.
-async fn reconcile(client: Client, seen: Seen<Thing>) -> Result<Outcome, Error> {
-    let Seen::There(thing) = seen else {
+async fn reconcile(client: Client, seen: CacheLookup<Thing>) -> Result<Outcome, Error> {
+    let CacheLookup::Found(thing) = seen else {
         // What it owned goes with it.
         return Ok(Outcome::Done);
     };

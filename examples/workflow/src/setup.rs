@@ -2,8 +2,8 @@
 
 use kube::CustomResourceExt;
 use kubecontroller::{
-    informer::Scope,
-    manager::{BoxError, ControllerType, Manager, OwnSetting, ResourceMetadata, Setup},
+    informer::InformerScope,
+    manager::{BoxError, ControllerSetting, ControllerType, Manager, ResourceMetadata, Setup},
     phase::World,
 };
 
@@ -22,8 +22,9 @@ impl Setup for WorkflowSetup {
     }
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
-        let informer = manager.informers().typed::<Workflow>(Scope::default());
-        let executor = Executor::new().allow_shell(manager.config().own_switch("workflow.allow-shell")?);
+        let informer = manager.informers().typed::<Workflow>(InformerScope::default());
+        let executor =
+            Executor::new().allow_shell(manager.config().controller_switch("workflow.allow-shell")?);
         let world = World::new(manager.client().clone())
             .clock(manager.clock().clone())
             .with(executor);
@@ -49,7 +50,7 @@ kubecontroller::register! {
         .controller_type(ControllerType::PhaseMachine),
     make: || WorkflowSetup,
     crds: || vec![Workflow::crd()],
-    settings: &[OwnSetting {
+    settings: &[ControllerSetting {
         key: "workflow.allow-shell",
         help: "Let workflows run programs of this machine: true or false",
         default: "false",

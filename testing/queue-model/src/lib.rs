@@ -5,5 +5,5 @@ mod sync {
     pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 }
 
-#[path = "../../../crates/kubecontroller/src/queue/mod.rs"]
-pub mod queue;
+#[path = "../../../crates/kubecontroller/src/workqueue/mod.rs"]
+pub mod workqueue;

@@ -11,7 +11,7 @@ use std::{
     task::Poll,
 };
 
-use k3_queue_model::queue::{Job, Options, Queue};
+use k3_queue_model::workqueue::{WorkItem, WorkQueue, WorkQueueOptions};
 use shuttle::{
     future::{block_on, spawn},
     thread,
@@ -28,8 +28,8 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
     shuttle::check_pct(move || same(), ORDERS, 3);
 }
 
-fn queue() -> Queue<u8> {
-    Queue::new(Options::default())
+fn queue() -> WorkQueue<u8> {
+    WorkQueue::new(WorkQueueOptions::default())
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn each_key_wakes_a_worker() {
         let workers: Vec<_> = (0..2)
             .map(|_| {
                 let queue = queue.clone();
-                thread::spawn(move || block_on(async { queue.next().await.map(Job::done).is_some() }))
+                thread::spawn(move || block_on(async { queue.next().await.map(WorkItem::done).is_some() }))
             })
             .collect();
         let adders: Vec<_> = (0..2)
@@ -77,7 +77,7 @@ fn a_key_has_one_worker_and_runs_again_for_what_happened_meanwhile() {
                             seen = added.load(SeqCst);
                             thread::yield_now();
                             running.fetch_sub(1, SeqCst);
-                            next = job.done_then_next().1;
+                            next = job.done_and_next().1;
                         }
                         seen
                     })
@@ -141,7 +141,7 @@ fn a_worker_that_stops_waiting_passes_the_wakeup_on() {
         block_on(async {
             let first: usize = impatient.await.unwrap();
             // No worker is woken any more: the keys that are there must have been announced.
-            queue.drained().await;
+            queue.wait_until_drained().await;
             queue.close();
             assert_eq!(first + patient.await.unwrap(), 2);
         });
@@ -158,7 +158,7 @@ fn everybody_hears_of_the_end() {
                 spawn(async move {
                     let mut next = queue.next();
                     while let Some(job) = next.await {
-                        next = job.done_then_next().1;
+                        next = job.done_and_next().1;
                     }
                 })
             })
@@ -169,7 +169,7 @@ fn everybody_hears_of_the_end() {
             for worker in workers {
                 worker.await.unwrap();
             }
-            queue.drained().await;
+            queue.wait_until_drained().await;
         });
     });
 }

@@ -43,7 +43,7 @@ impl Reconciler for TokenCleaner {
         };
         match token.remaining_validity(now) {
             RemainingValidity::Forever => Ok(Outcome::Done),
-            RemainingValidity::For(left) => Ok(Outcome::After(left)),
+            RemainingValidity::For(left) => Ok(Outcome::RequeueAfter(left)),
             RemainingValidity::Expired => {
                 let meta = &token.metadata;
                 let object_ref = ObjectRef::new(&SECRETS, &meta.namespace, &meta.name);

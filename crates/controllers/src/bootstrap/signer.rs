@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    informer::{Delta, Informer, Scope},
+    informer::{Delta, Informer, InformerScope},
     store::Store,
 };
 use serde::Deserialize;
@@ -48,7 +48,7 @@ struct BootstrapSigner {
 }
 
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let scope = Scope::default()
+    let scope = InformerScope::default()
         .namespace(NAMESPACE)
         .fields(format!("metadata.name={NAME}"));
     let cluster_info = context
@@ -114,15 +114,13 @@ impl Reconciler for BootstrapSigner {
                 .await
             {
                 Err(error) if has_status_code(&error, 404) || has_status_code(&error, 409) => {}
-                written => request.wrote_at(&self.cluster_info, &written?.metadata.resource_version),
+                written => request.record_write(&self.cluster_info, &written?.metadata.resource_version),
             }
         }
-        let next = all
-            .iter()
-            .filter_map(|token| match token.remaining_validity(now) {
-                RemainingValidity::For(left) => Some(left),
-                RemainingValidity::Forever | RemainingValidity::Expired => None,
-            });
-        Ok(next.min().map_or(Outcome::Done, Outcome::After))
+        let next = all.iter().filter_map(|token| match token.remaining_validity(now) {
+            RemainingValidity::For(remaining_validity) => Some(remaining_validity),
+            RemainingValidity::Forever | RemainingValidity::Expired => None,
+        });
+        Ok(next.min().map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 }

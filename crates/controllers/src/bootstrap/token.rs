@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use kubecontroller::informer::{Informer, Scope};
+use kubecontroller::informer::{Informer, InformerScope};
 use serde::{Deserialize, Deserializer};
 
 use crate::{
@@ -52,7 +52,7 @@ pub(super) enum RemainingValidity {
 
 impl BootstrapToken {
     pub(super) fn informer(context: &ControllerContext) -> Informer<BootstrapToken> {
-        let scope = Scope::default()
+        let scope = InformerScope::default()
             .namespace(NAMESPACE)
             .fields(format!("type={KIND}"));
         context.informers.projected(&SECRETS.api_resource(), scope)

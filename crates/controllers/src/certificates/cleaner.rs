@@ -63,7 +63,7 @@ impl Reconciler for CertificateSigningRequestCleanerController {
                 if let Some(node) = reserved_node(&request, now)
                     && !node_exists(writer, &node).await?
                 {
-                    return Ok(Outcome::After(DECIDED_RETENTION));
+                    return Ok(Outcome::RequeueAfter(DECIDED_RETENTION));
                 }
                 let meta = &request.metadata;
                 let object_ref = ObjectRef::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);

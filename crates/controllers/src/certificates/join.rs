@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use k3_api::{base64, name::validate_dns1123_subdomain};
 use k8s_openapi::jiff::Timestamp;
-use kubecontroller::{Clock, Key, store::By, store::Store};
+use kubecontroller::{Clock, Key, store::Index, store::Store};
 use serde_json::{Value, json};
 
 use super::{
@@ -46,7 +46,7 @@ pub(super) struct JoinPolicy {
     writer: ApiWriter,
     clock: Clock,
     requests: Store<SigningRequest>,
-    by_node: By<SigningRequest>,
+    by_node: Index<SigningRequest>,
     /// The requests that were approved by this process, by node: an informer may not have seen it yet.
     approved: tokio::sync::Mutex<HashMap<String, Key>>,
 }

@@ -167,7 +167,7 @@ impl Reconciler for KubeletServingApprover {
         let written = request.metadata.creation_timestamp;
         let is_new = written.is_some_and(|written| self.clock.now() < written + RETRY_PERIOD);
         Ok(if is_new {
-            Outcome::After(RETRY_DELAY)
+            Outcome::RequeueAfter(RETRY_DELAY)
         } else {
             Outcome::Done
         })

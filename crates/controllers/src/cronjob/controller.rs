@@ -10,9 +10,9 @@ use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
-    metrics::{Figure, Metrics, exponential},
+    metrics::{MetricDesc, Metrics, exponential_buckets},
 };
 use serde_json::json;
 
@@ -36,11 +36,11 @@ use crate::{
 const REQUEUE_DELAY: Duration = Duration::from_secs(1);
 
 /// Delay between schedule time and job creation.
-const CREATION_SKEW: Figure = Figure::spread(
+const CREATION_SKEW: MetricDesc = MetricDesc::histogram(
     "cronjob_controller_job_creation_skew_duration_seconds",
     "Time between when a cronjob is scheduled to be run, and when the corresponding job is created",
     &[],
-    &exponential::<10>(1.0, 2.0),
+    &exponential_buckets::<10>(1.0, 2.0),
 );
 
 // upstream: pkg/controller/cronjob/cronjob_controllerv2.go ControllerV2, syncCronJob
@@ -50,7 +50,7 @@ pub(super) struct CronJobController {
     crons: Informer<CronJob>,
     jobs: Informer<Job>,
     jobs_by_owner: OwnerIndex<Job>,
-    recorder: Recorder,
+    recorder: EventRecorder,
     clock: Clock,
     /// Schedules at the last sync. After a schedule changed, earlier times are not counted as missed.
     schedules: Mutex<HashMap<Key, Schedule>>,
@@ -106,7 +106,7 @@ impl Reconciler for CronJobController {
             && let Ok(schedule) = CronSchedule::new(&cron)
         {
             let wait = schedule.wait(&cron, self.clock.now());
-            return Ok(wait.map_or(Outcome::Done, Outcome::After));
+            return Ok(wait.map_or(Outcome::Done, Outcome::RequeueAfter));
         }
         let sync = CronJobSync {
             controller: self,
@@ -126,7 +126,7 @@ impl CronJobSync<'_> {
     async fn run(mut self) -> Result<Outcome, Error> {
         let jobs = self.controller.jobs_by_owner.children(&self.cron.metadata.uid);
         if !self.add_running_jobs(&jobs).await? {
-            return Ok(Outcome::After(REQUEUE_DELAY));
+            return Ok(Outcome::RequeueAfter(REQUEUE_DELAY));
         }
         for job in decision::jobs_beyond_limits(&self.cron, &jobs) {
             // A failed cleanup is no reason not to start a due job.
@@ -147,12 +147,12 @@ impl CronJobSync<'_> {
                 .update_with_merge(object_ref, &patch)
                 .await?;
             let version = &written.metadata.resource_version;
-            self.request.wrote_at(&self.controller.crons, version);
+            self.request.record_write(&self.controller.crons, version);
         }
         for events in std::mem::take(&mut self.events) {
             self.record_event(&events);
         }
-        Ok(began?.map_or(Outcome::Done, Outcome::After))
+        Ok(began?.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 
     fn record_event(&self, events: &EventMessage) {
@@ -279,7 +279,7 @@ impl CronJobSync<'_> {
             }
         };
         let version = &made.metadata.resource_version;
-        self.request.wrote_at(&self.controller.jobs, version);
+        self.request.record_write(&self.controller.jobs, version);
         self.record_started_job(decision::reference(&made.metadata), start.time);
         Ok(())
     }

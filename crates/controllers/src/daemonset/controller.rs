@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
-    expectations::Expectations,
+    events::EventRecorder,
+    expectations::ControllerExpectations,
     informer::Informer,
     store::Store,
 };
@@ -42,14 +42,14 @@ const BURST: usize = 250;
 // upstream: pkg/controller/daemon/daemon_controller.go DaemonSetsController, syncDaemonSet
 pub(super) struct DaemonSetController {
     pub(super) writer: ApiWriter,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) sets: Informer<DaemonSet>,
     pub(super) pods: Informer<Pod>,
     pub(super) nodes: Store<Node>,
     pub(super) pods_by_owner: OwnerIndex<Pod>,
     pub(super) revision_store: RevisionStore,
-    pub(super) expectations: Arc<Expectations>,
+    pub(super) expectations: Arc<ControllerExpectations>,
     pub(super) backoff: Backoff,
     pub(super) status_throttle: StatusThrottle,
 }
@@ -57,7 +57,7 @@ pub(super) struct DaemonSetController {
 impl Reconciler for DaemonSetController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let Some(set) = self.sets.store().get(&request.key) else {
-            self.expectations.forget(&request.key);
+            self.expectations.delete_expectations(&request.key);
             self.status_throttle.forget(&request.key);
             return Ok(Outcome::Done);
         };
@@ -73,7 +73,7 @@ impl Reconciler for DaemonSetController {
         }
         let is_new = set.metadata.generation != set.status.observed_generation;
         if let Some(backoff_remaining) = self.status_throttle.left(&request.key).filter(|_| !is_new) {
-            return Ok(Outcome::After(backoff_remaining));
+            return Ok(Outcome::RequeueAfter(backoff_remaining));
         }
         let pods = self.claim(&set).await?;
         let revisions = self
@@ -93,7 +93,7 @@ impl Reconciler for DaemonSetController {
             &pods,
             self.clock.now(),
         );
-        let is_ready = self.expectations.are_met(&request.key);
+        let is_ready = self.expectations.are_satisfied(&request.key);
         let mut requeue_after = None;
         let mut followed = Ok(());
         if is_ready {
@@ -113,7 +113,7 @@ impl Reconciler for DaemonSetController {
         followed?;
         reported?;
         let requeue_after = look.into_iter().chain(requeue_after).min();
-        Ok(requeue_after.map_or(Outcome::Done, Outcome::After))
+        Ok(requeue_after.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 }
 
@@ -208,7 +208,7 @@ impl DaemonSetController {
         {
             let status_ref = ObjectRef::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
             let written: WrittenObject = self.writer.merge_patch(status_ref, &patch).await?;
-            request.wrote_at(&self.pods, &written.metadata.resource_version);
+            request.record_write(&self.pods, &written.metadata.resource_version);
         }
         self.revision_store.delete(double).await
     }
@@ -272,7 +272,7 @@ impl DaemonSetController {
         plan.make.truncate(BURST);
         plan.delete.truncate(BURST);
         let uids = plan.delete.iter().map(|pod| &*pod.metadata.uid);
-        self.expectations.expect(key, plan.make.len(), uids);
+        self.expectations.set_expectations(key, plan.make.len(), uids);
         let written = self
             .create_pods(request, observed, &pod_control, &plan.make)
             .await;
@@ -307,7 +307,7 @@ impl DaemonSetController {
             Ok(pods) => pods,
             Err(unmakeable) => {
                 pod_control.record_template_error(&unmakeable);
-                self.expectations.lower_creations(&request.key, nodes.len());
+                self.expectations.lower_expectations(&request.key, nodes.len());
                 return Err(Error::permanent(unmakeable));
             }
         };
@@ -324,7 +324,7 @@ impl DaemonSetController {
         let tally = tally.await;
         // Events for pods that were not created will never arrive.
         self.expectations
-            .lower_creations(&request.key, pods.len() - tally.done);
+            .lower_expectations(&request.key, pods.len() - tally.done);
         tally.error.flatten().map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -339,7 +339,7 @@ impl DaemonSetController {
             observed.metadata.uid == pod.metadata.uid && !observed.metadata.is_terminating()
         });
         if !matches!(deleted, Ok(true)) || !is_there {
-            self.expectations.deleted(key, &pod.metadata.uid);
+            self.expectations.deletion_observed(key, &pod.metadata.uid);
         }
         deleted.map(|_| ())
     }
@@ -366,7 +366,7 @@ impl DaemonSetController {
             .await
         {
             Ok(written) => {
-                request.wrote_at(&self.sets, &written.metadata.resource_version);
+                request.record_write(&self.sets, &written.metadata.resource_version);
                 self.status_throttle.wrote(&request.key);
                 Ok(())
             }

@@ -22,7 +22,8 @@ mod tests;
 use std::sync::Arc;
 
 use kubecontroller::{
-    Key, controller::Predicate, expectations::Expectations, informer::Delta, object::Object, store::Store,
+    Key, controller::Predicate, expectations::ControllerExpectations, informer::Delta, object::Object,
+    store::Store,
 };
 
 use self::{
@@ -45,7 +46,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let sets = context.informer::<DaemonSet>(&DAEMON_SETS);
     let pods = context.pods();
     let nodes = context.informer::<Node>(&NODES);
-    let expectations = Arc::new(Expectations::default());
+    let expectations = Arc::new(ControllerExpectations::default());
     let forget = Arc::clone(&expectations);
     let event_handler = PodEventHandler::new(
         &DAEMON_SETS,

@@ -7,7 +7,7 @@
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
-    events::{Kind, Recorder},
+    events::{EventRecorder, EventType},
     informer::Informer,
 };
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ const REQUEUE_DELAY: Duration = Duration::from_millis(50);
 // upstream: pkg/controller/deployment/deployment_controller.go DeploymentController, syncDeployment
 pub(super) struct DeploymentController {
     pub(super) writer: ApiWriter,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) deployments: Informer<Deployment>,
     pub(super) sets: Informer<ReplicaSet>,
@@ -58,7 +58,7 @@ impl Reconciler for DeploymentController {
         };
         let is_new = deployment.metadata.generation != deployment.status.observed_generation;
         if let Some(left) = self.status_throttle.left(&request.key).filter(|_| !is_new) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let sets = if deployment.spec.selector.selector.is_empty() {
             Vec::new()
@@ -99,7 +99,7 @@ impl DeploymentController {
     ) -> Result<Outcome, Error> {
         if plan.selects_all {
             let note = "This deployment is selecting all pods. A non-empty selector is required.";
-            self.record_event(deployment, Kind::Warning, "SelectingAll", note.to_owned());
+            self.record_event(deployment, EventType::Warning, "SelectingAll", note.to_owned());
         }
         if let Some(creation) = &plan.creation
             && let PlanProgress::Stop(outcome) = self.create(request, deployment, creation).await?
@@ -118,11 +118,11 @@ impl DeploymentController {
                 .writer
                 .update_with_json_patch(object_ref, &rollback.steps)
                 .await?;
-            request.wrote_at(&self.deployments, &written.metadata.resource_version);
+            request.record_write(&self.deployments, &written.metadata.resource_version);
             let kind = if rollback.is_warning {
-                Kind::Warning
+                EventType::Warning
             } else {
-                Kind::Normal
+                EventType::Normal
             };
             self.record_event(deployment, kind, rollback.reason, rollback.message.clone());
             return Ok(Outcome::Done);
@@ -136,7 +136,7 @@ impl DeploymentController {
             );
             self.write_status(request, deployment, &patch).await?;
         }
-        Ok(plan.requeue_after.map_or(Outcome::Done, Outcome::After))
+        Ok(plan.requeue_after.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 
     // --- replica sets ---
@@ -155,7 +155,7 @@ impl DeploymentController {
             .await;
         let error = match created {
             Ok(written) => {
-                request.wrote_at(&self.sets, &written.metadata.resource_version);
+                request.record_write(&self.sets, &written.metadata.resource_version);
                 if creation.replicas > 0 {
                     self.record_scaling_event(deployment, &creation.name, (0, creation.replicas));
                 }
@@ -194,7 +194,7 @@ impl DeploymentController {
                 let _ = self.write_status(request, deployment, &patch).await;
             }
         }
-        self.record_event(deployment, Kind::Warning, CREATE_ERROR, problem);
+        self.record_event(deployment, EventType::Warning, CREATE_ERROR, problem);
         Err(error.into())
     }
 
@@ -221,7 +221,7 @@ impl DeploymentController {
                 .canonical_tree()
                 .is_ok_and(|theirs| theirs == template)
         {
-            return Ok(Outcome::After(REQUEUE_DELAY));
+            return Ok(Outcome::RequeueAfter(REQUEUE_DELAY));
         }
         let collisions = deployment.status.collision_count.unwrap_or(0) + 1;
         let status = DeploymentStatus {
@@ -230,7 +230,7 @@ impl DeploymentController {
         };
         let patch = progress::status_patch(&status, &deployment.metadata.resource_version, None);
         self.write_status(request, deployment, &patch).await?;
-        Ok(Outcome::After(REQUEUE_DELAY))
+        Ok(Outcome::RequeueAfter(REQUEUE_DELAY))
     }
 
     async fn update_replica_set(
@@ -242,7 +242,7 @@ impl DeploymentController {
         let meta = &change.set.metadata;
         let object_ref = ObjectRef::new(&REPLICA_SETS, &meta.namespace, &meta.name);
         let written: WrittenObject = self.writer.merge_patch(object_ref, &change.patch).await?;
-        request.wrote_at(&self.sets, &written.metadata.resource_version);
+        request.record_write(&self.sets, &written.metadata.resource_version);
         if let Some(scaled) = change.scaled {
             self.record_scaling_event(deployment, &meta.name, scaled);
         }
@@ -274,7 +274,7 @@ impl DeploymentController {
             .await
         {
             Ok(written) => {
-                request.wrote_at(&self.deployments, &written.metadata.resource_version);
+                request.record_write(&self.deployments, &written.metadata.resource_version);
                 self.status_throttle.wrote(&request.key);
                 Ok(())
             }
@@ -287,10 +287,10 @@ impl DeploymentController {
     fn record_scaling_event(&self, deployment: &Deployment, set: &str, (from, to): (i32, i32)) {
         let way = if from < to { "up" } else { "down" };
         let note = format!("Scaled {way} replica set {set} from {from} to {to}");
-        self.record_event(deployment, Kind::Normal, SCALING, note);
+        self.record_event(deployment, EventType::Normal, SCALING, note);
     }
 
-    fn record_event(&self, deployment: &Deployment, kind: Kind, reason: &str, note: String) {
+    fn record_event(&self, deployment: &Deployment, kind: EventType, reason: &str, note: String) {
         let regarding = deployment.metadata.reference(&DEPLOYMENTS);
         self.recorder.event(&regarding, kind, reason, reason, note);
     }

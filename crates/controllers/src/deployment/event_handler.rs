@@ -6,7 +6,7 @@ use kubecontroller::{
     Key,
     informer::Delta,
     object::Object,
-    store::{By, Store},
+    store::{Index, Store},
 };
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct DeploymentEventHandler {
     deployments: Store<Deployment>,
-    by_namespace: By<Deployment>,
+    by_namespace: Index<Deployment>,
     sets: Store<ReplicaSet>,
 }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
-    store::By,
+    store::Index,
 };
 
 use super::{
@@ -27,10 +27,10 @@ use crate::{
 // upstream: pkg/controller/disruption/disruption.go DisruptionController, trySync
 pub(super) struct DisruptionController {
     pub(super) writer: ApiWriter,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) budgets: Informer<PodDisruptionBudget>,
-    pub(super) pods: By<Pod>,
+    pub(super) pods: Index<Pod>,
     pub(super) scale_finder: ScaleFinder,
 }
 
@@ -62,7 +62,7 @@ impl Reconciler for DisruptionController {
         let next = disrupted_pods.next;
         let status = pdb_status::status(&budget, expected_pod_count, disrupted_pods.pending, healthy, now);
         self.write_status(&request, &budget, &status).await?;
-        Ok(next.map_or(Outcome::Done, Outcome::After))
+        Ok(next.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 }
 
@@ -136,7 +136,7 @@ impl DisruptionController {
             .await
         {
             Ok(written) => {
-                request.wrote_at(&self.budgets, &written.metadata.resource_version);
+                request.record_write(&self.budgets, &written.metadata.resource_version);
                 Ok(())
             }
             // The budget was deleted; there is no status to write.

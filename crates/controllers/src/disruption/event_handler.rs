@@ -1,6 +1,6 @@
 //! Maps Pod events to PodDisruptionBudgets.
 
-use kubecontroller::{Key, events::Recorder, informer::Delta, object::Object, store::By};
+use kubecontroller::{Key, events::EventRecorder, informer::Delta, object::Object, store::Index};
 
 use crate::{
     event_message::EventMessage,
@@ -9,8 +9,8 @@ use crate::{
 };
 
 pub(super) struct PodEventHandler {
-    pub(super) budgets: By<PodDisruptionBudget>,
-    pub(super) recorder: Recorder,
+    pub(super) budgets: Index<PodDisruptionBudget>,
+    pub(super) recorder: EventRecorder,
 }
 
 // --- PodEventHandler ---

@@ -74,7 +74,7 @@ impl Reconciler for StalePodDisruptionController {
             return Ok(Outcome::Done);
         };
         if !left.is_zero() {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let meta = &pod.metadata;
         let patch = json!({
@@ -95,7 +95,7 @@ impl Reconciler for StalePodDisruptionController {
             .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
             .await
         {
-            Ok(written) => request.wrote_at(&self.pods, &written.metadata.resource_version),
+            Ok(written) => request.record_write(&self.pods, &written.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => return Err(error.into()),
         }

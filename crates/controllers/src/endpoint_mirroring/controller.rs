@@ -2,7 +2,7 @@
 
 use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
     store::Store,
 };
@@ -28,7 +28,7 @@ const MAX_NAME_LENGTH: usize = 253;
 // upstream: pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go Controller, syncEndpoints
 pub(super) struct EndpointSliceMirroringController {
     pub(super) writer: ApiWriter,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) services: Store<Service>,
     pub(super) endpoints: Store<Endpoints>,
     pub(super) slices: Informer<EndpointSlice>,
@@ -41,7 +41,7 @@ impl Reconciler for EndpointSliceMirroringController {
         let key = &request.key;
         // By then the informer has delivered what was just written.
         if let Some(left) = self.status_throttle.left(key) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let slices = self.by_service.get(key, MANAGER);
         let endpoints = self

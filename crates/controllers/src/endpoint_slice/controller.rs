@@ -9,7 +9,7 @@ use std::{
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
     object::Object,
     store::Store,
@@ -44,7 +44,7 @@ const UNKNOWN_NODE_DELAY: Duration = Duration::from_secs(1);
 // upstream: pkg/controller/endpointslice/endpointslice_controller.go Controller, syncService
 pub(super) struct EndpointSliceController {
     pub(super) writer: ApiWriter,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) services: Store<Service>,
     pub(super) nodes: Store<Node>,
     pub(super) slices: Informer<EndpointSlice>,
@@ -81,7 +81,7 @@ impl Reconciler for EndpointSliceController {
             return Ok(Outcome::Done);
         }
         if let Some(left) = self.status_throttle.left(key) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let pods = self.service_pods.pods(&service);
         let slices = self.by_service.get(key, MANAGER);
@@ -142,7 +142,7 @@ impl Reconciler for EndpointSliceController {
         match &errors.source {
             Some(_) => Err(errors.into()),
             // The node event is expected within this time.
-            None => Err(Error::transient(errors).not_before(UNKNOWN_NODE_DELAY)),
+            None => Err(Error::transient(errors).with_retry_after(UNKNOWN_NODE_DELAY)),
         }
     }
 }

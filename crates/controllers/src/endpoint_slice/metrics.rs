@@ -7,7 +7,7 @@ use std::{
 
 use kubecontroller::{
     Key,
-    metrics::{Figure, Metrics, exponential},
+    metrics::{MetricDesc, Metrics, exponential_buckets},
 };
 
 use super::reconcile::{MAX_ENDPOINTS_PER_SLICE, SlicePlan};
@@ -16,45 +16,45 @@ use crate::{
     services::slice_writer::Changes,
 };
 
-const SYNCS: Figure = Figure::counter(
+const SYNCS: MetricDesc = MetricDesc::counter(
     "endpoint_slice_controller_syncs",
     "Number of EndpointSlice syncs",
     &["result"],
 );
-const CHANGES: Figure = Figure::counter(
+const CHANGES: MetricDesc = MetricDesc::counter(
     "endpoint_slice_controller_changes",
     "Number of EndpointSlice changes",
     &["operation"],
 );
-const CHANGED: Figure = Figure::spread(
+const CHANGED: MetricDesc = MetricDesc::histogram(
     "endpoint_slice_controller_endpointslices_changed_per_sync",
     "Number of EndpointSlices changed on each Service sync",
     &["topology", "traffic_distribution"],
     &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0],
 );
-const ADDED: Figure = Figure::spread(
+const ADDED: MetricDesc = MetricDesc::histogram(
     "endpoint_slice_controller_endpoints_added_per_sync",
     "Number of endpoints added on each Service sync",
     &[],
-    &exponential::<15>(2.0, 2.0),
+    &exponential_buckets::<15>(2.0, 2.0),
 );
-const REMOVED: Figure = Figure::spread(
+const REMOVED: MetricDesc = MetricDesc::histogram(
     "endpoint_slice_controller_endpoints_removed_per_sync",
     "Number of endpoints removed on each Service sync",
     &[],
-    &exponential::<15>(2.0, 2.0),
+    &exponential_buckets::<15>(2.0, 2.0),
 );
-const ENDPOINTS: Figure = Figure::level(
+const ENDPOINTS: MetricDesc = MetricDesc::gauge(
     "endpoint_slice_controller_endpoints_desired",
     "Number of endpoints desired",
     &[],
 );
-const SLICES: Figure = Figure::level(
+const SLICES: MetricDesc = MetricDesc::gauge(
     "endpoint_slice_controller_num_endpoint_slices",
     "Number of EndpointSlices",
     &[],
 );
-const BEST: Figure = Figure::level(
+const BEST: MetricDesc = MetricDesc::gauge(
     "endpoint_slice_controller_desired_endpoint_slices",
     "Number of EndpointSlices that would exist with perfect endpoint allocation",
     &[],
@@ -94,7 +94,7 @@ impl EndpointSliceMetrics {
     /// Records a sync of a Service.
     pub(super) fn record_sync(&self, service: &Service, plans: &[SlicePlan], is_well: bool) {
         let result = if is_well { "success" } else { "error" };
-        self.metrics.count(&SYNCS, &[result], 1);
+        self.metrics.increment(&SYNCS, &[result], 1);
         let mut changed = 0;
         let mut added = 0;
         let mut removed = 0;
@@ -105,7 +105,7 @@ impl EndpointSliceMetrics {
                 ("delete", changes.delete.len()),
             ] {
                 if count > 0 {
-                    self.metrics.count(&CHANGES, &[operation], count as u64);
+                    self.metrics.increment(&CHANGES, &[operation], count as u64);
                 }
                 changed += count;
             }
@@ -159,7 +159,7 @@ impl EndpointSliceMetrics {
         sum.slices = sum.slices + new.slices - old.slices;
         sum.best = sum.best + new.best - old.best;
         for (figure, now) in [(ENDPOINTS, sum.endpoints), (SLICES, sum.slices), (BEST, sum.best)] {
-            self.metrics.level(&figure, &[], number(now));
+            self.metrics.set_gauge(&figure, &[], number(now));
         }
     }
 }

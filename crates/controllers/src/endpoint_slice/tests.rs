@@ -180,7 +180,7 @@ async fn reverts_foreign_changes_to_slices() {
     eventually(|| async { is_told() }).await;
     // Nothing more is written when all is as it should be, or when the service goes.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    cluster.api.forget_requests();
+    cluster.api.clear_requests();
     cluster.api.remove::<Service>("shop", "web");
     tokio::time::sleep(std::time::Duration::from_mins(1)).await;
     assert_eq!(cluster.api.writes().len(), 0);

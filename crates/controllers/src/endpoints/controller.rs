@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
     store::Store,
 };
@@ -32,7 +32,7 @@ pub(super) const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 // upstream: pkg/controller/endpoint/endpoints_controller.go Controller, syncService
 pub(super) struct EndpointsController {
     pub(super) writer: ApiWriter,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) services: Store<Service>,
     pub(super) endpoints: Informer<Endpoints>,
     pub(super) service_pods: ServicePods,
@@ -53,7 +53,7 @@ impl Reconciler for EndpointsController {
             return Ok(Outcome::Done);
         }
         if let Some(left) = self.status_throttle.left(key) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let pods = self.service_pods.pods(&service);
         let time = self.trigger_times.compute_trigger_time(key, &service, &pods);
@@ -104,7 +104,7 @@ impl Reconciler for EndpointsController {
         };
         match written {
             Ok(written) => {
-                request.wrote_at(&self.endpoints, &written.metadata.resource_version);
+                request.record_write(&self.endpoints, &written.metadata.resource_version);
                 self.status_throttle.wrote(key);
                 Ok(Outcome::Done)
             }

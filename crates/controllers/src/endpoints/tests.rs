@@ -1,7 +1,7 @@
 //! Endpoints, against an API in memory.
 
 use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
-use kubecontroller::testing::{Fault, Requests, eventually};
+use kubecontroller::testing::{Fault, RequestMatcher, eventually};
 use serde_json::{Value, json};
 
 use super::make;
@@ -138,7 +138,7 @@ async fn records_write_failures() {
     let cluster = TestCluster::new();
     cluster.put(&SERVICES, service("web"));
     cluster.api.faults().on(
-        Requests::verb("create").of("endpoints").times(1),
+        RequestMatcher::verb("create").resource("endpoints").times(1),
         Fault::Status(403),
     );
     let _running = cluster.start("k3", make);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Delta,
     store::Store,
 };
@@ -28,7 +28,7 @@ const NAME: &str = "ephemeral_volume";
 // upstream: pkg/controller/volume/ephemeral/controller.go ephemeralController, syncHandler
 struct EphemeralVolumeController {
     writer: ApiWriter,
-    recorder: Recorder,
+    recorder: EventRecorder,
     pods: Store<Pod>,
     claims: Store<PersistentVolumeClaim>,
 }

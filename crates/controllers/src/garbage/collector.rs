@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::{TryStreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kubecontroller::events::Recorder;
+use kubecontroller::events::EventRecorder;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ const CONCURRENT_ORPHANING: usize = 20;
 /// Processes work items. All mutable state is behind locks, none of which is held across an await.
 pub(super) struct WorkProcessor {
     writer: ApiWriter,
-    recorder: Recorder,
+    recorder: EventRecorder,
     graph: Mutex<Graph>,
     absent_owners: Mutex<AbsentOwnerCache>,
     /// Served resources by group and kind.
@@ -66,7 +66,7 @@ pub(super) enum ProcessingError {
 // --- WorkProcessor ---
 
 impl WorkProcessor {
-    pub(super) fn new(writer: ApiWriter, recorder: Recorder) -> Self {
+    pub(super) fn new(writer: ApiWriter, recorder: EventRecorder) -> Self {
         WorkProcessor {
             writer,
             recorder,

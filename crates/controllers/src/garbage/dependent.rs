@@ -1,6 +1,6 @@
 //! The metadata of an object of any kind that the garbage collector keeps: name, owners, finalizers.
 
-use kubecontroller::object::{Metadata, Object, Owner};
+use kubecontroller::object::{Metadata, Object, OwnerRef};
 use serde::Deserialize;
 
 use crate::objects::{SharedList, internable};
@@ -85,7 +85,7 @@ impl Metadata for Meta {
         None
     }
 
-    fn is_going(&self) -> bool {
+    fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
@@ -97,9 +97,9 @@ impl Metadata for Meta {
         std::iter::empty()
     }
 
-    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
+    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
         // `controller` is dropped: it does not matter for garbage collection.
-        self.owner_references.iter().map(|owner| Owner {
+        self.owner_references.iter().map(|owner| OwnerRef {
             api_version: &owner.api_version,
             kind: &owner.kind,
             name: &owner.name,

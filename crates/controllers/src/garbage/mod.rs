@@ -20,11 +20,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kubecontroller::{
-    events::Recorder,
-    informer::{Informer, Informers},
+    events::EventRecorder,
+    informer::{Informer, SharedInformerFactory},
     manager::{BoxError, Runnable, Stop},
-    metrics::{Figure, Metrics},
-    queue::{Backoff, Options, Queue},
+    metrics::{MetricDesc, Metrics},
+    workqueue::{ExponentialBackoff, WorkQueue, WorkQueueOptions},
 };
 use tokio::task::JoinSet;
 
@@ -41,7 +41,7 @@ use crate::{
 const WORKERS: usize = 20;
 
 /// Failed discovery attempts.
-const SYNC_ERRORS: Figure = Figure::counter(
+const SYNC_ERRORS: MetricDesc = MetricDesc::counter(
     "garbagecollector_controller_resources_sync_error_total",
     "Number of garbage collector resources sync errors",
     &[],
@@ -51,8 +51,8 @@ const SYNC_ERRORS: Figure = Figure::counter(
 struct GarbageCollector {
     metrics: Metrics,
     writer: ApiWriter,
-    recorder: Recorder,
-    informers: Informers,
+    recorder: EventRecorder,
+    informers: SharedInformerFactory,
     definitions: Informer<CustomResourceDefinition>,
 }
 
@@ -75,15 +75,15 @@ impl Runnable for GarbageCollector {
 
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
         async move {
-            let options = Options {
-                backoff: Backoff {
+            let options = WorkQueueOptions {
+                backoff: ExponentialBackoff {
                     max: Duration::from_mins(1),
-                    ..Backoff::default()
+                    ..ExponentialBackoff::default()
                 },
                 bucket: None,
-                ..Options::default()
+                ..WorkQueueOptions::default()
             };
-            let queue = Queue::new(options);
+            let queue = WorkQueue::new(options);
             let collector = Arc::new(WorkProcessor::new(self.writer.clone(), self.recorder.clone()));
             let mut monitors = Monitors::new(self.informers.clone(), Arc::clone(&collector), queue.clone());
             let mut workers = JoinSet::new();
@@ -111,12 +111,12 @@ impl GarbageCollector {
                 Ok(Some(discovered)) => discovered,
                 Ok(None) => return Ok(()),
                 Err(error) => {
-                    self.metrics.count(&SYNC_ERRORS, &[], 1);
+                    self.metrics.increment(&SYNC_ERRORS, &[], 1);
                     return Err(error.into());
                 }
             };
             if !discovered.failed.is_empty() {
-                self.metrics.count(&SYNC_ERRORS, &[], 1);
+                self.metrics.increment(&SYNC_ERRORS, &[], 1);
             }
             monitors.sync(&discovered).await;
         }
@@ -125,7 +125,7 @@ impl GarbageCollector {
 
 async fn process(
     collector: Arc<WorkProcessor>,
-    queue: Queue<Work>,
+    queue: WorkQueue<Work>,
     mut synced: tokio::sync::watch::Receiver<bool>,
 ) {
     while let Some(job) = queue.next().await {
@@ -141,7 +141,7 @@ async fn process(
             }
             Err(problem) => {
                 tracing::debug!(work = ?job.key(), %problem, "failed to process work item; it is retried");
-                job.failed();
+                job.fail();
             }
         }
     }

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use kubecontroller::{
-    informer::{Delta, Informer, Informers, Scope, Subscription},
-    queue::Queue,
+    informer::{Delta, EventHandlerRegistration, Informer, InformerScope, SharedInformerFactory},
+    workqueue::WorkQueue,
 };
 use tokio::{sync::watch, time};
 
@@ -16,10 +16,10 @@ const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Informers of all resources. Dropping it stops them.
 pub(super) struct Monitors {
-    informers: Informers,
+    informers: SharedInformerFactory,
     collector: Arc<WorkProcessor>,
-    queue: Queue<Work>,
-    kinds: HashMap<Resource, (Informer<Dependent>, Subscription)>,
+    queue: WorkQueue<Work>,
+    kinds: HashMap<Resource, (Informer<Dependent>, EventHandlerRegistration)>,
     /// Whether all resources are synced: before that, an object may have dependents that are not known.
     synced: watch::Sender<bool>,
 }
@@ -27,7 +27,11 @@ pub(super) struct Monitors {
 // --- Monitors ---
 
 impl Monitors {
-    pub(super) fn new(informers: Informers, collector: Arc<WorkProcessor>, queue: Queue<Work>) -> Self {
+    pub(super) fn new(
+        informers: SharedInformerFactory,
+        collector: Arc<WorkProcessor>,
+        queue: WorkQueue<Work>,
+    ) -> Self {
         Monitors {
             informers,
             collector,
@@ -65,7 +69,7 @@ impl Monitors {
         self.synced.send_replace(false);
         let synced = async {
             for subscription in &added {
-                self.kinds[subscription].1.synced().await;
+                self.kinds[subscription].1.wait_for_sync().await;
             }
         };
         if time::timeout(FIRST_LIST_TIMEOUT, synced).await.is_err() {
@@ -77,11 +81,11 @@ impl Monitors {
     fn watch(&mut self, resource: Resource) -> Resource {
         let informer = self
             .informers
-            .projected_metadata::<Dependent>(&resource.api_resource(), Scope::default());
+            .projected_metadata::<Dependent>(&resource.api_resource(), InformerScope::default());
         let collector = Arc::clone(&self.collector);
         let queue = self.queue.clone();
         let kind = resource.clone();
-        let subscription = informer.on_change(move |delta| {
+        let subscription = informer.add_event_handler(move |delta| {
             let work = match delta {
                 Delta::Sync { .. } => return,
                 Delta::Deleted { last, .. } => collector.remove(&last.metadata.uid),

@@ -112,7 +112,7 @@ impl RevisionStore {
                 .create::<ControllerRevision>(&CONTROLLER_REVISIONS, namespace, &body);
             match written.await {
                 Ok(written) => {
-                    request.wrote_at(&self.revisions, &written.metadata.resource_version);
+                    request.record_write(&self.revisions, &written.metadata.resource_version);
                     return Ok((Arc::new(written), collisions));
                 }
                 Err(error) if is_already_exists(&error) => {}
@@ -124,7 +124,7 @@ impl RevisionStore {
                 .await?;
             let template = there.template().and_then(|template| template.canonical_tree());
             if template.is_ok_and(|template| template == meaning) {
-                request.wrote_at(&self.revisions, &there.metadata.resource_version);
+                request.record_write(&self.revisions, &there.metadata.resource_version);
                 return Ok((Arc::new(there), collisions));
             }
             collisions = Some(collisions.unwrap_or(0) + 1);
@@ -164,7 +164,7 @@ impl RevisionStore {
         let meta = &revision.metadata;
         patch["metadata"]["resourceVersion"] = json!(meta.resource_version);
         let written: WrittenObject = self.writer.merge_patch(revision_ref(revision), &patch).await?;
-        request.wrote_at(&self.revisions, &written.metadata.resource_version);
+        request.record_write(&self.revisions, &written.metadata.resource_version);
         Ok(())
     }
 

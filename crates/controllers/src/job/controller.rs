@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
 };
 use tokio::time::Instant;
@@ -47,7 +47,7 @@ pub(super) struct JobController {
     jobs: Informer<Job>,
     pods: Informer<Pod>,
     pods_by_owner: OwnerIndex<Pod>,
-    recorder: Recorder,
+    recorder: EventRecorder,
     clock: Clock,
     metrics: JobMetrics,
     /// Failures of jobs, by key and UID. After a restart they are computed from the pods.
@@ -110,7 +110,7 @@ impl Reconciler for JobController {
             .record_sync(&job, action_label, outcome.is_ok(), begun.elapsed());
         let newest = *sync.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if newest > 0 {
-            request.wrote_at(&self.pods, &newest.to_string());
+            request.record_write(&self.pods, &newest.to_string());
         }
         outcome
     }
@@ -154,7 +154,7 @@ impl JobSync<'_> {
         if let Some(error) = unreleased.or(problem) {
             return Err(error.into());
         }
-        Ok(next(&snapshot, &action, done).map_or(Outcome::Done, Outcome::After))
+        Ok(next(&snapshot, &action, done).map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 
     /// The pods of the job: controlled and newly adopted ones. Pods that no longer match are released.
@@ -351,7 +351,7 @@ impl JobSync<'_> {
             .update_with_merge(object_ref, &track_status::status_patch(status, version))
             .await?;
         let version = written.metadata.resource_version;
-        self.request.wrote_at(&self.controller.jobs, &version);
+        self.request.record_write(&self.controller.jobs, &version);
         self.controller.metrics.wrote(self.job, old, status);
         Ok(version)
     }

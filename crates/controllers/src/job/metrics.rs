@@ -2,33 +2,33 @@
 
 use std::time::Duration;
 
-use kubecontroller::metrics::{Figure, Metrics, exponential};
+use kubecontroller::metrics::{MetricDesc, Metrics, exponential_buckets};
 
 use super::{manage::Action, snapshot::JobSnapshot};
 use crate::objects::{Condition, Job, JobStatus, PodReplacementPolicy};
 
-const SYNCS: Figure = Figure::counter(
+const SYNCS: MetricDesc = MetricDesc::counter(
     "job_controller_job_syncs_total",
     "The number of job syncs",
     &["action", "completion_mode", "result"],
 );
-const SYNC_TIME: Figure = Figure::spread(
+const SYNC_TIME: MetricDesc = MetricDesc::histogram(
     "job_controller_job_sync_duration_seconds",
     "The time it took to sync a job",
     &["action", "completion_mode", "result"],
-    &exponential::<15>(0.004, 2.0),
+    &exponential_buckets::<15>(0.004, 2.0),
 );
-const FINISHED: Figure = Figure::counter(
+const FINISHED: MetricDesc = MetricDesc::counter(
     "job_controller_jobs_finished_total",
     "The number of finished jobs",
     &["completion_mode", "reason", "result"],
 );
-const PODS_FINISHED: Figure = Figure::counter(
+const PODS_FINISHED: MetricDesc = MetricDesc::counter(
     "job_controller_job_pods_finished_total",
     "The number of finished Pods that are fully tracked",
     &["completion_mode", "result"],
 );
-const PODS_CREATED: Figure = Figure::counter(
+const PODS_CREATED: MetricDesc = MetricDesc::counter(
     "job_controller_job_pods_creation_total",
     "The number of Pods created by the Job controller labelled with a reason for the Pod creation.",
     &["reason", "status"],
@@ -77,7 +77,7 @@ impl JobMetrics {
             SyncAction::PodsDeleted => "pods_deleted",
         };
         let labels = [action, mode(job), if is_well { "success" } else { "error" }];
-        self.metrics.count(&SYNCS, &labels, 1);
+        self.metrics.increment(&SYNCS, &labels, 1);
         self.metrics.observe(&SYNC_TIME, &labels, took.as_secs_f64());
     }
 
@@ -89,7 +89,8 @@ impl JobMetrics {
             PodReplacementPolicy::Failed => "recreate_failed",
             PodReplacementPolicy::TerminatingOrFailed => "recreate_terminating_or_failed",
         };
-        self.metrics.count(&PODS_CREATED, &[reason, result(is_well)], 1);
+        self.metrics
+            .increment(&PODS_CREATED, &[reason, result(is_well)], 1);
     }
 
     /// Records what a status update changed.
@@ -101,14 +102,14 @@ impl JobMetrics {
         ] {
             if let Ok(more @ 1..) = u64::try_from(after - before) {
                 let labels = [mode(job), result(is_well)];
-                self.metrics.count(&PODS_FINISHED, &labels, more);
+                self.metrics.increment(&PODS_FINISHED, &labels, more);
             }
         }
         for (kind, is_well) in [("Complete", true), ("Failed", false)] {
             let is_new = Condition::holds(&new.conditions, kind) && !Condition::holds(&old.conditions, kind);
             if let Some(condition) = Condition::find(&new.conditions, kind).filter(|_| is_new) {
                 let labels = [mode(job), &*condition.reason, result(is_well)];
-                self.metrics.count(&FINISHED, &labels, 1);
+                self.metrics.increment(&FINISHED, &labels, 1);
             }
         }
     }

@@ -37,8 +37,8 @@ use std::{sync::Arc, time::Duration};
 use kubecontroller::{
     Key,
     informer::Delta,
-    queue::{Backoff, Options},
-    store::{By, Store},
+    store::{Index, Store},
+    workqueue::{ExponentialBackoff, WorkQueueOptions},
 };
 
 use self::{controller::JobController, orphan_pods::OrphanPodController};
@@ -82,17 +82,17 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     vec![Box::new(controller), Box::new(orphan_pods)]
 }
 
-fn batch_events(options: Options<Key>) -> Options<Key> {
-    let backoff = Backoff {
+fn batch_events(options: WorkQueueOptions<Key>) -> WorkQueueOptions<Key> {
+    let backoff = ExponentialBackoff {
         base: Duration::from_millis(100),
         max: Duration::from_mins(1),
     };
-    Options { backoff, ..options }
+    WorkQueueOptions { backoff, ..options }
 }
 
 /// The jobs that may adopt a pod without a controller.
 // upstream: pkg/controller/job/job_controller.go getPodJobs
-fn adopting_jobs(jobs: &By<Job>, delta: &Delta<Pod>) -> Vec<Key> {
+fn adopting_jobs(jobs: &Index<Job>, delta: &Delta<Pod>) -> Vec<Key> {
     let Some(pod) = delta.new().filter(|pod| pod.metadata.controller().is_none()) else {
         return Vec::new();
     };

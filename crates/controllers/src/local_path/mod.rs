@@ -14,7 +14,7 @@ mod tests;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Delta,
     store::Store,
 };
@@ -36,7 +36,7 @@ const NAME: &str = "k3.io/local-path";
 // upstream: pkg/controller/volume/persistentvolume/pv_controller.go provisionClaimOperation; the provisioner itself is k3's own, after sig-storage-lib-external-provisioner
 struct LocalPathProvisioner {
     writer: ApiWriter,
-    recorder: Recorder,
+    recorder: EventRecorder,
     /// Parent directory of the volumes, on each node.
     directory: String,
     claims: Store<PersistentVolumeClaim>,

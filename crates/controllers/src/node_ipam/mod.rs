@@ -20,7 +20,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::{Delta, Informer},
 };
 use serde::Deserialize;
@@ -47,7 +47,7 @@ const QUEUE_KEY: &str = "nodes";
 // upstream: pkg/controller/nodeipam/ipam/range_allocator.go rangeAllocator
 struct NodeIpamController {
     writer: ApiWriter,
-    recorder: Recorder,
+    recorder: EventRecorder,
     nodes: Informer<Node>,
     ranges: ClusterCidrRanges,
     hints: Mutex<AllocationHints>,
@@ -140,7 +140,7 @@ impl Reconciler for NodeIpamController {
         Ok(if are_all {
             Outcome::Done
         } else {
-            Outcome::After(EXHAUSTED_DELAY)
+            Outcome::RequeueAfter(EXHAUSTED_DELAY)
         })
     }
 }
@@ -209,7 +209,7 @@ impl NodeIpamController {
                 let version = written?["metadata"]["resourceVersion"]
                     .as_str()
                     .map(str::to_owned);
-                request.wrote_at(&self.nodes, &version.unwrap_or_default());
+                request.record_write(&self.nodes, &version.unwrap_or_default());
             }
         }
         Ok(())

@@ -100,7 +100,7 @@ async fn assigns_one_cidr_per_address_type() {
         assert_eq!((&*name, networks), (expected, vec![v4.to_owned(), v6]));
     }
     sleep(Duration::from_secs(5)).await;
-    cluster.api.forget_requests();
+    cluster.api.clear_requests();
     sleep(Duration::from_mins(10)).await;
     assert!(cluster.api.writes().is_empty());
 }

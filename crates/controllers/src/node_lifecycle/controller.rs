@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
-    store::By,
+    store::Index,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -29,12 +29,12 @@ use crate::{
 // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go Controller, doNodeProcessingPassWorker
 pub(super) struct NodeLifecycleController {
     pub(super) writer: ApiWriter,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) nodes: Informer<Node>,
     pub(super) leases: Informer<Lease>,
     pub(super) pods: Informer<Pod>,
-    pub(super) on_node: By<Pod>,
+    pub(super) on_node: Index<Pod>,
     pub(super) state: Arc<SharedState>,
 }
 
@@ -57,7 +57,7 @@ impl Reconciler for NodeLifecycleController {
                 let marked = pods::mark_not_ready(&self.writer, &self.recorder, &self.clock, &pod).await?;
                 if let Some(version) = marked {
                     // Until the informer delivers the write, another sync would write it again.
-                    request.wrote_at(&self.pods, &version);
+                    request.record_write(&self.pods, &version);
                 }
             }
         }
@@ -111,7 +111,7 @@ impl NodeLifecycleController {
         let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
         let object_ref = ObjectRef::new(&NODES, "", name).subresource("status");
         match self.writer.merge_patch::<WrittenObject>(object_ref, &patch).await {
-            Ok(written) => request.wrote_at(&self.nodes, &written.metadata.resource_version),
+            Ok(written) => request.record_write(&self.nodes, &written.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => return Ok(true),
             Err(error) => return Err(error.into()),
         }
@@ -150,7 +150,7 @@ impl NodeLifecycleController {
         match self.writer.merge_patch::<WrittenObject>(object_ref, &patch).await {
             Err(error) if has_status_code(&error, 404) => Ok(()),
             written => {
-                request.wrote_at(&self.nodes, &written?.metadata.resource_version);
+                request.record_write(&self.nodes, &written?.metadata.resource_version);
                 Ok(())
             }
         }

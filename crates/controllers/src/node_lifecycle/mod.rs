@@ -25,10 +25,10 @@ use std::{future::pending, sync::Arc, time::Duration};
 use futures_util::{FutureExt, future::BoxFuture};
 use kubecontroller::{
     Key,
-    controller::Runner,
-    informer::Scope,
+    controller::ControllerRunner,
+    informer::InformerScope,
     manager::{BoxError, Runnable, Stop},
-    metrics::{Figure, Metrics},
+    metrics::{MetricDesc, Metrics},
 };
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -52,22 +52,22 @@ const POD_WORKERS: usize = 4;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-const ZONE_SIZE: Figure = Figure::level(
+const ZONE_SIZE: MetricDesc = MetricDesc::gauge(
     "node_collector_zone_size",
     "Gauge measuring number of registered Nodes per zones.",
     &["zone"],
 );
-const ZONE_HEALTH: Figure = Figure::level(
+const ZONE_HEALTH: MetricDesc = MetricDesc::gauge(
     "node_collector_zone_health",
     "Gauge measuring percentage of healthy nodes per zone.",
     &["zone"],
 );
-const UNHEALTHY: Figure = Figure::level(
+const UNHEALTHY: MetricDesc = MetricDesc::gauge(
     "node_collector_unhealthy_nodes_in_zone",
     "Gauge measuring number of not Ready Nodes per zones.",
     &["zone"],
 );
-const EVICTIONS: Figure = Figure::counter(
+const EVICTIONS: MetricDesc = MetricDesc::counter(
     "node_collector_evictions_total",
     "Number of Node evictions that happened since current instance of NodeController started.",
     &["zone"],
@@ -78,13 +78,13 @@ const EVICTIONS: Figure = Figure::counter(
 struct NodeLifecycleRunner {
     metrics: Metrics,
     controller: Arc<NodeLifecycleController>,
-    runner: Runner<Arc<NodeLifecycleController>>,
+    runner: ControllerRunner<Arc<NodeLifecycleController>>,
 }
 
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let nodes = context.informer(&NODES);
     let pods = context.pods();
-    let scope = Scope::default().namespace(LEASE_NAMESPACE);
+    let scope = InformerScope::default().namespace(LEASE_NAMESPACE);
     let recorder = context.recorder.clone().component("node-controller");
     let controller = Arc::new(NodeLifecycleController {
         writer: context.writer.clone(),
@@ -147,7 +147,7 @@ impl NodeLifecycleRunner {
     async fn watch(&self) {
         let controller = &*self.controller;
         let state = Arc::clone(&controller.state);
-        let _renewals = controller.leases.on_change(move |delta| {
+        let _renewals = controller.leases.add_event_handler(move |delta| {
             if let Some(lease) = delta.new()
                 && let Some(time) = &lease.spec.renew_time
             {
@@ -155,8 +155,8 @@ impl NodeLifecycleRunner {
                 state.lock().health.renew(name, time, Instant::now());
             }
         });
-        controller.nodes.synced().await;
-        controller.leases.synced().await;
+        controller.nodes.wait_for_sync().await;
+        controller.leases.wait_for_sync().await;
         for node in controller.nodes.store().all() {
             controller.observe(&node);
         }
@@ -185,7 +185,7 @@ impl NodeLifecycleRunner {
         let released = state.zones.take_allowed(Instant::now());
         for node in &released {
             let zone = state.zones.zone(node).unwrap_or_default();
-            self.metrics.count(&EVICTIONS, &[zone], 1);
+            self.metrics.increment(&EVICTIONS, &[zone], 1);
         }
         released
     }
@@ -201,10 +201,10 @@ impl NodeLifecycleRunner {
         }
         for (zone, ready, unready) in state.zones.counts() {
             let [ready, all, unready] = [ready, ready + unready, unready].map(number);
-            self.metrics.level(&ZONE_SIZE, &[zone], all);
-            self.metrics.level(&UNHEALTHY, &[zone], unready);
+            self.metrics.set_gauge(&ZONE_SIZE, &[zone], all);
+            self.metrics.set_gauge(&UNHEALTHY, &[zone], unready);
             let health = if all > 0.0 { 100.0 * ready / all } else { 100.0 };
-            self.metrics.level(&ZONE_HEALTH, &[zone], health);
+            self.metrics.set_gauge(&ZONE_HEALTH, &[zone], health);
         }
         drop(state);
         self.wake(silent);

@@ -3,7 +3,7 @@
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::{Delta, Informer},
     store::Store,
 };
@@ -20,7 +20,7 @@ use crate::{
 /// Processes pods that are new on a node. Later their kubelet reports their status.
 pub(super) struct NewPodReconciler {
     pub(super) writer: ApiWriter,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) nodes: Store<Node>,
     pub(super) pods: Informer<Pod>,
@@ -43,7 +43,7 @@ pub(super) fn new_ready_pod_predicate() -> Predicate<Pod> {
 // upstream: pkg/controller/util/node/controller_utils.go MarkPodsNotReady
 pub(super) async fn mark_not_ready(
     writer: &ApiWriter,
-    recorder: &Recorder,
+    recorder: &EventRecorder,
     clock: &Clock,
     pod: &Pod,
 ) -> Result<Option<Box<str>>, Error> {
@@ -82,7 +82,7 @@ impl Reconciler for NewPodReconciler {
         if is_down {
             let marked = mark_not_ready(&self.writer, &self.recorder, &self.clock, &pod).await?;
             if let Some(version) = marked {
-                request.wrote_at(&self.pods, &version);
+                request.record_write(&self.pods, &version);
             }
         }
         Ok(Outcome::Done)

@@ -145,7 +145,7 @@ async fn marks_a_silent_node_unreachable_and_recovers() {
     advance_with_live_nodes(&cluster, &all, Duration::from_mins(2)).await;
     assert_eq!(event_messages(&cluster, "RegisteredNode").len(), 3);
     let writes = cluster.api.writes();
-    assert!(writes.iter().all(|write| write.is_of("events")), "{writes:?}");
+    assert!(writes.iter().all(|write| write.is_for("events")), "{writes:?}");
     let start = Instant::now();
     until(&cluster, &["a", "b"], || taints(&cluster, "c") == UNREACHABLE).await;
     let waited = start.elapsed().as_secs();
@@ -212,7 +212,7 @@ async fn taints_nodes_by_condition() {
     .await;
     cordon(false);
     until(&cluster, &all, || taints(&cluster, "c") == ["gpu:NoSchedule"]).await;
-    cluster.api.forget_requests();
+    cluster.api.clear_requests();
     advance_with_live_nodes(&cluster, &all, Duration::from_mins(10)).await;
     assert!(cluster.api.writes().is_empty());
 }

@@ -108,7 +108,7 @@ impl Metadata for Meta {
         Some(self.generation)
     }
 
-    fn is_going(&self) -> bool {
+    fn is_terminating(&self) -> bool {
         self.is_terminating()
     }
 
@@ -120,9 +120,9 @@ impl Metadata for Meta {
         self.annotations.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    fn owners(&self) -> impl Iterator<Item = kubecontroller::object::Owner<'_>> {
+    fn owners(&self) -> impl Iterator<Item = kubecontroller::object::OwnerRef<'_>> {
         let owners = self.owner_references.iter();
-        owners.map(|owner| kubecontroller::object::Owner {
+        owners.map(|owner| kubecontroller::object::OwnerRef {
             api_version: &owner.api_version,
             kind: &owner.kind,
             name: &owner.name,

@@ -13,8 +13,8 @@ use kubecontroller::{
     Clock, Key,
     informer::Informer,
     manager::{BoxError, Runnable, Stop},
-    metrics::{Figure, Metrics},
-    store::By,
+    metrics::{MetricDesc, Metrics},
+    store::Index,
 };
 use serde_json::{Value, json};
 use tokio::time::{self, Instant};
@@ -39,12 +39,12 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const TERMINATED: &str = "ended";
 const TERMINATING: &str = "going";
 
-const DELETED_PODS: Figure = Figure::counter(
+const DELETED_PODS: MetricDesc = MetricDesc::counter(
     "pod_gc_collector_force_delete_pods_total",
     "Number of pods that are being forcefully deleted since the Pod GC Controller started.",
     &["namespace", "reason"],
 );
-const FAILURES: Figure = Figure::counter(
+const FAILURES: MetricDesc = MetricDesc::counter(
     "pod_gc_collector_force_delete_pod_errors_total",
     "Number of errors encountered when forcefully deleting the pods since the Pod GC Controller started.",
     &["namespace", "reason"],
@@ -58,8 +58,8 @@ struct PodGarbageCollector {
     pods: Informer<Pod>,
     nodes: Informer<Node>,
     /// Terminated pods, and terminating pods.
-    by_state: By<Pod>,
-    by_node: By<Pod>,
+    by_state: Index<Pod>,
+    by_node: Index<Pod>,
 }
 
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
@@ -93,8 +93,8 @@ impl Runnable for PodGarbageCollector {
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
         async move {
             let work = async {
-                self.pods.synced().await;
-                self.nodes.synced().await;
+                self.pods.wait_for_sync().await;
+                self.nodes.wait_for_sync().await;
                 let mut missing = HashMap::new();
                 loop {
                     self.collect(&mut missing).await;
@@ -135,9 +135,9 @@ impl PodGarbageCollector {
         stream::iter(removed)
             .for_each_concurrent(CONCURRENT_DELETIONS, |(pod, why)| async move {
                 let labels = [&*pod.metadata.namespace, why.name()];
-                self.metrics.count(&DELETED_PODS, &labels, 1);
+                self.metrics.increment(&DELETED_PODS, &labels, 1);
                 if let Err(error) = self.mark_failed_and_delete(&pod, why).await {
-                    self.metrics.count(&FAILURES, &labels, 1);
+                    self.metrics.increment(&FAILURES, &labels, 1);
                     let name = &*pod.metadata.name;
                     tracing::warn!(pod = name, namespace = &*pod.metadata.namespace, ?why, %error, "failed to delete pod");
                 }

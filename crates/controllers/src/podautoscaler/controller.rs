@@ -10,12 +10,12 @@ use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerSpec, MetricStatu
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
-    metrics::{Figure, Metrics, exponential},
+    metrics::{MetricDesc, Metrics, exponential_buckets},
     object::Object,
     selector::Selector,
-    store::By,
+    store::Index,
 };
 use tokio::time::Instant;
 
@@ -36,29 +36,29 @@ use crate::{
     writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code},
 };
 
-const RECONCILIATIONS: Figure = Figure::counter(
+const RECONCILIATIONS: MetricDesc = MetricDesc::counter(
     "horizontal_pod_autoscaler_controller_reconciliations_total",
     "Number of reconciliations of HPA controller. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. Note that if both spec and internal errors happen during a reconciliation, the first one to occur is reported in `error` label.",
     &["action", "error"],
 );
-const RECONCILIATION_TIME: Figure = Figure::spread(
+const RECONCILIATION_TIME: MetricDesc = MetricDesc::histogram(
     "horizontal_pod_autoscaler_controller_reconciliation_duration_seconds",
     "The time(seconds) that the HPA controller takes to reconcile once. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. Note that if both spec and internal errors happen during a reconciliation, the first one to occur is reported in `error` label.",
     &["action", "error"],
-    &exponential::<15>(0.001, 2.0),
+    &exponential_buckets::<15>(0.001, 2.0),
 );
-const COMPUTATIONS: Figure = Figure::counter(
+const COMPUTATIONS: MetricDesc = MetricDesc::counter(
     "horizontal_pod_autoscaler_controller_metric_computation_total",
     "Number of metric computations. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. The label 'metric_type' corresponds to HPA.spec.metrics[*].type",
     &["action", "error", "metric_type"],
 );
-const COMPUTATION_TIME: Figure = Figure::spread(
+const COMPUTATION_TIME: MetricDesc = MetricDesc::histogram(
     "horizontal_pod_autoscaler_controller_metric_computation_duration_seconds",
     "The time(seconds) that the HPA controller takes to calculate one metric. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. The label 'error' should be either 'spec', 'internal', or 'none'. The label 'metric_type' corresponds to HPA.spec.metrics[*].type",
     &["action", "error", "metric_type"],
-    &exponential::<15>(0.001, 2.0),
+    &exponential_buckets::<15>(0.001, 2.0),
 );
-const AUTOSCALERS: Figure = Figure::level(
+const AUTOSCALERS: MetricDesc = MetricDesc::gauge(
     "horizontal_pod_autoscaler_controller_num_horizontal_pod_autoscalers",
     "Current number of controlled HPA objects.",
     &[],
@@ -68,11 +68,11 @@ const AUTOSCALERS: Figure = Figure::level(
 pub(super) struct HorizontalPodAutoscalerController {
     own_metrics: Metrics,
     writer: ApiWriter,
-    recorder: Recorder,
+    recorder: EventRecorder,
     clock: Clock,
     autoscalers: Informer<Autoscaler>,
     /// By namespace.
-    pods: By<Pod>,
+    pods: Index<Pod>,
     targets: Arc<TargetFinder>,
     metrics: MetricsClient,
     memory: Mutex<HashMap<Key, AutoscalerMemory>>,
@@ -125,12 +125,12 @@ impl Reconciler for HorizontalPodAutoscalerController {
             Some((current, replicas)) => [action(current, replicas), "none"],
             None => ["none", "internal"],
         };
-        self.own_metrics.count(&RECONCILIATIONS, &labels, 1);
+        self.own_metrics.increment(&RECONCILIATIONS, &labels, 1);
         self.own_metrics
             .observe(&RECONCILIATION_TIME, &labels, begun.elapsed().as_secs_f64());
         // Requeued after the sync period in any case, as upstream does.
         self.write_status(&request, &autoscaler, &status_update).await;
-        Ok(Outcome::After(PERIOD))
+        Ok(Outcome::RequeueAfter(PERIOD))
     }
 }
 
@@ -153,7 +153,7 @@ impl HorizontalPodAutoscalerController {
     /// Updates the metric for the number of autoscalers.
     fn count(&self) {
         let count = u32::try_from(self.memory().len()).unwrap_or(u32::MAX);
-        self.own_metrics.level(&AUTOSCALERS, &[], count.into());
+        self.own_metrics.set_gauge(&AUTOSCALERS, &[], count.into());
     }
 
     /// Returns current and desired replicas; `None` if they are unknown.
@@ -333,7 +333,7 @@ impl HorizontalPodAutoscalerController {
                 Err(_) => ("none", "internal"),
             };
             let labels = [done, error, &*spec.type_];
-            self.own_metrics.count(&COMPUTATIONS, &labels, 1);
+            self.own_metrics.increment(&COMPUTATIONS, &labels, 1);
             self.own_metrics
                 .observe(&COMPUTATION_TIME, &labels, begun.elapsed().as_secs_f64());
             match answer {
@@ -452,7 +452,7 @@ impl HorizontalPodAutoscalerController {
             .update_with_merge::<WrittenObject>(object_ref, &patch)
             .await
         {
-            Ok(written) => request.wrote_at(&self.autoscalers, &written.metadata.resource_version),
+            Ok(written) => request.record_write(&self.autoscalers, &written.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => self.warn(autoscaler, "FailedUpdateStatus", error_message(&error)),
         }

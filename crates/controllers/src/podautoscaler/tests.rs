@@ -172,7 +172,7 @@ async fn reports_missing_metrics() {
     told.sort();
     assert_eq!(told, ["FailedComputeMetricsReplicas", "FailedGetResourceMetric"]);
     // Said once, it is not said again, however often it is found out.
-    cluster.api.forget_requests();
+    cluster.api.clear_requests();
     sleep(Duration::from_mins(5)).await;
     let writes = cluster.api.writes();
     assert!(writes.iter().all(|write| write.agent != "one"), "{writes:?}");

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use kubecontroller::{
     Key,
-    expectations::Expectations,
+    expectations::ControllerExpectations,
     informer::Delta,
     object::Object,
-    store::{By, Store},
+    store::{Index, Store},
 };
 
 use crate::{
@@ -19,10 +19,10 @@ use crate::{
 pub(crate) struct PodEventHandler<T> {
     resource: &'static Resource,
     sets: Store<T>,
-    by_namespace: By<T>,
+    by_namespace: Index<T>,
     selector: fn(&T) -> &Selector,
     matters: fn(&Pod, &Pod) -> bool,
-    expected: Arc<Expectations>,
+    expected: Arc<ControllerExpectations>,
 }
 
 /// Drops the expectations of a deleted set, so that a new one of the same name starts without any.
@@ -30,7 +30,7 @@ pub(crate) fn forget_replaced_set<T: Object>(delta: &Delta<T>, expected: &Expect
     let old = delta.old();
     let new = delta.new();
     if old.is_some_and(|old| new.is_none_or(|new| new.uid() != old.uid())) {
-        expected.forget(&delta.object().key());
+        expected.delete_expectations(&delta.object().key());
     }
     Vec::new()
 }
@@ -42,7 +42,7 @@ impl<T: Object> PodEventHandler<T> {
         sets: &Store<T>,
         selector: fn(&T) -> &Selector,
         matters: fn(&Pod, &Pod) -> bool,
-        expected: Arc<Expectations>,
+        expected: Arc<ControllerExpectations>,
     ) -> Self {
         PodEventHandler {
             resource,
@@ -63,7 +63,7 @@ impl<T: Object> PodEventHandler<T> {
             Delta::Added { new, .. } if new.metadata.is_terminating() => self.on_deleted(new),
             Delta::Added { new, .. } => match self.owning_set(new) {
                 Some(set) => {
-                    self.expected.created(&set);
+                    self.expected.creation_observed(&set);
                     vec![set]
                 }
                 None => self.adopting_sets(new),
@@ -93,7 +93,7 @@ impl<T: Object> PodEventHandler<T> {
     fn on_deleted(&self, pod: &Pod) -> Vec<Key> {
         let set = self.owning_set(pod);
         if let Some(set) = &set {
-            self.expected.deleted(set, &pod.metadata.uid);
+            self.expected.deletion_observed(set, &pod.metadata.uid);
         }
         set.into_iter().collect()
     }

@@ -1,7 +1,7 @@
 //! Creates and deletes single pods for an owner, and records events.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kubecontroller::events::Recorder;
+use kubecontroller::events::EventRecorder;
 use serde_json::value::RawValue;
 
 use super::pod_from_template::PodTemplateError;
@@ -19,7 +19,7 @@ use crate::{
 // upstream: pkg/controller/controller_utils.go RealPodControl
 pub(crate) struct PodControl<'a> {
     writer: &'a ApiWriter,
-    recorder: &'a Recorder,
+    recorder: &'a EventRecorder,
     namespace: &'a str,
     about: ObjectReference,
 }
@@ -28,7 +28,7 @@ impl<'a> PodControl<'a> {
     /// For an owner.
     pub(crate) fn new(
         writer: &'a ApiWriter,
-        recorder: &'a Recorder,
+        recorder: &'a EventRecorder,
         owner: &'a Meta,
         resource: &Resource,
     ) -> Self {

@@ -9,8 +9,8 @@ use std::{cmp::Ordering, collections::HashSet, sync::Arc};
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
-    expectations::Expectations,
+    events::EventRecorder,
+    expectations::ControllerExpectations,
     informer::Informer,
 };
 
@@ -46,12 +46,12 @@ pub(crate) struct ReplicaSetKind {
 pub(super) struct ReplicaSetController<S: Send + Sync + 'static> {
     pub(super) kind: ReplicaSetKind,
     pub(super) writer: ApiWriter,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) sets: Informer<Set<S>>,
     pub(super) siblings: OwnerIndex<Set<S>>,
     pub(super) pods: OwnerIndex<Pod>,
-    pub(super) expectations: Arc<Expectations>,
+    pub(super) expectations: Arc<ControllerExpectations>,
     pub(super) status_throttle: StatusThrottle,
 }
 
@@ -65,13 +65,13 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Reconciler for ReplicaSetContro
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let key = &request.key;
         let Some(set) = self.sets.store().get(key) else {
-            self.expectations.forget(key);
+            self.expectations.delete_expectations(key);
             self.status_throttle.forget(key);
             return Ok(Outcome::Done);
         };
         let is_new = set.metadata.generation != set.status.observed_generation;
         if let Some(left) = self.status_throttle.left(key).filter(|_| !is_new) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let children = self.pods.children(&set.metadata.uid);
         let terminating = self.kind.reports_terminating.then(|| {
@@ -79,7 +79,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Reconciler for ReplicaSetContro
             children.iter().filter(is_counted).count()
         });
         let active = self.claim(&set, children).await?;
-        let failure = if self.expectations.are_met(key) && !set.metadata.is_terminating() {
+        let failure = if self.expectations.are_satisfied(key) && !set.metadata.is_terminating() {
             self.manage_replicas(&request, &set, &active).await
         } else {
             None
@@ -99,7 +99,9 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Reconciler for ReplicaSetContro
         }
         match failure {
             Some(failure) => Err(failure.error),
-            None => Ok(observed.next_available().map_or(Outcome::Done, Outcome::After)),
+            None => Ok(observed
+                .next_available()
+                .map_or(Outcome::Done, Outcome::RequeueAfter)),
         }
     }
 }
@@ -167,7 +169,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
         let batch = slow_start_batch::slow_start_batch(count, || pod_control.create(&text)).await;
         // Events for pods that were not created will never arrive.
         self.expectations
-            .lower_creations(&request.key, count - batch.done);
+            .lower_expectations(&request.key, count - batch.done);
         batch.error.flatten().map(|error| SyncFailure {
             message: error_message(&error),
             error: error.into(),
@@ -207,7 +209,8 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
             .map(|pod| pod.metadata.uid.clone())
             .collect();
         for pod in chosen.iter().filter(|pod| !left.contains(&pod.metadata.uid)) {
-            self.expectations.deleted(&request.key, &pod.metadata.uid);
+            self.expectations
+                .deletion_observed(&request.key, &pod.metadata.uid);
         }
         error.map(|error| SyncFailure {
             message: format!("unable to delete pods: {}", error_message(&error)),
@@ -223,7 +226,8 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
     ) -> kube::Result<()> {
         let deleted = pod_control.delete(pod).await;
         if !matches!(deleted, Ok(true)) {
-            self.expectations.deleted(&request.key, &pod.metadata.uid);
+            self.expectations
+                .deletion_observed(&request.key, &pod.metadata.uid);
         }
         deleted.map(|_| ())
     }
@@ -265,7 +269,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
             .await
         {
             Ok(written) => {
-                request.wrote_at(&self.sets, &written.metadata.resource_version);
+                request.record_write(&self.sets, &written.metadata.resource_version);
                 self.status_throttle.wrote(&request.key);
                 Ok(())
             }

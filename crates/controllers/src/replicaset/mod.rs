@@ -7,7 +7,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use kubecontroller::expectations::Expectations;
+use kubecontroller::expectations::ControllerExpectations;
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::controller::ReplicaSetKind;
@@ -39,7 +39,7 @@ where
 {
     let sets = context.informer::<Set<S>>(kind.resource);
     let pods = context.pods();
-    let expectations = Arc::new(Expectations::default());
+    let expectations = Arc::new(ControllerExpectations::default());
     let event_handler = PodEventHandler::new(
         kind.resource,
         sets.store(),

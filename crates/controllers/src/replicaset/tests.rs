@@ -4,7 +4,7 @@ use k8s_openapi::api::{
     apps::v1::ReplicaSet,
     core::v1::{Pod, ReplicationController},
 };
-use kubecontroller::testing::{Fault, Requests};
+use kubecontroller::testing::{Fault, RequestMatcher};
 use serde_json::{Value, json};
 
 use super::make;
@@ -139,8 +139,8 @@ async fn adopts_orphans_and_releases_others() {
 async fn reports_failed_pod_creation_until_it_succeeds() {
     let cluster = TestCluster::new();
     cluster.put(&REPLICA_SETS, set(3));
-    let create = || Requests::verb("create").of("pods");
-    cluster.api.faults().on(create().after(1), Fault::Status(403));
+    let create = || RequestMatcher::verb("create").resource("pods");
+    cluster.api.faults().on(create().skip(1), Fault::Status(403));
     let _running = cluster.start("k3", make);
     let reason = |cluster: &TestCluster| {
         let conditions = cluster.api.get::<ReplicaSet>("shop", "web")?.status?.conditions?;
@@ -154,7 +154,7 @@ async fn reports_failed_pod_creation_until_it_succeeds() {
         .api
         .requests()
         .iter()
-        .filter(|request| request.verb == "create" && request.is_of("pods"))
+        .filter(|request| request.verb == "create" && request.is_for("pods"))
         .count();
     assert!((2..=3).contains(&first), "{first}");
     cluster.api.faults().clear();
@@ -190,7 +190,7 @@ async fn throttles_status_writes() {
     let writes = cluster.api.writes();
     let pods = writes
         .iter()
-        .filter(|write| write.verb == "create" && write.is_of("pods"))
+        .filter(|write| write.verb == "create" && write.is_for("pods"))
         .count();
     let status = writes
         .iter()
@@ -207,7 +207,7 @@ async fn writes_nothing_when_settled() {
     let _running = cluster.start("k3", make);
     cluster.until(|| full(&cluster, 3)).await;
     cluster.rest(Duration::from_secs(1)).await;
-    cluster.api.forget_requests();
+    cluster.api.clear_requests();
     cluster.rest(Duration::from_mins(1)).await;
     assert_eq!(cluster.api.writes().len(), 0);
 }

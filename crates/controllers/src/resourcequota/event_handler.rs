@@ -5,7 +5,7 @@ use kubecontroller::{
     Key,
     informer::Delta,
     object::Object,
-    store::{By, Store},
+    store::{Index, Store},
 };
 
 use super::Quota;
@@ -20,7 +20,7 @@ const RESIZING: [&str; 2] = ["PodResizePending", "PodResizeInProgress"];
 
 pub(super) struct QuotaEventHandler {
     meter: QuotaEvaluator,
-    quotas: By<Quota>,
+    quotas: Index<Quota>,
 }
 
 // --- QuotaEventHandler ---

@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use futures_util::{FutureExt, future::BoxFuture};
 use k3_api::quota::is_ignored_resource;
 use kubecontroller::{
-    controller::{Handle, SourceId, mapped},
-    informer::{Informer, Scope},
+    controller::{ControllerHandle, SourceId, mapped_source},
+    informer::{Informer, InformerScope},
     manager::{BoxError, Runnable, Stop},
     store::Store,
 };
@@ -30,7 +30,7 @@ pub(super) struct QuotaMonitor {
     pub(super) context: ControllerContext,
     pub(super) quotas: Store<Quota>,
     pub(super) definitions: Informer<CustomResourceDefinition>,
-    pub(super) controller: Handle,
+    pub(super) controller: ControllerHandle,
     pub(super) kinds: watch::Sender<Option<CountableResources>>,
 }
 
@@ -95,15 +95,15 @@ impl QuotaMonitor {
         if *resource == PODS {
             return self
                 .controller
-                .add_source(mapped(&self.context.pods(), move |delta| {
+                .add_source(mapped_source(&self.context.pods(), move |delta| {
                     event_handler.quotas_of_pod(delta)
                 }));
         }
         let objects = self
             .context
             .informers
-            .projected_metadata::<Dependent>(&resource.api_resource(), Scope::default());
-        self.controller.add_source(mapped(&objects, move |delta| {
+            .projected_metadata::<Dependent>(&resource.api_resource(), InformerScope::default());
+        self.controller.add_source(mapped_source(&objects, move |delta| {
             event_handler.quotas_of_object(delta)
         }))
     }

@@ -122,14 +122,14 @@ impl Reconciler for ResourceQuotaController {
                 .update::<WrittenObject>(object_ref.subresource("status"), &changed)
                 .await
             {
-                Ok(written) => request.wrote_at(&self.quotas, &written.metadata.resource_version),
+                Ok(written) => request.record_write(&self.quotas, &written.metadata.resource_version),
                 Err(error) if has_status_code(&error, 404) => return Ok(Outcome::Done),
                 Err(error) => return Err(error.into()),
             }
         }
         match error {
             Some(error) => Err(error.into()),
-            None => Ok(Outcome::After(if is_changed { RECOUNT_DELAY } else { RESYNC })),
+            None => Ok(Outcome::RequeueAfter(if is_changed { RECOUNT_DELAY } else { RESYNC })),
         }
     }
 }

@@ -182,7 +182,7 @@ async fn counts_objects_of_any_kind() {
         "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1",
     });
     assert_eq!(found.await, expected);
-    cluster.api.forget_requests();
+    cluster.api.clear_requests();
     sleep(Duration::from_mins(20)).await;
     assert_eq!(cluster.api.writes().len(), 0);
 }

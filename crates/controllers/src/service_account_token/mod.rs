@@ -12,7 +12,7 @@ use std::sync::Arc;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
-    informer::{Delta, Scope},
+    informer::{Delta, InformerScope},
     store::Store,
 };
 use serde::de::IgnoredAny;
@@ -49,7 +49,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
 }
 
 fn make_with(context: &ControllerContext, signer: TokenSigner) -> Vec<Task> {
-    let scope = Scope::default().fields(format!("type={KIND}"));
+    let scope = InformerScope::default().fields(format!("type={KIND}"));
     let secrets = context
         .informers
         .projected::<TokenSecret>(&SECRETS.api_resource(), scope);

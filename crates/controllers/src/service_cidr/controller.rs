@@ -6,7 +6,7 @@ use k8s_openapi::jiff::SignedDuration;
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
     store::Store,
 };
@@ -49,7 +49,7 @@ const STILL_REFERENCED: ReadyCondition = ReadyCondition {
 // upstream: pkg/controller/servicecidrs/servicecidrs_controller.go Controller, sync
 pub(super) struct ServiceCidrController {
     pub(super) writer: ApiWriter,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) cidrs: Informer<ServiceCidr>,
     pub(super) addresses: Store<IpAddress>,
@@ -67,7 +67,7 @@ impl Reconciler for ServiceCidrController {
             }
             let left = DELETION_GRACE_PERIOD - self.clock.now().duration_since(since);
             if let Some(left) = Duration::try_from(left).ok().filter(|left| !left.is_zero()) {
-                return Ok(Outcome::After(left));
+                return Ok(Outcome::RequeueAfter(left));
             }
             if cidr.metadata.has_finalizer(FINALIZER) {
                 let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}});
@@ -142,7 +142,7 @@ impl ServiceCidrController {
     fn observe_write(&self, request: &Request, written: kube::Result<WrittenObject>) -> kube::Result<()> {
         match written {
             Ok(made) => {
-                request.wrote_at(&self.cidrs, &made.metadata.resource_version);
+                request.record_write(&self.cidrs, &made.metadata.resource_version);
                 Ok(())
             }
             Err(error) if has_status_code(&error, 404) => Ok(()),

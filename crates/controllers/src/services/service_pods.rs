@@ -9,7 +9,7 @@ use kubecontroller::{
     Key,
     informer::Delta,
     object::Object,
-    store::{By, Store},
+    store::{Index, Store},
 };
 
 use crate::objects::{Pod, Service};
@@ -18,8 +18,8 @@ use crate::objects::{Pod, Service};
 #[derive(Clone)]
 pub(crate) struct ServicePods {
     /// Services by their first selector label: of all Services of a namespace, only these can select a pod.
-    services: By<Service>,
-    pods: By<Pod>,
+    services: Index<Service>,
+    pods: Index<Pod>,
 }
 
 // --- ServicePods ---

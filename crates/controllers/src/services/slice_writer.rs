@@ -7,7 +7,7 @@ use kubecontroller::{
     Key,
     controller::Request,
     informer::{Delta, Informer},
-    store::{By, Store},
+    store::{Index, Store},
 };
 use serde_json::json;
 
@@ -28,7 +28,7 @@ pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// Slices by Service and managing controller. The index is shared.
 pub(crate) struct SlicesByService {
-    by: By<EndpointSlice>,
+    by: Index<EndpointSlice>,
 }
 
 /// What a slice is to be.
@@ -227,7 +227,7 @@ impl EndpointSliceWriter<'_> {
 
     fn wrote(&self, written: &WrittenObject) {
         self.request
-            .wrote_at(self.slices, &written.metadata.resource_version);
+            .record_write(self.slices, &written.metadata.resource_version);
     }
 
     fn undone(&self, what: &str, source: kube::Error) -> EndpointSliceWriteError {

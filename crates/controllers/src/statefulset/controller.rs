@@ -15,8 +15,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
-    expectations::Expectations,
+    events::EventRecorder,
+    expectations::ControllerExpectations,
     informer::Informer,
 };
 use serde_json::{Value, json};
@@ -47,14 +47,14 @@ const HASH: &str = "controller.kubernetes.io/hash";
 // upstream: pkg/controller/statefulset/stateful_set.go StatefulSetController, syncStatefulSet
 pub(super) struct StatefulSetController {
     pub(super) writer: ApiWriter,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) sets: Informer<StatefulSet>,
     pub(super) pods: Informer<Pod>,
     pub(super) claims: Informer<PersistentVolumeClaim>,
     pub(super) pods_by_owner: OwnerIndex<Pod>,
     pub(super) revision_store: RevisionStore,
-    pub(super) expectations: Arc<Expectations>,
+    pub(super) expectations: Arc<ControllerExpectations>,
     pub(super) status_throttle: StatusThrottle,
 }
 
@@ -76,14 +76,14 @@ type StepError = String;
 impl Reconciler for StatefulSetController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let Some(set) = self.sets.store().get(&request.key) else {
-            self.expectations.forget(&request.key);
+            self.expectations.delete_expectations(&request.key);
             self.status_throttle.forget(&request.key);
             return Ok(Outcome::Done);
         };
         // The throttle delays status writes only: pods that wait for each other must not wait for it.
         let left = self.throttle_remaining(&request.key, &set);
         if let Some(left) = left.filter(|_| set.spec.pod_management_policy == PodManagementPolicy::Parallel) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let selector = &set.spec.selector.selector;
         let revisions = self.revision_store.claim(&set.metadata, selector).await?;
@@ -116,7 +116,7 @@ impl Reconciler for StatefulSetController {
             update,
             deleted_for_rollout: AtomicUsize::new(0),
         };
-        let followed = if self.expectations.are_met(&request.key) {
+        let followed = if self.expectations.are_satisfied(&request.key) {
             sync.carry_out(&plan).await
         } else {
             Ok(())
@@ -127,7 +127,7 @@ impl Reconciler for StatefulSetController {
         let left = reported?;
         cleaned?;
         let requeue_after = left.into_iter().chain(plan.requeue_after).min();
-        Ok(requeue_after.map_or(Outcome::Done, Outcome::After))
+        Ok(requeue_after.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 }
 
@@ -233,7 +233,7 @@ impl StatefulSetController {
         {
             Ok(written) => {
                 sync.request
-                    .wrote_at(&self.sets, &written.metadata.resource_version);
+                    .record_write(&self.sets, &written.metadata.resource_version);
                 self.status_throttle.wrote(key);
                 Ok(None)
             }
@@ -273,7 +273,7 @@ impl StatefulSetSync<'_> {
                 observed.metadata.uid == pod.metadata.uid && !observed.metadata.is_terminating()
             });
             if !is_there || followed.is_err() {
-                expectations.deleted(key, &pod.metadata.uid);
+                expectations.deletion_observed(key, &pod.metadata.uid);
             }
         }
         followed
@@ -379,7 +379,7 @@ impl StatefulSetSync<'_> {
             }
         };
         let version = &written.metadata.resource_version;
-        self.request.wrote_at(&self.controller.pods, version);
+        self.request.record_write(&self.controller.pods, version);
         if let Err(message) = self.update_claim_owners(claims).await {
             self.record_failure_event("Update", &name, &message);
             return Err(message);
@@ -410,7 +410,7 @@ impl StatefulSetSync<'_> {
         };
         let written = changed.await.map_err(|error| error_message(&error))?;
         let version = &written.metadata.resource_version;
-        self.request.wrote_at(&self.controller.pods, version);
+        self.request.record_write(&self.controller.pods, version);
         Ok(())
     }
 
@@ -426,7 +426,9 @@ impl StatefulSetSync<'_> {
             // Another pod has the name: this one is already deleted.
             Err(error) if has_status_code(&error, 409) => {
                 let uid = &pod.metadata.uid;
-                self.controller.expectations.deleted(&self.request.key, uid);
+                self.controller
+                    .expectations
+                    .deletion_observed(&self.request.key, uid);
                 return Ok(());
             }
             Err(error) => {
@@ -464,7 +466,7 @@ impl StatefulSetSync<'_> {
             match written {
                 Ok(written) => {
                     let version = &written.metadata.resource_version;
-                    self.request.wrote_at(&self.controller.claims, version);
+                    self.request.record_write(&self.controller.claims, version);
                     let note = format_args!("Create Claim {name} Pod {pod} in StatefulSet {set} success");
                     self.record_event(&EventMessage::normal("SuccessfulCreate", note));
                 }
@@ -511,7 +513,7 @@ impl StatefulSetSync<'_> {
             {
                 Ok(written) => {
                     let version = &written.metadata.resource_version;
-                    self.request.wrote_at(&self.controller.claims, version);
+                    self.request.record_write(&self.controller.claims, version);
                 }
                 Err(error) => {
                     let name = &meta.name;

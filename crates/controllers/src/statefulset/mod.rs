@@ -17,7 +17,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use kubecontroller::{Key, expectations::Expectations, informer::Delta};
+use kubecontroller::{Key, expectations::ControllerExpectations, informer::Delta};
 
 use self::controller::StatefulSetController;
 use crate::{
@@ -37,7 +37,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let sets = context.informer::<StatefulSet>(&STATEFUL_SETS);
     let pods = context.pods();
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
-    let expectations = Arc::new(Expectations::default());
+    let expectations = Arc::new(ControllerExpectations::default());
     let forget = Arc::clone(&expectations);
     let event_handler = PodEventHandler::new(
         &STATEFUL_SETS,

@@ -10,7 +10,7 @@ use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
     informer::Informer,
-    store::By,
+    store::Index,
 };
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ pub(super) struct StorageVersionMigratorController {
     writer: ApiWriter,
     clock: Clock,
     migrations: Informer<Migration>,
-    by_resource: By<Migration>,
+    by_resource: Index<Migration>,
 }
 
 /// An object to rewrite.
@@ -222,7 +222,7 @@ impl StorageVersionMigratorController {
     ) -> Result<Outcome, Error> {
         let created = migration.metadata.creation_timestamp.unwrap_or_default();
         if created + DISCOVERY_TIMEOUT > self.clock.now() {
-            return Ok(Outcome::After(DISCOVERY_RETRY));
+            return Ok(Outcome::RequeueAfter(DISCOVERY_RETRY));
         }
         self.fail(request, migration, why).await
     }
@@ -312,7 +312,7 @@ impl StorageVersionMigratorController {
             .await
         {
             Ok(written) => {
-                request.wrote_at(&self.migrations, &written.metadata.resource_version);
+                request.record_write(&self.migrations, &written.metadata.resource_version);
                 Ok(Outcome::Done)
             }
             Err(error) if has_status_code(&error, 404) => Ok(Outcome::Done),

@@ -4,7 +4,7 @@ use k8s_openapi::{
     api::storagemigration::v1::StorageVersionMigration,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kubecontroller::testing::{Fault, Requests, eventually};
+use kubecontroller::testing::{Fault, RequestMatcher, eventually};
 use serde_json::{Value, json};
 
 use super::make;
@@ -113,7 +113,7 @@ async fn rewrites_each_object_once() {
     let writes = cluster.api.writes();
     let patches: Vec<_> = writes
         .iter()
-        .filter(|write| write.is_of("configmaps"))
+        .filter(|write| write.is_for("configmaps"))
         .map(|write| &write.body)
         .collect();
     assert_eq!(patches.len(), 3);
@@ -132,10 +132,10 @@ async fn reports_failed_migrations() {
     objects(&cluster, &CONFIG_MAPS, 2);
     migration(&cluster, "unknown", "nowhere.example", "things");
     migration(&cluster, "refused", "", "configmaps");
-    cluster
-        .api
-        .faults()
-        .on(Requests::verb("patch").of("configmaps"), Fault::Status(403));
+    cluster.api.faults().on(
+        RequestMatcher::verb("patch").resource("configmaps"),
+        Fault::Status(403),
+    );
     let _running = cluster.start("one", make);
     let end = || async { conditions(&cluster, "unknown").filter(is_finished) };
     let unknown = eventually(end);

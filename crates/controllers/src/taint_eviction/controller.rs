@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
-    metrics::{Figure, Metrics},
+    events::EventRecorder,
+    metrics::{MetricDesc, Metrics},
     store::Store,
 };
 use serde_json::{Value, json};
@@ -29,12 +29,12 @@ use crate::{
 const REASON: &str = "DeletionByTaintManager";
 const MESSAGE: &str = "Taint manager: deleting due to NoExecute taint";
 
-const DELETIONS: Figure = Figure::counter(
+const DELETIONS: MetricDesc = MetricDesc::counter(
     "taint_eviction_controller_pod_deletions_total",
     "Total number of Pods deleted by TaintEvictionController since its start.",
     &[],
 );
-const DELETION_TIME: Figure = Figure::spread(
+const DELETION_TIME: MetricDesc = MetricDesc::histogram(
     "taint_eviction_controller_pod_deletion_duration_seconds",
     "Latency, in seconds, between the time when a taint effect has been activated for the Pod and its deletion via TaintEvictionController.",
     &[],
@@ -47,7 +47,7 @@ const DELETION_TIME: Figure = Figure::spread(
 pub(super) struct TaintEvictionController {
     metrics: Metrics,
     writer: ApiWriter,
-    recorder: Recorder,
+    recorder: EventRecorder,
     clock: Clock,
     nodes: Store<Node>,
     pods: Store<Pod>,
@@ -201,12 +201,14 @@ impl Reconciler for TaintEvictionController {
         }
         match self.plan(key, &pod) {
             PodDecision::Keep => Ok(Outcome::Done),
-            PodDecision::At(at) => Ok(Outcome::After(at.saturating_duration_since(Instant::now()))),
+            PodDecision::At(at) => Ok(Outcome::RequeueAfter(
+                at.saturating_duration_since(Instant::now()),
+            )),
             // The pod is already being deleted.
             PodDecision::Now { .. } if pod.metadata.is_terminating() => Ok(Outcome::Done),
             PodDecision::Now { .. } => {
                 self.evict(key, &pod).await?;
-                self.metrics.count(&DELETIONS, &[], 1);
+                self.metrics.increment(&DELETIONS, &[], 1);
                 if let Some(scheduled) = self.scheduled().get_mut(key) {
                     scheduled.is_deleted = true;
                     self.metrics

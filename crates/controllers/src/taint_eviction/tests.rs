@@ -107,7 +107,7 @@ async fn evicts_a_pod_without_toleration() {
     let writes = cluster.api.writes();
     let of_pods = writes
         .iter()
-        .filter(|write| write.is_of("pods") || write.is_of("pods/status"));
+        .filter(|write| write.is_for("pods") || write.is_for("pods/status"));
     let verbs: Vec<_> = of_pods.map(|write| write.verb).collect();
     assert_eq!(verbs, ["patch", "delete"]);
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
-use kubecontroller::testing::{Look, eventually};
+use kubecontroller::testing::{WaitCondition, eventually};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -54,7 +54,7 @@ impl TestCluster {
     }
 
     /// Runs pods until a look finds what is waited for.
-    pub(crate) async fn until<L: Look>(&self, mut look: impl FnMut() -> L) -> L::Found {
+    pub(crate) async fn until<L: WaitCondition>(&self, mut look: impl FnMut() -> L) -> L::Found {
         eventually(|| {
             self.run_pods(|_| false);
             let seen = look();

@@ -1,7 +1,7 @@
 //! Every field of every kind may be `null_fields`: the informers of all controllers read such objects.
 
 use k3_test_objects::put_null_objects;
-use kubecontroller::informer::InformerFigures;
+use kubecontroller::informer::InformerStats;
 
 use super::TestCluster;
 use crate::descriptors::CONTROLLERS;
@@ -15,8 +15,8 @@ async fn informers_accept_null_in_every_field() {
         all.flat_map(|controller| (controller.make)(context)).collect()
     });
     informers.start();
-    informers.synced().await;
-    let metrics = informers.figures();
+    informers.wait_for_sync().await;
+    let metrics = informers.stats();
     assert!(
         metrics.iter().filter(|informer| informer.objects > 0).count() > 20,
         "{metrics:#?}"
@@ -24,5 +24,5 @@ async fn informers_accept_null_in_every_field() {
     let bad = metrics
         .iter()
         .filter(|informer| informer.unreadable + informer.failures > 0);
-    assert_eq!(bad.collect::<Vec<_>>(), Vec::<&InformerFigures>::new());
+    assert_eq!(bad.collect::<Vec<_>>(), Vec::<&InformerStats>::new());
 }

@@ -6,11 +6,11 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock,
-    events::{Events, Style},
-    informer::Informers,
+    events::{EventApi, EventBroadcaster},
+    informer::SharedInformerFactory,
     manager::{Runnable, Stop},
     metrics::Metrics,
-    testing::{FakeApi, Fault, Requests},
+    testing::{FakeApi, Fault, RequestMatcher},
 };
 use serde_json::Value;
 use tokio::{
@@ -53,7 +53,7 @@ pub(crate) struct TestCluster {
 /// A copy of the controllers that runs. Dropping it is a crash.
 pub(crate) struct RunningControllers {
     _tasks: JoinSet<()>,
-    _informers: Informers,
+    _informers: SharedInformerFactory,
 }
 
 // --- TestCluster ---
@@ -107,14 +107,15 @@ impl TestCluster {
         &self,
         name: &str,
         make: impl FnOnce(&ControllerContext) -> Vec<Task>,
-    ) -> (Informers, Events, Vec<Task>) {
-        let client = self.api.client_of(name);
-        let informers = Informers::new(client.clone());
-        let events = Events::new(self.api.client_of("events")).clock(self.clock.clone());
+    ) -> (SharedInformerFactory, EventBroadcaster, Vec<Task>) {
+        let client = self.api.client_with_user_agent(name);
+        let informers = SharedInformerFactory::new(client.clone());
+        let events =
+            EventBroadcaster::new(self.api.client_with_user_agent("events")).clock(self.clock.clone());
         let context = ControllerContext {
             writer: ApiWriter::new(client),
             informers: informers.clone(),
-            recorder: events.recorder("test").style(Style::Core),
+            recorder: events.recorder("test").style(EventApi::Core),
             clock: self.clock.clone(),
             metrics: Metrics::default(),
             cluster: Arc::new(Cluster::default()),
@@ -151,8 +152,14 @@ impl Scenario {
             for fault in [Fault::Status(503), Fault::Lost] {
                 let cluster = TestCluster::new();
                 let faults = cluster.api.faults();
-                faults.on(Requests::writes().from("one").after(last).times(1), fault);
-                faults.on(Requests::writes().from("one").after(last), Fault::Status(503));
+                faults.on(
+                    RequestMatcher::writes().user_agent("one").skip(last).times(1),
+                    fault,
+                );
+                faults.on(
+                    RequestMatcher::writes().user_agent("one").skip(last),
+                    Fault::Status(503),
+                );
                 (self.setup)(&cluster);
                 let mut copy = Some(cluster.start("one", self.make));
                 let mut next = None;

@@ -8,7 +8,7 @@ use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::Delta,
-    metrics::{Figure, Metrics, exponential},
+    metrics::{MetricDesc, Metrics, exponential_buckets},
     store::Store,
 };
 use serde_json::json;
@@ -22,11 +22,11 @@ use crate::{
 };
 
 /// Delay between expiry and deletion.
-const DELETION_TIME: Figure = Figure::spread(
+const DELETION_TIME: MetricDesc = MetricDesc::histogram(
     "ttl_after_finished_controller_job_deletion_duration_seconds",
     "The time it took to delete the job since it became eligible for deletion",
     &[],
-    &exponential::<14>(0.1, 2.0),
+    &exponential_buckets::<14>(0.1, 2.0),
 );
 
 // upstream: pkg/controller/ttlafterfinished/ttlafterfinished_controller.go Controller
@@ -99,7 +99,7 @@ impl TTLAfterFinishedController {
     fn requeue_until_expired(&self, job: &Job) -> Option<Outcome> {
         match time_left(job, self.clock.now()) {
             None => Some(Outcome::Done),
-            Some(left) => (!left.is_zero()).then_some(Outcome::After(left)),
+            Some(left) => (!left.is_zero()).then_some(Outcome::RequeueAfter(left)),
         }
     }
 }

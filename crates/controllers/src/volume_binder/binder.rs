@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubecontroller::{Key, events::Recorder, informer::Informer, store::By, store::Store};
+use kubecontroller::{Key, events::EventRecorder, informer::Informer, store::Index, store::Store};
 use serde_json::{Value, json};
 
 use super::{
@@ -26,14 +26,14 @@ const COMPONENT: &str = "persistentvolume-controller";
 // upstream: pkg/controller/volume/persistentvolume/pv_controller.go PersistentVolumeController
 pub(super) struct PersistentVolumeController {
     pub(super) writer: ApiWriter,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) volumes: WriteCache<PersistentVolume>,
     pub(super) claims: WriteCache<PersistentVolumeClaim>,
     pub(super) pods: Store<Pod>,
-    pods_by_claim: By<Pod>,
+    pods_by_claim: Index<Pod>,
     classes: Store<StorageClass>,
-    by_class: By<PersistentVolume>,
-    by_claim: By<PersistentVolume>,
+    by_class: Index<PersistentVolume>,
+    by_claim: Index<PersistentVolume>,
 }
 
 /// The informers.
@@ -57,7 +57,7 @@ impl VolumeInformers {
     }
 
     /// Volumes by the key of their claim, including those that are only pre-bound to it.
-    pub(super) fn volumes_by_claim(&self) -> By<PersistentVolume> {
+    pub(super) fn volumes_by_claim(&self) -> Index<PersistentVolume> {
         self.volumes.store().shared_index("claim", |volume| {
             let owner = volume.spec.claim_ref.as_ref();
             let owner = owner.map(|owner| Key::new(&owner.namespace, &owner.name));

@@ -44,7 +44,7 @@ impl PersistentVolumeController {
         if let Some(users) = self.users_of_deleted_claim(&volume) {
             let message = format_args!("Volume is used by pods: {}", users.join(","));
             self.record_volume_event(&volume, &EventMessage::normal("VolumeFailedRecycle", message));
-            return Ok(Outcome::After(RETRY_DELAY));
+            return Ok(Outcome::RequeueAfter(RETRY_DELAY));
         }
         let name = format!("{NAME}{}", volume.metadata.name);
         let Some(pod) = self.pods.get(&Key::new(NAMESPACE, &name)) else {
@@ -92,12 +92,12 @@ impl PersistentVolumeController {
         let whole: Value = self.writer.get(object_ref).await?;
         // The volume may have been bound meanwhile.
         if whole["metadata"]["resourceVersion"] != *volume.metadata.resource_version {
-            return Ok(Outcome::After(RETRY_DELAY));
+            return Ok(Outcome::RequeueAfter(RETRY_DELAY));
         }
         let pod = recycler_pod(volume, &whole["spec"], name);
         match self.writer.create::<Value>(&PODS, NAMESPACE, &pod).await {
             Ok(_) => Ok(Outcome::Done),
-            Err(error) if is_already_exists(&error) => Ok(Outcome::After(RETRY_DELAY)),
+            Err(error) if is_already_exists(&error) => Ok(Outcome::RequeueAfter(RETRY_DELAY)),
             Err(error) => {
                 let why = format!(
                     "unexpected error creating recycler pod:  {}",
@@ -108,15 +108,10 @@ impl PersistentVolumeController {
         }
     }
 
-    async fn record_recycle_failure(
-        &self,
-        volume: Arc<PersistentVolume>,
-        why: &str,
-    ) -> Result<Outcome, Error> {
-        let event = EventMessage::warning("VolumeFailedRecycle", format_args!("Recycle failed: {why}"));
-        self.update_volume_phase(volume, VolumePhase::Failed, Some(&event))
-            .await?;
-        Ok(Outcome::After(RETRY_DELAY))
+    async fn record_recycle_failure(&self, volume: Arc<PersistentVolume>, why: &str) -> Result<Outcome, Error> {
+        let event = EventMessage::warning("VolumeFailedRecycle", format_args!("Recycle record_recycle_failure: {why}"));
+        self.update_volume_phase(volume, VolumePhase::Failed, Some(&event)).await?;
+        Ok(Outcome::RequeueAfter(RETRY_DELAY))
     }
 
     /// Pods that still use the deleted claim. If a claim of that name exists again, they use that one.

@@ -246,7 +246,7 @@ async fn sets_binding_annotations() {
         (owner.kind, owner.api_version),
         (Some("PersistentVolumeClaim".into()), Some("v1".into()))
     );
-    cluster.api.forget_requests();
+    cluster.api.clear_requests();
     tokio::time::sleep(std::time::Duration::from_mins(1)).await;
     assert_eq!(cluster.api.writes().len(), 0);
 }

@@ -5,7 +5,7 @@ use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
     informer::Delta,
-    store::{By, Store},
+    store::{Index, Store},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ struct PVCProtectionController {
     writer: ApiWriter,
     clock: Clock,
     claims: Store<PersistentVolumeClaim>,
-    users: By<Pod>,
+    users: Index<Pod>,
 }
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::Delta,
-    store::{By, Store},
+    store::{Index, Store},
 };
 use serde::de::IgnoredAny;
 
@@ -32,8 +32,8 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let classes = context.informer::<Class>(&VOLUME_ATTRIBUTES_CLASSES);
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
-    let by_claims: By<PersistentVolumeClaim> = claims.store().shared_index("attributes", classes_of_claim);
-    let by_volumes: By<PersistentVolume> = volumes.store().shared_index("attributes", classes_of_volume);
+    let by_claims: Index<PersistentVolumeClaim> = claims.store().shared_index("attributes", classes_of_claim);
+    let by_volumes: Index<PersistentVolume> = volumes.store().shared_index("attributes", classes_of_volume);
     let writer = context.writer.clone();
     let store = classes.store().clone();
     let matters = |delta: &Delta<Class>| {

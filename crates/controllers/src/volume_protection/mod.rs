@@ -33,7 +33,7 @@ enum FinalizerAction {
 impl FinalizerAction {
     fn of(object: &impl Object, finalizer: &str) -> Self {
         let add = object.finalizers().any(|name| name == finalizer);
-        match (object.is_going(), add) {
+        match (object.is_terminating(), add) {
             (false, false) => FinalizerAction::Add,
             (true, true) => FinalizerAction::RemoveIfUnused,
             _ => FinalizerAction::Nothing,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::Arg;
-use kubecontroller::manager::config::{entries, nearest};
+use kubecontroller::manager::config::{closest_match, parse_entries};
 
 use super::{
     command_line::Environment,
@@ -104,7 +104,7 @@ pub(super) fn checked(
     text: &str,
     args: &[(&'static Key, Arg)],
 ) -> Result<Vec<ConfiguredValue>, Vec<String>> {
-    let entries = entries(text).map_err(|bad| {
+    let entries = parse_entries(text).map_err(|bad| {
         vec![match bad.line {
             Some(line) => format!("{path}:{line}: {}", bad.why),
             None => format!("{path}: {}", bad.why),
@@ -171,7 +171,7 @@ fn unknown_key_reason(name: &str) -> String {
         return format!("no such key: {} is a value and holds no keys", key.name);
     }
     let last = name.rsplit('.').next().unwrap_or(name);
-    let meant = nearest(name, KEYS.iter().map(|key| key.name)).or_else(|| {
+    let meant = closest_match(name, KEYS.iter().map(|key| key.name)).or_else(|| {
         // Right but for the section.
         let mut alike = KEYS.iter().filter(|key| key.path().1 == last);
         alike

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
 
 use clap::Arg;
-use kubecontroller::manager::config::entries;
+use kubecontroller::manager::config::parse_entries;
 use serde_json::{Value, json};
 
 use super::{
@@ -366,7 +366,7 @@ fn the_example_holds_every_key_with_its_default() {
     let text = fs::read_to_string(path).unwrap_or_default();
     check(path, &text, &example(&args));
     let text = fs::read_to_string(path).unwrap();
-    let entries = entries(&text).unwrap();
+    let entries = parse_entries(&text).unwrap();
     assert_eq!(entries.len(), KEYS.len());
     for (entry, (key, arg)) in entries.iter().zip(&args) {
         let nothing_is_empty = |values: Vec<String>| values.into_iter().filter(|value| !value.is_empty());

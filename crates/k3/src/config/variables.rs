@@ -3,7 +3,7 @@
 //! Promise: `K3_STROAGE_TYPE=etcd` is a usage error, as a misspelt key in the file is; variables that are not meant for
 //! the configuration are left alone.
 
-use kubecontroller::manager::config::nearest;
+use kubecontroller::manager::config::closest_match;
 
 use super::keys::{KEYS, Key};
 
@@ -38,7 +38,7 @@ pub(super) fn check_name(name: &str) -> Option<String> {
         let section = section.split('.').next().unwrap_or_default();
         !section.is_empty() && rest.starts_with(&format!("{}_", section.to_uppercase()))
     });
-    match nearest(name, known.iter().map(String::as_str)) {
+    match closest_match(name, known.iter().map(String::as_str)) {
         Some(meant) => Some(format!(
             "environment variable {name}: no such setting; did you mean {meant}?"
         )),

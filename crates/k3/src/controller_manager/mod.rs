@@ -10,8 +10,8 @@ use k3_controllers::{CONTROLLERS, Cluster, ControllerContext, ControllerDescript
 use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
-    events::Style,
-    manager::{Config, Error, Manager, Selection, Stop, task},
+    events::EventApi,
+    manager::{Config, ControllerSelection, Manager, ManagerError, Stop, task},
     metrics,
 };
 
@@ -143,7 +143,7 @@ pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failur
             return Err(wrong(format!("there is no controller {word}")));
         }
     }
-    let selection = Selection::parse(&words).map_err(wrong)?;
+    let selection = ControllerSelection::parse(&words).map_err(wrong)?;
     // Some run only where they are asked for by name.
     let is_meant = |known: &ControllerDescriptor| {
         known.is_on || words.iter().any(|word| word != "*" && names(known, word))
@@ -203,7 +203,7 @@ impl ControllerManager {
             let context = ControllerContext {
                 writer: ApiWriter::new(clients.controller(descriptor.account)?),
                 informers: manager.informers().clone(),
-                recorder: manager.recorder(descriptor.name).style(Style::Core),
+                recorder: manager.recorder(descriptor.name).style(EventApi::Core),
                 clock: manager.clock().clone(),
                 metrics: manager.metrics().clone(),
                 cluster: Arc::clone(&cluster),
@@ -237,13 +237,13 @@ impl ControllerManager {
     /// Lets a server tell what runs beside it.
     pub(crate) fn publish_status(&self, server: &Server) {
         let context = (*self.manager).clone();
-        server.add_metrics(move || metrics::text(&context.registry()));
+        server.add_metrics(move || metrics::encode_text(&context.registry()));
         let context = (*self.manager).clone();
         server.add_document(CONTROLLERS_PATH, move || status::controllers_status(&context));
     }
 
     /// Runs until it is told to stop, or something goes wrong that no restart of a part mends.
-    pub(crate) async fn run(self, stop: Stop) -> Result<(), Error> {
+    pub(crate) async fn run(self, stop: Stop) -> Result<(), ManagerError> {
         self.manager.run(stop).await
     }
 }

@@ -1,8 +1,8 @@
 //! What runs beside the API server, entry to those who ask it.
 
 use kubecontroller::{
-    controller::Handle,
-    manager::{Context, State},
+    controller::ControllerHandle,
+    manager::{ManagerContext, RunnableState},
 };
 use serde_json::{Value, json};
 
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 const ERRORS: usize = 3;
 
 /// How everything fares.
-pub(super) fn controllers_status(context: &Context) -> Value {
+pub(super) fn controllers_status(context: &ManagerContext) -> Value {
     let runnables = context.runnables();
     let is_leading = runnables
         .iter()
-        .any(|runnable| runnable.leader_only && runnable.state != State::Idle);
+        .any(|runnable| runnable.leader_only && runnable.state != RunnableState::Idle);
     let controllers: Vec<_> = runnables
         .iter()
         .map(|runnable| {
@@ -29,8 +29,8 @@ pub(super) fn controllers_status(context: &Context) -> Value {
     json!({"elects": context.config().leader.elect, "leads": is_leading, "controllers": controllers})
 }
 
-fn queue(handle: &Handle) -> Value {
-    let metrics = handle.figures();
+fn queue(handle: &ControllerHandle) -> Value {
+    let metrics = handle.stats();
     json!({
         "depth": metrics.depth,
         "running": metrics.running,
@@ -40,7 +40,7 @@ fn queue(handle: &Handle) -> Value {
     })
 }
 
-fn errors(handle: &Handle) -> Value {
+fn errors(handle: &ControllerHandle) -> Value {
     let errors = handle.last_errors().into_iter().take(ERRORS);
     errors
         .map(|error| {
@@ -54,11 +54,11 @@ fn errors(handle: &Handle) -> Value {
         .collect()
 }
 
-fn state_name(state: State) -> &'static str {
+fn state_name(state: RunnableState) -> &'static str {
     match state {
-        State::Idle => "idle",
-        State::Running => "running",
-        State::Failed => "failed",
-        State::Done => "done",
+        RunnableState::Idle => "idle",
+        RunnableState::Running => "running",
+        RunnableState::Failed => "failed",
+        RunnableState::Done => "done",
     }
 }

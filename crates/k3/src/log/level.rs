@@ -144,7 +144,7 @@ mod tests {
         assert!(targets.would_enable("k3_apiserver::server", &Level::DEBUG));
         assert!(targets.would_enable("k3_node::pod::worker", &Level::TRACE));
         assert!(!targets.would_enable("k3_node::agent", &Level::INFO));
-        assert!(targets.would_enable("kubecontroller::queue", &Level::WARN));
+        assert!(targets.would_enable("kubecontroller::workqueue", &Level::WARN));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{fs::OpenOptions, io::Write, time::Duration};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kubecontroller::{
     controller::{Error, Outcome, reconcile_fn},
-    informer::Scope,
+    informer::InformerScope,
     manager::{BoxError, Manager, Setup},
 };
 
@@ -24,8 +24,8 @@ impl Setup for Ticker {
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
         let maps = manager
             .informers()
-            .metadata::<ConfigMap>(Scope::default().labels("tick"));
-        let file = manager.config().own("ticker.file").to_owned();
+            .metadata::<ConfigMap>(InformerScope::default().labels("tick"));
+        let file = manager.config().controller_setting("ticker.file").to_owned();
         let controller = manager
             .controller("ticker")
             .for_(&maps)
@@ -35,7 +35,7 @@ impl Setup for Ticker {
                     // One write of a line: those of two processes do not mix.
                     let mut file = OpenOptions::new().append(true).create(true).open(file)?;
                     file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
-                    Ok::<_, Error>(Outcome::After(Duration::from_millis(20)))
+                    Ok::<_, Error>(Outcome::RequeueAfter(Duration::from_millis(20)))
                 }
             }));
         manager.add(controller);

@@ -6,18 +6,19 @@ use hashbrown::DefaultHashBuilder;
 use kube::{Resource, core::ApiResource};
 
 use super::{
-    KeyFilter, Predicate, Reconciler, Runner, Source, mapped, objects, owned,
-    pace::Pace,
-    report::{Reporter, UidOf},
+    ControllerRunner, KeyFilter, Predicate, Reconciler, Source,
+    error_report::{Reporter, UidOf},
+    mapped_source, object_source, owner_source,
+    rate_limit::Pace,
     source::{KeySettings, LabelsMatch},
 };
 use crate::{
     Clock, Key,
-    events::Recorder,
+    events::EventRecorder,
     informer::{Delta, Informer},
     metrics::Metrics,
     object::Object,
-    queue,
+    workqueue,
 };
 
 /// What was there before the controller is this urgent: less than anything that happens.
@@ -40,8 +41,8 @@ pub(super) struct Settings {
     pub(super) workers: NonZeroUsize,
     pub(super) timeout: Option<Duration>,
     pub(super) pace: Option<Pace>,
-    pub(super) sync_limit: Duration,
-    pub(super) queue: queue::Options<Key>,
+    pub(super) cache_sync_timeout: Duration,
+    pub(super) queue: workqueue::WorkQueueOptions<Key>,
     pub(super) metrics: Metrics,
     pub(super) clock: Clock,
     pub(super) everywhere: bool,
@@ -69,7 +70,7 @@ impl Controller {
                 workers: cores.min(most),
                 timeout: None,
                 pace: None,
-                sync_limit: SYNC_LIMIT,
+                cache_sync_timeout: SYNC_LIMIT,
                 queue: queue_options(),
                 metrics: Metrics::default(),
                 clock: Clock::system(),
@@ -82,18 +83,19 @@ impl Controller {
 
     /// Reconciles the objects of an informer.
     pub fn for_<T: Object>(self, informer: &Informer<T>) -> Self {
-        self.knows(informer).source(objects(informer))
+        self.knows(informer).source(object_source(informer))
     }
 
     /// The same for changes that matter.
     pub fn for_where<T: Object>(self, informer: &Informer<T>, predicate: impl Into<Predicate<T>>) -> Self {
-        self.knows(informer).source(objects(informer).only(predicate))
+        self.knows(informer)
+            .source(object_source(informer).with_predicate(predicate))
     }
 
     /// Reconciles the owner of that kind that controls an object, when something happens to the object. The kind may be
     /// written with its group, as in `apps/ReplicaSet`.
     pub fn owns<T: Object>(self, informer: &Informer<T>, kind: &str) -> Self {
-        self.source(owned(informer, kind))
+        self.source(owner_source(informer, kind))
     }
 
     /// The same for changes that matter.
@@ -103,7 +105,7 @@ impl Controller {
         kind: &str,
         predicate: impl Into<Predicate<T>>,
     ) -> Self {
-        self.source(owned(informer, kind).only(predicate))
+        self.source(owner_source(informer, kind).with_predicate(predicate))
     }
 
     /// Reconciles whatever a function says is concerned by a change. It runs where the informer runs: it must not take long.
@@ -112,7 +114,7 @@ impl Controller {
         informer: &Informer<T>,
         keys_of: impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
-        self.source(mapped(informer, keys_of))
+        self.source(mapped_source(informer, keys_of))
     }
 
     /// The same for changes that matter.
@@ -122,7 +124,7 @@ impl Controller {
         predicate: impl Into<Predicate<T>>,
         keys_of: impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
-        self.source(mapped(informer, keys_of).only(predicate))
+        self.source(mapped_source(informer, keys_of).with_predicate(predicate))
     }
 
     /// Reconciles the keys of a source.
@@ -132,7 +134,7 @@ impl Controller {
     }
 
     /// The objects are in no namespace. Needed where they own objects that are in one.
-    pub fn cluster_wide(mut self) -> Self {
+    pub fn cluster_scoped(mut self) -> Self {
         self.keys.is_cluster_wide = true;
         self
     }
@@ -172,23 +174,26 @@ impl Controller {
 
     /// Waits until the changes of an object have come to rest for so long, but no longer than `longest` after the first one.
     pub fn debounce(mut self, quiet: Duration, longest: Duration) -> Self {
-        self.settings.queue.debounce = Some(queue::Debounce { quiet, longest });
+        self.settings.queue.debounce = Some(workqueue::Debounce { quiet, longest });
         self
     }
 
     /// Changes the settings of the queue: back-off, bucket, lanes. By default each namespace is a lane.
-    pub fn queue(mut self, change: impl FnOnce(queue::Options<Key>) -> queue::Options<Key>) -> Self {
+    pub fn queue(
+        mut self,
+        change: impl FnOnce(workqueue::WorkQueueOptions<Key>) -> workqueue::WorkQueueOptions<Key>,
+    ) -> Self {
         self.settings.queue = change(self.settings.queue);
         self
     }
 
     /// Tells users by an event when an object, which is a `K`, has failed five times in a row.
-    pub fn recorder<K: Resource<DynamicType = ()>>(self, recorder: &Recorder) -> Self {
+    pub fn recorder<K: Resource<DynamicType = ()>>(self, recorder: &EventRecorder) -> Self {
         self.recorder_for(&ApiResource::erase::<K>(&()), recorder)
     }
 
     /// The same for objects whose kind is not a type.
-    pub fn recorder_for(mut self, kind: &ApiResource, recorder: &Recorder) -> Self {
+    pub fn recorder_for(mut self, kind: &ApiResource, recorder: &EventRecorder) -> Self {
         self.settings.reporter = Some(Reporter {
             recorder: recorder.clone(),
             api_version: kind.api_version.clone(),
@@ -210,29 +215,29 @@ impl Controller {
     }
 
     /// How urgent it is what was there before; -100 by default. What happens has priority 0.
-    pub fn priority_of_initial(mut self, priority: i32) -> Self {
+    pub fn initial_list_priority(mut self, priority: i32) -> Self {
         self.keys.initial = priority;
         self
     }
 
     /// For how long a start waits for informers before it fails; 2 minutes by default.
-    pub fn sync_limit(mut self, limit: Duration) -> Self {
-        self.settings.sync_limit = limit;
+    pub fn cache_sync_timeout(mut self, limit: Duration) -> Self {
+        self.settings.cache_sync_timeout = limit;
         self
     }
 
     /// It runs whether this process leads or not.
-    pub fn everywhere(mut self) -> Self {
+    pub fn without_leader_election(mut self) -> Self {
         self.settings.everywhere = true;
         self
     }
 
     /// What is run for a key. Gives something to run.
-    pub fn reconciler<R: Reconciler>(self, reconciler: R) -> Runner<R> {
-        Runner::new(self, reconciler)
+    pub fn reconciler<R: Reconciler>(self, reconciler: R) -> ControllerRunner<R> {
+        ControllerRunner::new(self, reconciler)
     }
 
-    /// Keys that other sources speak of are filtered by the labels of their object, and events are about it.
+    /// Enqueuer that other sources speak of are filtered by the labels of their object, and events are about it.
     fn knows<T: Object>(mut self, informer: &Informer<T>) -> Self {
         let store = informer.store().clone();
         let labels_match: LabelsMatch = Arc::new(move |key, filter| {
@@ -249,11 +254,11 @@ impl Controller {
 }
 
 /// A queue in which namespaces take turns.
-fn queue_options() -> queue::Options<Key> {
+fn queue_options() -> workqueue::WorkQueueOptions<Key> {
     let hasher = DefaultHashBuilder::default();
-    queue::Options {
+    workqueue::WorkQueueOptions {
         // Not by `lanes_by`, which would copy the namespace.
         lane: Arc::new(move |key: &Key| hasher.hash_one(key.namespace())),
-        ..queue::Options::default()
+        ..workqueue::WorkQueueOptions::default()
     }
 }

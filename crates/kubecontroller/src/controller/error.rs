@@ -7,18 +7,18 @@ use crate::manager::BoxError;
 /// Why a reconcile failed.
 ///
 /// Any error becomes one by `?`. What the API answered is classified, also where it is the cause of something else; other
-/// errors are [`Class::Unknown`], unless the reconciler knows better:
+/// errors are [`ErrorClass::Unknown`], unless the reconciler knows better:
 ///
 /// ```
-/// use kubecontroller::controller::{Class, Error, Outcome};
+/// use kubecontroller::controller::{ErrorClass, Error, Outcome};
 ///
 /// fn size(text: &str) -> Result<u32, Error> {
 ///     text.parse().map_err(Error::permanent)
 /// }
-/// assert_eq!(size("many").unwrap_err().class(), Class::Permanent);
+/// assert_eq!(size("many").unwrap_err().class(), ErrorClass::Permanent);
 /// ```
 pub struct Error {
-    class: Class,
+    class: ErrorClass,
     /// For how long whoever answered does not want to be asked again.
     not_before: Option<Duration>,
     source: BoxError,
@@ -26,7 +26,7 @@ pub struct Error {
 
 /// What is to be done about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum ErrorClass {
     /// It is expected to go away: others wrote at the same time, or the API is away. Tried again, with growing pauses.
     Transient,
     /// It stays until the object changes. Not tried again before that.
@@ -40,20 +40,20 @@ pub enum Class {
 impl Error {
     /// It is expected to go away.
     pub fn transient(source: impl Into<BoxError>) -> Self {
-        Error::new(Class::Transient, source.into())
+        Error::new(ErrorClass::Transient, source.into())
     }
 
     /// It stays until the object changes: there is no use in trying again.
     pub fn permanent(source: impl Into<BoxError>) -> Self {
-        Error::new(Class::Permanent, source.into())
+        Error::new(ErrorClass::Permanent, source.into())
     }
 
     /// Nobody knows whether it stays.
     pub fn unknown(source: impl Into<BoxError>) -> Self {
-        Error::new(Class::Unknown, source.into())
+        Error::new(ErrorClass::Unknown, source.into())
     }
 
-    fn new(class: Class, source: BoxError) -> Self {
+    fn new(class: ErrorClass, source: BoxError) -> Self {
         Error {
             class,
             not_before: None,
@@ -63,13 +63,13 @@ impl Error {
 
     /// Not to be tried again before a while is over, as when somebody asked to be left alone.
     #[must_use]
-    pub fn not_before(mut self, after: Duration) -> Self {
+    pub fn with_retry_after(mut self, after: Duration) -> Self {
         self.not_before = Some(after);
         self
     }
 
     /// What is to be done about it.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         self.class
     }
 
@@ -129,7 +129,7 @@ impl fmt::Debug for Error {
 // --- classes ---
 
 /// The class of an error of the API, wherever it is among the causes.
-fn classify(error: &(dyn std::error::Error + 'static)) -> (Class, Option<Duration>) {
+fn classify(error: &(dyn std::error::Error + 'static)) -> (ErrorClass, Option<Duration>) {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<kube::Error>() {
@@ -137,10 +137,10 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> (Class, Option<Duratio
         }
         cause = error.source();
     }
-    (Class::Unknown, None)
+    (ErrorClass::Unknown, None)
 }
 
-fn classify_answer(error: &kube::Error) -> (Class, Option<Duration>) {
+fn classify_answer(error: &kube::Error) -> (ErrorClass, Option<Duration>) {
     match error {
         kube::Error::Api(status) => {
             let asked = status
@@ -149,15 +149,15 @@ fn classify_answer(error: &kube::Error) -> (Class, Option<Duration>) {
                 .map_or(0, |details| details.retry_after_seconds);
             let not_before = (asked > 0).then(|| Duration::from_secs(u64::from(asked)));
             let class = match status.code {
-                404 | 408 | 409 | 410 | 429 | 500..=599 => Class::Transient,
-                _ => Class::Unknown,
+                404 | 408 | 409 | 410 | 429 | 500..=599 => ErrorClass::Transient,
+                _ => ErrorClass::Unknown,
             };
             (class, not_before)
         }
         kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
-            (Class::Transient, None)
+            (ErrorClass::Transient, None)
         }
-        _ => (Class::Unknown, None),
+        _ => (ErrorClass::Unknown, None),
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
 
     use kube::core::Status;
 
-    use super::{Class, Error};
+    use super::{Error, ErrorClass};
 
     fn answer(code: u16) -> kube::Error {
         kube::Error::Api(Status::failure("no", "Reason").with_code(code).boxed())
@@ -176,19 +176,19 @@ mod tests {
     #[test]
     fn what_the_api_answers_is_classified() {
         for (code, class) in [
-            (404, Class::Transient),
-            (409, Class::Transient),
-            (429, Class::Transient),
-            (500, Class::Transient),
-            (503, Class::Transient),
-            (400, Class::Unknown),
-            (403, Class::Unknown),
-            (422, Class::Unknown),
+            (404, ErrorClass::Transient),
+            (409, ErrorClass::Transient),
+            (429, ErrorClass::Transient),
+            (500, ErrorClass::Transient),
+            (503, ErrorClass::Transient),
+            (400, ErrorClass::Unknown),
+            (403, ErrorClass::Unknown),
+            (422, ErrorClass::Unknown),
         ] {
             assert_eq!(Error::from(answer(code)).class(), class, "{code}");
         }
         let away = kube::Error::Service("connection refused".into());
-        assert_eq!(Error::from(away).class(), Class::Transient);
+        assert_eq!(Error::from(away).class(), ErrorClass::Transient);
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         #[error("cannot scale")]
         struct Cannot(#[source] kube::Error);
         let error = Error::from(Cannot(answer(409)));
-        assert_eq!(error.class(), Class::Transient);
+        assert_eq!(error.class(), ErrorClass::Transient);
         assert_eq!(error.to_string(), "cannot scale: no");
     }
 
@@ -213,11 +213,11 @@ mod tests {
 
     #[test]
     fn a_reconciler_may_know_better() {
-        assert_eq!(Error::from(io::Error::other("?")).class(), Class::Unknown);
+        assert_eq!(Error::from(io::Error::other("?")).class(), ErrorClass::Unknown);
         assert_eq!(
             Error::permanent("a size must be a number").class(),
-            Class::Permanent
+            ErrorClass::Permanent
         );
-        assert_eq!(Error::transient(answer(422)).class(), Class::Transient);
+        assert_eq!(Error::transient(answer(422)).class(), ErrorClass::Transient);
     }
 }

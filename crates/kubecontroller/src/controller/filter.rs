@@ -20,7 +20,7 @@ use regex::Regex;
 
 use crate::{
     Key,
-    selector::{BadSelector, Selector},
+    selector::{ParseSelectorError, Selector},
 };
 
 /// A part of the objects of a kind, by name and labels. The empty filter lets everything pass.
@@ -49,7 +49,7 @@ struct Names {
 /// Why a text is not a filter.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BadFilter {
+pub enum ParseFilterError {
     /// A glob has a bracket without its other half, or has nothing to match.
     #[error("the glob {glob:?} is wrong: {problem}")]
     Glob {
@@ -68,7 +68,7 @@ pub enum BadFilter {
     },
     /// The selector after `labels:` cannot be read.
     #[error("the label selector is wrong: {0}")]
-    Labels(#[from] BadSelector),
+    Labels(#[from] ParseSelectorError),
 }
 
 // --- KeyFilter ---
@@ -94,9 +94,9 @@ impl KeyFilter {
 }
 
 impl FromStr for KeyFilter {
-    type Err = BadFilter;
+    type Err = ParseFilterError;
 
-    fn from_str(text: &str) -> Result<Self, BadFilter> {
+    fn from_str(text: &str) -> Result<Self, ParseFilterError> {
         let mut filter = KeyFilter {
             text: text.to_owned(),
             ..KeyFilter::default()
@@ -139,15 +139,15 @@ impl Eq for KeyFilter {}
 
 // --- reading ---
 
-fn regex(expression: &str) -> Result<Regex, BadFilter> {
-    Regex::new(expression).map_err(|source| BadFilter::Expression {
+fn regex(expression: &str) -> Result<Regex, ParseFilterError> {
+    Regex::new(expression).map_err(|source| ParseFilterError::Expression {
         expression: expression.to_owned(),
         source: Box::new(source),
     })
 }
 
-fn glob(glob: &str) -> Result<Regex, BadFilter> {
-    let bad = |problem| BadFilter::Glob {
+fn glob(glob: &str) -> Result<Regex, ParseFilterError> {
+    let bad = |problem| ParseFilterError::Glob {
         glob: glob.to_owned(),
         problem,
     };

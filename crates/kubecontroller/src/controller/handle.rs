@@ -5,20 +5,20 @@ use std::{fmt, sync::Arc, time::Duration};
 use super::{LastError, Source, SourceId, runner::Shared};
 use crate::{
     Key,
-    queue::{Figures, Queue},
+    workqueue::{WorkQueue, WorkQueueStats},
 };
 
 /// A handle of a controller, whether it runs or not. Clones are the same.
 #[derive(Clone)]
-pub struct Handle {
+pub struct ControllerHandle {
     shared: Arc<Shared>,
 }
 
-// --- Handle ---
+// --- ControllerHandle ---
 
-impl Handle {
+impl ControllerHandle {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Handle { shared }
+        ControllerHandle { shared }
     }
 
     /// The name of the controller.
@@ -27,18 +27,18 @@ impl Handle {
     }
 
     /// Its queue: keys that are added to it are reconciled. A controller that is run again has another one then.
-    pub fn queue(&self) -> Queue<Key> {
+    pub fn queue(&self) -> WorkQueue<Key> {
         self.shared.queue()
     }
 
     /// What there is in its queue, and was.
-    pub fn figures(&self) -> Figures {
-        self.queue().figures()
+    pub fn stats(&self) -> WorkQueueStats {
+        self.queue().stats()
     }
 
     /// The keys that are reconciled at this moment, and for how long.
-    pub fn running(&self) -> Vec<(Key, Duration)> {
-        self.queue().running()
+    pub fn processing(&self) -> Vec<(Key, Duration)> {
+        self.queue().processing()
     }
 
     /// The last errors, the newest first.
@@ -53,7 +53,7 @@ impl Handle {
 
     /// Waits until the keys of everything that was there when each of its sources was started are in the queue. A controller
     /// that does not run has no sources that could be waited for.
-    pub async fn synced(&self) {
+    pub async fn wait_for_sync(&self) {
         self.shared.synced().await;
     }
 
@@ -63,17 +63,17 @@ impl Handle {
         self.shared.add_source(Arc::new(source))
     }
 
-    /// Watches something no longer. Keys that it has added stay. Says whether there was such a source.
+    /// Watches something no longer. Enqueuer that it has added stay. Says whether there was such a source.
     pub fn remove_source(&self, id: SourceId) -> bool {
         self.shared.remove_source(id)
     }
 }
 
-impl fmt::Debug for Handle {
+impl fmt::Debug for ControllerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle")
+        f.debug_struct("ControllerHandle")
             .field("name", &self.name())
-            .field("figures", &self.figures())
+            .field("figures", &self.stats())
             .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! Changes become keys, keys become reconciles.
 //!
 //! A [`Controller`] is told where changes come from and what to run; what it gives is run by a
-//! [`Manager`](crate::manager), or by [`Runner::run`].
+//! [`Manager`](crate::manager), or by [`ControllerRunner::run`].
 //!
 //! Promises:
 //! - A key is reconciled by one worker at a time. Whatever happens to it meanwhile causes exactly one more reconcile.
@@ -15,14 +15,14 @@
 //! use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
 //! use kubecontroller::{
 //!     controller::{Controller, Outcome, Request, reconcile_fn},
-//!     informer::{Informers, Scope},
+//!     informer::{SharedInformerFactory, InformerScope},
 //!     manager::Stop,
 //! };
 //!
 //! # async fn show(client: kube::Client) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-//! let informers = Informers::new(client);
-//! let sets = informers.typed::<ReplicaSet>(Scope::default());
-//! let pods = informers.typed::<Pod>(Scope::default());
+//! let informers = SharedInformerFactory::new(client);
+//! let sets = informers.typed::<ReplicaSet>(InformerScope::default());
+//! let pods = informers.typed::<Pod>(InformerScope::default());
 //! let controller = Controller::new("replicaset")
 //!     .for_(&sets)
 //!     .owns(&pods, "ReplicaSet")
@@ -38,31 +38,36 @@
 
 mod builder;
 mod error;
+mod error_report;
 mod filter;
 mod handle;
-mod pace;
+mod own_writes;
 mod predicate;
+mod rate_limit;
 mod reconciler;
-mod report;
 mod runner;
 mod source;
 mod worker;
-mod wrote;
 
 #[cfg(test)]
 mod tests;
 
 pub use self::{
     builder::Controller,
-    error::{Class, Error},
-    filter::{BadFilter, KeyFilter},
-    handle::Handle,
+    error::{Error, ErrorClass},
+    error_report::LastError,
+    filter::{KeyFilter, ParseFilterError},
+    handle::ControllerHandle,
     predicate::{
         Predicate, annotations_changed, generation_changed, label_selector, labels_changed,
         resource_version_changed,
     },
-    reconciler::{ByObject, Outcome, ReconcileFn, Reconciler, Request, Seen, by_object, reconcile_fn},
-    report::LastError,
-    runner::{NotSynced, Runner},
-    source::{Keys, Source, SourceId, Started, Watching, mapped, objects, owned},
+    reconciler::{
+        CacheLookup, ObjectReconciler, Outcome, ReconcileFn, Reconciler, Request, reconcile_fn,
+        reconcile_object_fn,
+    },
+    runner::{CacheSyncTimeout, ControllerRunner},
+    source::{
+        Enqueuer, InformerSource, RunningSource, Source, SourceId, mapped_source, object_source, owner_source,
+    },
 };

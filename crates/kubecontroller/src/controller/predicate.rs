@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::{
     informer::Delta,
     object::Object,
-    selector::{BadSelector, Selector},
+    selector::{ParseSelectorError, Selector},
 };
 
 /// Tells whether a change matters. Any closure is one.
@@ -121,7 +121,7 @@ pub fn resource_version_changed<T: Object>() -> Predicate<T> {
 }
 
 /// The labels match, or did before the change.
-pub fn label_selector<T: Object>(selector: &str) -> Result<Predicate<T>, BadSelector> {
+pub fn label_selector<T: Object>(selector: &str) -> Result<Predicate<T>, ParseSelectorError> {
     let selector: Selector = selector.parse()?;
     Ok(Predicate::new(move |delta: &Delta<T>| {
         let objects = delta.old().into_iter().chain(delta.new());
@@ -134,7 +134,7 @@ pub fn label_selector<T: Object>(selector: &str) -> Result<Predicate<T>, BadSele
 fn changed<T: Object>(has_changed: impl Fn(&T, &T) -> bool + Send + Sync + 'static) -> Predicate<T> {
     Predicate::new(move |delta| match delta {
         Delta::Updated { old, new } | Delta::Replaced { old, new } => {
-            has_changed(old, new) || old.is_going() != new.is_going() || old.uid() != new.uid()
+            has_changed(old, new) || old.is_terminating() != new.is_terminating() || old.uid() != new.uid()
         }
         Delta::Added { .. } | Delta::Deleted { .. } | Delta::Sync { .. } => true,
     })

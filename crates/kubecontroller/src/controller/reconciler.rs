@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use super::{Error, wrote::Written};
+use super::{Error, own_writes::Written};
 use crate::{Key, informer::Informer, object::Object, store::Store};
 
 /// Compares what is with what should be, and acts on the difference.
@@ -33,24 +33,24 @@ pub enum Outcome {
     #[default]
     Done,
     /// The same again after a while, unless something happens earlier.
-    After(Duration),
+    RequeueAfter(Duration),
     /// The same again, as soon as nothing more urgent is to be done.
-    WithPriority(i32),
+    RequeueWithPriority(i32),
 }
 
 /// An object, or that it is gone.
-pub enum Seen<T> {
+pub enum CacheLookup<T> {
     /// The object, as it is in the store.
-    There(Arc<T>),
+    Found(Arc<T>),
     /// It is not in the store, or no longer.
-    Gone(Key),
+    NotFound(Key),
 }
 
 /// A closure as a reconciler; made by [`reconcile_fn`].
 pub struct ReconcileFn<F>(F);
 
-/// A closure over objects as a reconciler; made by [`by_object`].
-pub struct ByObject<T, F> {
+/// A closure over objects as a reconciler; made by [`reconcile_object_fn`].
+pub struct ObjectReconciler<T, F> {
     store: Store<T>,
     reconcile: F,
 }
@@ -73,29 +73,29 @@ where
     ReconcileFn(reconcile)
 }
 
-/// A reconciler from a closure over objects, which is told of those that are gone too.
+/// A reconciler from a closure over object_source, which is told of those that are gone too.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kubecontroller::{controller::{Outcome, Seen, by_object}, store::Store};
+/// use kubecontroller::{controller::{Outcome, CacheLookup, reconcile_object_fn}, store::Store};
 ///
 /// # fn show(store: &Store<ConfigMap>) {
-/// let reconciler = by_object(store, |seen: Seen<ConfigMap>| async move {
+/// let reconciler = reconcile_object_fn(store, |seen: CacheLookup<ConfigMap>| async move {
 ///     match seen {
-///         Seen::There(map) => println!("{} entries", map.data.iter().flatten().count()),
-///         Seen::Gone(key) => println!("{key} is gone"),
+///         CacheLookup::Found(map) => println!("{} entries", map.data.iter().flatten().count()),
+///         CacheLookup::NotFound(key) => println!("{key} is gone"),
 ///     }
 ///     Ok(Outcome::Done)
 /// });
 /// # }
 /// ```
-pub fn by_object<T, F, Fut>(store: &Store<T>, reconcile: F) -> ByObject<T, F>
+pub fn reconcile_object_fn<T, F, Fut>(store: &Store<T>, reconcile: F) -> ObjectReconciler<T, F>
 where
     T: Object,
-    F: Fn(Seen<T>) -> Fut + Send + Sync + 'static,
+    F: Fn(CacheLookup<T>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Outcome, Error>> + Send,
 {
-    ByObject {
+    ObjectReconciler {
         store: store.clone(),
         reconcile,
     }
@@ -118,7 +118,7 @@ impl Request {
     /// it, so that no decision is made on what was there before the write. Versions that are no numbers are ignored.
     ///
     /// An informer whose selector does not match what was written may see that version late: the guard gives up after 10 s.
-    pub fn wrote_at<T: Object>(&self, informer: &Informer<T>, resource_version: &str) {
+    pub fn record_write<T: Object>(&self, informer: &Informer<T>, resource_version: &str) {
         if let Ok(version) = resource_version.parse() {
             let informer = informer.clone();
             let is_seen = move || informer.version().is_some_and(|seen| seen >= version);
@@ -146,28 +146,28 @@ impl Outcome {
     }
 
     /// The same again after a while.
-    pub const fn after(after: Duration) -> Self {
-        Outcome::After(after)
+    pub const fn requeue_after(after: Duration) -> Self {
+        Outcome::RequeueAfter(after)
     }
 }
 
-// --- Seen ---
+// --- CacheLookup ---
 
-impl<T: Object> Seen<T> {
+impl<T: Object> CacheLookup<T> {
     /// The key of the object.
     pub fn key(&self) -> Key {
         match self {
-            Seen::There(object) => object.key(),
-            Seen::Gone(key) => key.clone(),
+            CacheLookup::Found(object) => object.key(),
+            CacheLookup::NotFound(key) => key.clone(),
         }
     }
 }
 
-impl<T: Object> fmt::Debug for Seen<T> {
+impl<T: Object> fmt::Debug for CacheLookup<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
-            Seen::There(_) => "There",
-            Seen::Gone(_) => "Gone",
+            CacheLookup::Found(_) => "Found",
+            CacheLookup::NotFound(_) => "NotFound",
         };
         f.debug_tuple(name).field(&self.key()).finish()
     }
@@ -185,15 +185,15 @@ where
     }
 }
 
-impl<T, F, Fut> Reconciler for ByObject<T, F>
+impl<T, F, Fut> Reconciler for ObjectReconciler<T, F>
 where
     T: Object,
-    F: Fn(Seen<T>) -> Fut + Send + Sync + 'static,
+    F: Fn(CacheLookup<T>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Outcome, Error>> + Send,
 {
     fn reconcile(&self, request: Request) -> impl Future<Output = Result<Outcome, Error>> + Send {
         let seen = self.store.get(&request.key);
-        (self.reconcile)(seen.map_or(Seen::Gone(request.key), Seen::There))
+        (self.reconcile)(seen.map_or(CacheLookup::NotFound(request.key), CacheLookup::Found))
     }
 }
 

@@ -14,21 +14,21 @@ use futures_util::future::{BoxFuture, join_all};
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
-    Controller, Handle, Reconciler, Source, SourceId, Started,
+    Controller, ControllerHandle, Reconciler, RunningSource, Source, SourceId,
     builder::Settings,
-    report::LastErrors,
-    source::{KeySettings, Keys},
+    error_report::LastErrors,
+    own_writes::Written,
+    source::{Enqueuer, KeySettings},
     worker::Worker,
-    wrote::Written,
 };
 use crate::{
     Key,
     manager::{BoxError, Runnable, Stop},
-    queue::Queue,
+    workqueue::WorkQueue,
 };
 
 /// A controller with its reconciler; made by [`Controller::reconciler`]. It may be run again after it was stopped.
-pub struct Runner<R> {
+pub struct ControllerRunner<R> {
     shared: Arc<Shared>,
     reconciler: Arc<R>,
 }
@@ -46,7 +46,7 @@ pub(super) struct Shared {
 
 struct State {
     /// The queue of this run, or of the next one.
-    queue: Queue<Key>,
+    queue: WorkQueue<Key>,
     sources: BTreeMap<SourceId, Watched>,
     next: u64,
     is_running: bool,
@@ -55,7 +55,7 @@ struct State {
 struct Watched {
     source: Arc<dyn Source>,
     /// There while the controller runs.
-    started: Option<Arc<dyn Started>>,
+    started: Option<Arc<dyn RunningSource>>,
 }
 
 /// A controller did not begin, for it does not know yet what there is.
@@ -64,17 +64,17 @@ struct Watched {
     "controller {controller} did not begin: what it watches is not known after {limit:?}{}",
     because(trouble)
 )]
-pub struct NotSynced {
+pub struct CacheSyncTimeout {
     controller: String,
     limit: Duration,
     trouble: Vec<String>,
 }
 
-// --- Runner ---
+// --- ControllerRunner ---
 
-impl<R: Reconciler> Runner<R> {
+impl<R: Reconciler> ControllerRunner<R> {
     pub(super) fn new(controller: Controller, reconciler: R) -> Self {
-        let queue = Queue::new(controller.settings.queue.clone());
+        let queue = WorkQueue::new(controller.settings.queue.clone());
         let (mut sources, mut next) = (BTreeMap::new(), 0);
         for source in controller.sources {
             let started = None;
@@ -95,15 +95,15 @@ impl<R: Reconciler> Runner<R> {
             errors: LastErrors::default(),
             written: Arc::default(),
         };
-        Runner {
+        ControllerRunner {
             shared: Arc::new(shared),
             reconciler: Arc::new(reconciler),
         }
     }
 
     /// A handle to look at it, and to change what it watches, while it runs.
-    pub fn handle(&self) -> Handle {
-        Handle::new(Arc::clone(&self.shared))
+    pub fn handle(&self) -> ControllerHandle {
+        ControllerHandle::new(Arc::clone(&self.shared))
     }
 
     /// Runs it until it is stopped: waits until its sources are synced, works, and at the end works off what is ready until
@@ -125,7 +125,7 @@ impl<R: Reconciler> Runner<R> {
         run.queue.close();
         let all_done = async { while workers.join_next().await.is_some() {} };
         if stop.until_expired(all_done).await.is_none() {
-            let left = run.queue.figures();
+            let left = run.queue.stats();
             tracing::warn!(
                 controller = self.shared.name,
                 running = left.running,
@@ -137,7 +137,7 @@ impl<R: Reconciler> Runner<R> {
         Ok(())
     }
 
-    fn start_workers(&self, queue: &Queue<Key>) -> JoinSet<()> {
+    fn start_workers(&self, queue: &WorkQueue<Key>) -> JoinSet<()> {
         let count = self.shared.settings.workers.get();
         let metrics = self.shared.settings.metrics.controller(&self.shared.name);
         metrics.may_run(count);
@@ -158,7 +158,7 @@ impl<R: Reconciler> Runner<R> {
     }
 }
 
-impl<R: Reconciler> Runnable for Runner<R> {
+impl<R: Reconciler> Runnable for ControllerRunner<R> {
     fn name(&self) -> &str {
         &self.shared.name
     }
@@ -171,18 +171,18 @@ impl<R: Reconciler> Runnable for Runner<R> {
         self.shared.is_synced.load(Ordering::Acquire)
     }
 
-    fn handle(&self) -> Option<Handle> {
-        Some(Runner::handle(self))
+    fn handle(&self) -> Option<ControllerHandle> {
+        Some(ControllerRunner::handle(self))
     }
 
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
-        Box::pin(Runner::run(self, stop))
+        Box::pin(ControllerRunner::run(self, stop))
     }
 }
 
-impl<R> fmt::Debug for Runner<R> {
+impl<R> fmt::Debug for ControllerRunner<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runner")
+        f.debug_struct("ControllerRunner")
             .field("name", &self.shared.name)
             .finish_non_exhaustive()
     }
@@ -194,22 +194,22 @@ impl<R> fmt::Debug for Runner<R> {
 /// nothing behind either.
 struct Run<'r> {
     shared: &'r Shared,
-    queue: Queue<Key>,
+    queue: WorkQueue<Key>,
 }
 
 impl<'r> Run<'r> {
     fn begin(shared: &'r Shared) -> Self {
         let mut state = shared.state();
         if state.queue.is_closed() {
-            state.queue = Queue::new(shared.settings.queue.clone());
+            state.queue = WorkQueue::new(shared.settings.queue.clone());
         }
         let queue = state.queue.clone();
         state.is_running = true;
-        let keys = Keys::new(queue.clone(), Arc::clone(&shared.keys));
+        let keys = Enqueuer::new(queue.clone(), Arc::clone(&shared.keys));
         for watched in state.sources.values_mut() {
             watched.started = Some(Arc::from(watched.source.start(keys.clone())));
         }
-        shared.settings.metrics.watch_queue(&shared.name, &queue);
+        shared.settings.metrics.register_workqueue(&shared.name, &queue);
         Run { shared, queue }
     }
 }
@@ -228,7 +228,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn queue(&self) -> Queue<Key> {
+    pub(super) fn queue(&self) -> WorkQueue<Key> {
         self.state().queue.clone()
     }
 
@@ -240,7 +240,7 @@ impl Shared {
         let mut state = self.state();
         let id = SourceId(state.next);
         state.next += 1;
-        let keys = Keys::new(state.queue.clone(), Arc::clone(&self.keys));
+        let keys = Enqueuer::new(state.queue.clone(), Arc::clone(&self.keys));
         let started = state.is_running.then(|| Arc::from(source.start(keys)));
         state.sources.insert(id, Watched { source, started });
         id
@@ -264,23 +264,23 @@ impl Shared {
     /// Waits until all sources are.
     pub(super) async fn synced(&self) {
         let started = self.started();
-        join_all(started.iter().map(|started| started.synced())).await;
+        join_all(started.iter().map(|started| started.wait_for_sync())).await;
     }
 
-    async fn synced_in_time(&self) -> Result<(), NotSynced> {
-        let limit = self.settings.sync_limit;
+    async fn synced_in_time(&self) -> Result<(), CacheSyncTimeout> {
+        let limit = self.settings.cache_sync_timeout;
         if timeout(limit, self.synced()).await.is_ok() {
             return Ok(());
         }
         let trouble = self.started();
-        Err(NotSynced {
+        Err(CacheSyncTimeout {
             controller: self.name.clone(),
             limit,
             trouble: trouble.iter().filter_map(|started| started.trouble()).collect(),
         })
     }
 
-    fn started(&self) -> Vec<Arc<dyn Started>> {
+    fn started(&self) -> Vec<Arc<dyn RunningSource>> {
         let state = self.state();
         let started = state
             .sources

@@ -7,21 +7,21 @@ use futures_util::future::BoxFuture;
 use super::{KeyFilter, Predicate};
 use crate::{
     Key,
-    informer::{Delta, Informer, Subscription},
+    informer::{Delta, EventHandlerRegistration, Informer},
     object::Object,
-    queue::Queue,
+    workqueue::WorkQueue,
 };
 
-/// Where keys come from. Informers are the usual sources: see [`objects`], [`owned`] and [`mapped`].
+/// Where keys come from. Informers are the usual sources: see [`object_source`], [`owner_source`] and [`mapped_source`].
 pub trait Source: Send + Sync + 'static {
     /// Begins to add keys. Dropping what it gives ends that.
-    fn start(&self, keys: Keys) -> Box<dyn Started>;
+    fn start(&self, keys: Enqueuer) -> Box<dyn RunningSource>;
 }
 
 /// A source that adds keys, until it is dropped.
-pub trait Started: Send + Sync {
+pub trait RunningSource: Send + Sync {
     /// Waits until the keys of everything that was there at the beginning have been added.
-    fn synced(&self) -> BoxFuture<'_, ()>;
+    fn wait_for_sync(&self) -> BoxFuture<'_, ()>;
 
     /// What is waited for, and why it does not come, if that is known.
     fn trouble(&self) -> Option<String> {
@@ -35,8 +35,8 @@ pub struct SourceId(pub(super) u64);
 
 /// Takes the keys of a source. Clones are the same.
 #[derive(Clone)]
-pub struct Keys {
-    queue: Queue<Key>,
+pub struct Enqueuer {
+    queue: WorkQueue<Key>,
     settings: Arc<KeySettings>,
 }
 
@@ -54,19 +54,19 @@ pub(super) struct KeySettings {
 
 pub(super) type LabelsMatch = Arc<dyn Fn(&Key, &KeyFilter) -> bool + Send + Sync>;
 
-/// The changes of an informer as a source of keys; made by [`objects`], [`owned`] and [`mapped`].
-pub struct Watching<T> {
+/// The changes of an informer as a source of keys; made by [`object_source`], [`owner_source`] and [`mapped_source`].
+pub struct InformerSource<T> {
     informer: Informer<T>,
     predicate: Option<Predicate<T>>,
     keys: KeysOf<T>,
 }
 
 /// Which keys a change is about.
-type KeysOf<T> = Arc<dyn Fn(&Delta<T>, &Keys) + Send + Sync>;
+type KeysOf<T> = Arc<dyn Fn(&Delta<T>, &Enqueuer) + Send + Sync>;
 
 /// The keys of the objects themselves.
-pub fn objects<T: Object>(informer: &Informer<T>) -> Watching<T> {
-    Watching::new(informer, |delta, keys| {
+pub fn object_source<T: Object>(informer: &Informer<T>) -> InformerSource<T> {
+    InformerSource::new(informer, |delta, keys| {
         let (object, priority) = (delta.object(), keys.priority(delta));
         let key = object.key();
         let admits = |filter: &KeyFilter| {
@@ -75,19 +75,19 @@ pub fn objects<T: Object>(informer: &Informer<T>) -> Watching<T> {
             states.any(|state| filter.admits(&key, |name| state.label(name)))
         };
         if keys.settings.filter.as_ref().is_none_or(admits) {
-            keys.queue.add_with(key, priority);
+            keys.queue.add_with_priority(key, priority);
         }
     })
 }
 
-/// The keys of the owners that control the objects, if they are of that kind: `ReplicaSet`, or `apps/ReplicaSet` where the
+/// The keys of the owners that control the object_source, if they are of that kind: `ReplicaSet`, or `apps/ReplicaSet` where the
 /// group matters. If the owner changes, both are meant.
-pub fn owned<T: Object>(informer: &Informer<T>, kind: &str) -> Watching<T> {
+pub fn owner_source<T: Object>(informer: &Informer<T>, kind: &str) -> InformerSource<T> {
     let (group, kind) = match kind.rsplit_once('/') {
         Some((group, kind)) => (Some(group.to_owned()), kind.to_owned()),
         None => (None, kind.to_owned()),
     };
-    Watching::new(informer, move |delta, keys| {
+    InformerSource::new(informer, move |delta, keys| {
         let owner_of = |object: &T| {
             let owner = object.controller()?;
             let owner_group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
@@ -99,39 +99,39 @@ pub fn owned<T: Object>(informer: &Informer<T>, kind: &str) -> Watching<T> {
         let old = delta.old().and_then(|old| owner_of(old));
         let old = old.filter(|old| new.as_ref() != Some(old));
         for key in new.into_iter().chain(old) {
-            keys.add_with(key, priority);
+            keys.add_with_priority(key, priority);
         }
     })
 }
 
 /// The keys that a function gives for a change.
-pub fn mapped<T: Object>(
+pub fn mapped_source<T: Object>(
     informer: &Informer<T>,
     keys_of: impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync + 'static,
-) -> Watching<T> {
-    Watching::new(informer, move |delta, keys| {
+) -> InformerSource<T> {
+    InformerSource::new(informer, move |delta, keys| {
         for key in keys_of(delta) {
-            keys.add_with(key, keys.priority(delta));
+            keys.add_with_priority(key, keys.priority(delta));
         }
     })
 }
 
-// --- Keys ---
+// --- Enqueuer ---
 
-impl Keys {
-    pub(super) fn new(queue: Queue<Key>, settings: Arc<KeySettings>) -> Self {
-        Keys { queue, settings }
+impl Enqueuer {
+    pub(super) fn new(queue: WorkQueue<Key>, settings: Arc<KeySettings>) -> Self {
+        Enqueuer { queue, settings }
     }
 
     /// Something happened to an object.
     pub fn add(&self, key: Key) {
-        self.add_with(key, 0);
+        self.add_with_priority(key, 0);
     }
 
     /// The same with a priority; 0 is the ordinary one.
-    pub fn add_with(&self, key: Key, priority: i32) {
+    pub fn add_with_priority(&self, key: Key, priority: i32) {
         if self.admits(&key) {
-            self.queue.add_with(key, priority);
+            self.queue.add_with_priority(key, priority);
         }
     }
 
@@ -169,11 +169,11 @@ impl Keys {
     }
 }
 
-// --- Watching ---
+// --- InformerSource ---
 
-impl<T: Object> Watching<T> {
-    fn new(informer: &Informer<T>, keys: impl Fn(&Delta<T>, &Keys) + Send + Sync + 'static) -> Self {
-        Watching {
+impl<T: Object> InformerSource<T> {
+    fn new(informer: &Informer<T>, keys: impl Fn(&Delta<T>, &Enqueuer) + Send + Sync + 'static) -> Self {
+        InformerSource {
             informer: informer.clone(),
             predicate: None,
             keys: Arc::new(keys),
@@ -182,7 +182,7 @@ impl<T: Object> Watching<T> {
 
     /// Only changes that matter.
     #[must_use]
-    pub fn only(mut self, predicate: impl Into<Predicate<T>>) -> Self {
+    pub fn with_predicate(mut self, predicate: impl Into<Predicate<T>>) -> Self {
         let predicate = predicate.into();
         self.predicate = Some(match self.predicate {
             Some(before) => before.and(predicate),
@@ -192,10 +192,10 @@ impl<T: Object> Watching<T> {
     }
 }
 
-impl<T: Object> Source for Watching<T> {
-    fn start(&self, keys: Keys) -> Box<dyn Started> {
+impl<T: Object> Source for InformerSource<T> {
+    fn start(&self, keys: Enqueuer) -> Box<dyn RunningSource> {
         let (predicate, keys_of) = (self.predicate.clone(), Arc::clone(&self.keys));
-        let subscription = self.informer.on_change(move |delta| {
+        let subscription = self.informer.add_event_handler(move |delta| {
             if predicate.as_ref().is_none_or(|predicate| predicate.holds(delta)) {
                 keys_of(delta, &keys);
             }
@@ -208,13 +208,13 @@ impl<T: Object> Source for Watching<T> {
 }
 
 struct Subscribed<T: Object> {
-    subscription: Subscription,
+    subscription: EventHandlerRegistration,
     informer: Informer<T>,
 }
 
-impl<T: Object> Started for Subscribed<T> {
-    fn synced(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.subscription.synced())
+impl<T: Object> RunningSource for Subscribed<T> {
+    fn wait_for_sync(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.subscription.wait_for_sync())
     }
 
     fn trouble(&self) -> Option<String> {

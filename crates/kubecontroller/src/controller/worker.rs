@@ -5,16 +5,16 @@ use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use futures_util::FutureExt;
 use tokio::{task::coop::consume_budget, time::timeout};
 
-use super::{Class, Error, Outcome, Reconciler, Request, report::LastError, runner::Shared};
+use super::{Error, ErrorClass, Outcome, Reconciler, Request, error_report::LastError, runner::Shared};
 use crate::{
     Key,
     metrics::{ControllerMetrics, ResultOf, WorkerMetrics},
-    queue::{Job, Next, Queue},
+    workqueue::{NextItem, WorkItem, WorkQueue},
 };
 
 /// One of the workers of a controller.
 pub(super) struct Worker<R> {
-    pub(super) queue: Queue<Key>,
+    pub(super) queue: WorkQueue<Key>,
     pub(super) reconciler: Arc<R>,
     pub(super) shared: Arc<Shared>,
     pub(super) metrics: Arc<ControllerMetrics>,
@@ -43,7 +43,7 @@ impl<R: Reconciler> Worker<R> {
                     self.work_on(job).await
                 }
                 Some(wait) => {
-                    job.not_yet(wait);
+                    job.put_back_after(wait);
                     self.queue.next()
                 }
             };
@@ -52,7 +52,7 @@ impl<R: Reconciler> Worker<R> {
         }
     }
 
-    async fn work_on(&self, job: Job<Key>) -> Next<Key> {
+    async fn work_on(&self, job: WorkItem<Key>) -> NextItem<Key> {
         let request = Request {
             key: job.key().clone(),
             failures: job.failures(),
@@ -60,15 +60,17 @@ impl<R: Reconciler> Worker<R> {
             written: Arc::clone(&self.shared.written),
         };
         let result = self.attempt(request).await;
-        let waited = job.waited();
+        let waited = job.queue_time();
         let (result, took) = match result {
             Ok(Outcome::Done) => {
-                let (took, next) = job.done_then_next();
+                let (took, next) = job.done_and_next();
                 self.counts.reconciled(ResultOf::Success, waited, took);
                 return next;
             }
-            Ok(Outcome::After(after)) => (ResultOf::RequeueAfter, job.again_after(after)),
-            Ok(Outcome::WithPriority(priority)) => (ResultOf::Requeue, job.again_with(priority)),
+            Ok(Outcome::RequeueAfter(after)) => (ResultOf::RequeueAfter, job.requeue_after(after)),
+            Ok(Outcome::RequeueWithPriority(priority)) => {
+                (ResultOf::Requeue, job.requeue_with_priority(priority))
+            }
             Err(failed) => (ResultOf::Error, self.fail(job, &failed)),
         };
         self.counts.reconciled(result, waited, took);
@@ -94,8 +96,8 @@ impl<R: Reconciler> Worker<R> {
 
     /// Counts and reports a failure. Gives how long the job was worked on.
     #[cold]
-    fn fail(&self, job: Job<Key>, failed: &Failed) -> Duration {
-        let (key, took) = (job.key().clone(), job.running());
+    fn fail(&self, job: WorkItem<Key>, failed: &Failed) -> Duration {
+        let (key, took) = (job.key().clone(), job.processing_time());
         let (class, message) = match failed {
             Failed::Error(error) => (Some(error.class()), error.to_string()),
             Failed::TimedOut(limit) => (None, format!("it took longer than {limit:?}")),
@@ -108,7 +110,7 @@ impl<R: Reconciler> Worker<R> {
             Failed::Panicked(_) => self.metrics.panicked(),
         }
         let controller = self.shared.name.as_str();
-        let failures = if class == Some(Class::Permanent) {
+        let failures = if class == Some(ErrorClass::Permanent) {
             let failures = job.failures() + 1;
             self.metrics.permanent();
             job.done();
@@ -119,11 +121,11 @@ impl<R: Reconciler> Worker<R> {
                 Failed::Error(error) => error.retry_after().unwrap_or_default(),
                 _ => Duration::ZERO,
             };
-            let failure = job.failed_for(wait);
+            let failure = job.fail_with_min_delay(wait);
             let (failures, retry) = (failure.failures, failure.retry_after);
             if failure.dropped {
                 tracing::error!(controller, %key, failures, error = message, "a reconcile failed too often and is given up");
-            } else if class == Some(Class::Transient) {
+            } else if class == Some(ErrorClass::Transient) {
                 tracing::info!(controller, %key, failures, ?retry, error = message, "a reconcile failed for now");
             } else {
                 tracing::error!(controller, %key, failures, ?retry, error = message, "a reconcile failed");

@@ -10,11 +10,11 @@
 //!
 //! ```no_run
 //! # async fn example(client: kube::Client, object: k8s_openapi::api::core::v1::ObjectReference) {
-//! use kubecontroller::{events::{Events, Kind}, manager::{Runnable, Stop}};
+//! use kubecontroller::{events::{EventBroadcaster, EventType}, manager::{Runnable, Stop}};
 //!
-//! let events = Events::new(client);
+//! let events = EventBroadcaster::new(client);
 //! let recorder = events.recorder("my-operator");
-//! recorder.event(&object, Kind::Normal, "Migrated", "Migrate", "moved 12 keys");
+//! recorder.event(&object, EventType::Normal, "Migrated", "Migrate", "moved 12 keys");
 //! // A manager does this for its recorders:
 //! let stop = Stop::new();
 //! events.run(stop).await.unwrap();
@@ -30,6 +30,6 @@ mod tests;
 mod writer;
 
 pub use self::{
-    record::{Kind, Style},
-    recorder::{Events, Recorder},
+    record::{EventApi, EventType},
+    recorder::{EventBroadcaster, EventRecorder},
 };

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// Whether an event is good news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum EventType {
     /// It is only told.
     Normal,
     /// Somebody may want to look.
@@ -22,7 +22,7 @@ pub enum Kind {
 
 /// Which of the two APIs for events is written. Readers see the same objects through either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Style {
+pub enum EventApi {
     /// `events.k8s.io/v1`, with series: what new controllers write.
     #[default]
     Events,
@@ -33,13 +33,13 @@ pub enum Style {
 /// Something that was told.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Told {
-    pub(super) style: Style,
+    pub(super) style: EventApi,
     pub(super) component: String,
     /// The host in the one style, the instance in the other.
     pub(super) instance: String,
     pub(super) regarding: ObjectReference,
     pub(super) related: Option<ObjectReference>,
-    pub(super) kind: Kind,
+    pub(super) kind: EventType,
     pub(super) reason: String,
     pub(super) action: String,
     pub(super) note: String,
@@ -58,13 +58,13 @@ pub(super) struct Count {
 const MAX_NOTE: usize = 1024;
 const MAX_WORD: usize = 128;
 
-// --- Kind ---
+// --- EventType ---
 
-impl Kind {
+impl EventType {
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Kind::Normal => "Normal",
-            Kind::Warning => "Warning",
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
         }
     }
 }
@@ -176,12 +176,12 @@ impl Told {
     pub(super) fn patch(&self, count: &Count) -> Value {
         match self.style {
             // The text too: that of combined events is the last one.
-            Style::Core => json!({
+            EventApi::Core => json!({
                 "count": count.times,
                 "lastTimestamp": Time(self.at),
                 "message": self.note,
             }),
-            Style::Events => json!({
+            EventApi::Events => json!({
                 "series": { "count": count.times, "lastObservedTime": MicroTime(self.at) },
             }),
         }

@@ -18,10 +18,10 @@ use prometheus_client::{
 };
 use tokio::sync::{Mutex, mpsc};
 
-use super::{Kind, Style, record::Told, writer::Writer};
+use super::{EventApi, EventType, record::Told, writer::Writer};
 use crate::{
     Clock,
-    lease::hostname,
+    leader_election::hostname,
     manager::{BoxError, Runnable, Stop},
 };
 
@@ -29,7 +29,7 @@ use crate::{
 const QUEUE: usize = 1000;
 
 /// Writes the events of a program, and makes the recorders that tell them.
-pub struct Events {
+pub struct EventBroadcaster {
     queue: mpsc::Sender<Told>,
     figures: Figures,
     clock: Clock,
@@ -40,12 +40,12 @@ pub struct Events {
 
 /// Tells events of one component. Clones are the same.
 #[derive(Clone)]
-pub struct Recorder {
+pub struct EventRecorder {
     component: String,
     host: String,
     /// Whether the host is told in the style that usually names none.
     names_host: bool,
-    style: Style,
+    style: EventApi,
     queue: mpsc::Sender<Told>,
     figures: Figures,
     clock: Clock,
@@ -64,14 +64,14 @@ struct Fate {
     result: &'static str,
 }
 
-// --- Events ---
+// --- EventBroadcaster ---
 
-impl Events {
+impl EventBroadcaster {
     /// Events that are written by that client, once this [runs](Runnable::run).
     pub fn new(client: Client) -> Self {
         let (queue, told) = mpsc::channel(QUEUE);
         let figures = Figures::default();
-        Events {
+        EventBroadcaster {
             queue,
             figures: figures.clone(),
             clock: Clock::system(),
@@ -95,12 +95,12 @@ impl Events {
     }
 
     /// A recorder for a component, usually a controller.
-    pub fn recorder(&self, component: &str) -> Recorder {
-        Recorder {
+    pub fn recorder(&self, component: &str) -> EventRecorder {
+        EventRecorder {
             component: component.to_owned(),
             host: self.host.clone(),
             names_host: false,
-            style: Style::default(),
+            style: EventApi::default(),
             queue: self.queue.clone(),
             figures: self.figures.clone(),
             clock: self.clock.clone(),
@@ -108,7 +108,7 @@ impl Events {
     }
 }
 
-impl Runnable for Events {
+impl Runnable for EventBroadcaster {
     fn name(&self) -> &'static str {
         "events"
     }
@@ -125,21 +125,21 @@ impl Runnable for Events {
     }
 }
 
-impl fmt::Debug for Events {
+impl fmt::Debug for EventBroadcaster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let waiting = QUEUE - self.queue.capacity();
-        f.debug_struct("Events")
+        f.debug_struct("EventBroadcaster")
             .field("waiting", &waiting)
             .finish_non_exhaustive()
     }
 }
 
-// --- Recorder ---
+// --- EventRecorder ---
 
-impl Recorder {
+impl EventRecorder {
     /// The same, written in that style.
     #[must_use]
-    pub fn style(mut self, style: Style) -> Self {
+    pub fn style(mut self, style: EventApi) -> Self {
         self.style = style;
         self
     }
@@ -164,7 +164,7 @@ impl Recorder {
     pub fn event(
         &self,
         regarding: &ObjectReference,
-        kind: Kind,
+        kind: EventType,
         reason: &str,
         action: &str,
         note: impl Into<String>,
@@ -177,16 +177,16 @@ impl Recorder {
         &self,
         regarding: &ObjectReference,
         related: Option<&ObjectReference>,
-        kind: Kind,
+        kind: EventType,
         reason: &str,
         action: &str,
         note: impl Into<String>,
     ) {
         let instance = match self.style {
-            Style::Events => format!("{}-{}", self.component, self.host),
-            Style::Core if self.names_host => self.host.clone(),
+            EventApi::Events => format!("{}-{}", self.component, self.host),
+            EventApi::Core if self.names_host => self.host.clone(),
             // Upstream's controllers name no host.
-            Style::Core => String::new(),
+            EventApi::Core => String::new(),
         };
         let told = Told {
             style: self.style,
@@ -206,9 +206,9 @@ impl Recorder {
     }
 }
 
-impl fmt::Debug for Recorder {
+impl fmt::Debug for EventRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Recorder").field(&self.component).finish()
+        f.debug_tuple("EventRecorder").field(&self.component).finish()
     }
 }
 
@@ -237,7 +237,7 @@ impl Figures {
 }
 
 #[cfg(test)]
-impl Events {
+impl EventBroadcaster {
     pub(super) fn figures(&self) -> &Figures {
         &self.figures
     }

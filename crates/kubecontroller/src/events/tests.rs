@@ -19,7 +19,7 @@ use k8s_openapi::{
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    Events, Kind, Style,
+    EventApi, EventBroadcaster, EventType,
     correlator::{Correlator, Verdict},
     record::{Count, Told},
 };
@@ -33,7 +33,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn told(name: &str, reason: &str, note: &str) -> Told {
     Told {
-        style: Style::Core,
+        style: EventApi::Core,
         component: "tester".to_owned(),
         instance: String::new(),
         regarding: ObjectReference {
@@ -43,7 +43,7 @@ fn told(name: &str, reason: &str, note: &str) -> Told {
             ..ObjectReference::default()
         },
         related: None,
-        kind: Kind::Warning,
+        kind: EventType::Warning,
         reason: reason.to_owned(),
         action: "Test".to_owned(),
         note: note.to_owned(),
@@ -160,7 +160,7 @@ async fn names_are_unique_and_names_that_the_api_takes() {
 /// Events that are being written to an API, until the stop.
 struct Telling {
     api: FakeApi,
-    events: Arc<Events>,
+    events: Arc<EventBroadcaster>,
     stop: Stop,
     running: JoinSet<()>,
 }
@@ -170,7 +170,7 @@ impl Telling {
         let api = FakeApi::new();
         let time = AtomicI64::new(1_800_000_000);
         let clock = Clock::new(move || Timestamp::from_second(time.fetch_add(1, Ordering::SeqCst)).unwrap());
-        let events = Arc::new(Events::new(api.client()).clock(clock));
+        let events = Arc::new(EventBroadcaster::new(api.client()).clock(clock));
         let (stop, mut running) = (Stop::new(), JoinSet::new());
         let (writer, stopped) = (Arc::clone(&events), stop.clone());
         running.spawn(async move { writer.run(stopped).await.unwrap() });
@@ -182,7 +182,7 @@ impl Telling {
         }
     }
 
-    async fn end(mut self, grace: Duration) -> (FakeApi, Arc<Events>) {
+    async fn end(mut self, grace: Duration) -> (FakeApi, Arc<EventBroadcaster>) {
         self.stop.stop(grace);
         self.running.join_next().await.unwrap().unwrap();
         (self.api, self.events)
@@ -198,7 +198,7 @@ async fn a_new_event_is_written_and_its_repetitions_become_a_series() {
     let telling = Telling::new();
     let recorder = telling.events.recorder("tester.example.com");
     for _ in 0..3 {
-        recorder.event(&pod("web"), Kind::Warning, "Failed", "Start", "no image");
+        recorder.event(&pod("web"), EventType::Warning, "Failed", "Start", "no image");
     }
     let (api, events) = telling.end(SECOND).await;
     let [event] = &api.list::<NewEvent>()[..] else {
@@ -232,11 +232,11 @@ async fn upstreams_style_has_source_count_and_timestamps() {
     let recorder = telling
         .events
         .recorder("replicaset-controller")
-        .style(Style::Core);
+        .style(EventApi::Core);
     for _ in 0..2 {
         recorder.event(
             &pod("web"),
-            Kind::Normal,
+            EventType::Normal,
             "SuccessfulCreate",
             "",
             "Created pod: web-1",
@@ -270,7 +270,7 @@ async fn telling_never_waits_and_what_is_too_much_is_counted() {
     for number in 0..1500 {
         recorder.event(
             &pod(&format!("web-{number}")),
-            Kind::Normal,
+            EventType::Normal,
             "Told",
             "Tell",
             "something",
@@ -288,13 +288,13 @@ async fn what_passes_is_tried_again_and_what_is_refused_is_not() {
     let telling = Telling::new();
     let recorder = telling.events.recorder("tester");
     telling.api.faults().fail_next(3, 503);
-    recorder.event(&pod("web"), Kind::Normal, "Told", "Tell", "after an outage");
+    recorder.event(&pod("web"), EventType::Normal, "Told", "Tell", "after an outage");
     eventually(|| async { telling.api.list::<NewEvent>().len() == 1 }).await;
     telling.api.faults().fail_next(1, 403);
-    recorder.event(&pod("web"), Kind::Normal, "Told", "Tell", "forbidden");
+    recorder.event(&pod("web"), EventType::Normal, "Told", "Tell", "forbidden");
     eventually(|| async { telling.events.figures().of("failed") == 1 }).await;
     // The next one is a new event, not a repetition of one that is not there.
-    recorder.event(&pod("web"), Kind::Normal, "Told", "Tell", "forbidden");
+    recorder.event(&pod("web"), EventType::Normal, "Told", "Tell", "forbidden");
     let (api, _) = telling.end(SECOND).await;
     let mut notes: Vec<_> = api
         .list::<NewEvent>()
@@ -309,12 +309,12 @@ async fn what_passes_is_tried_again_and_what_is_refused_is_not() {
 async fn an_event_that_has_expired_is_told_anew() {
     let telling = Telling::new();
     let recorder = telling.events.recorder("tester");
-    recorder.event(&pod("web"), Kind::Normal, "Told", "Tell", "again");
+    recorder.event(&pod("web"), EventType::Normal, "Told", "Tell", "again");
     let event = eventually(|| async { telling.api.list::<NewEvent>().pop() }).await;
     telling
         .api
         .remove::<NewEvent>("shop", event.metadata.name.as_deref().unwrap());
-    recorder.event(&pod("web"), Kind::Normal, "Told", "Tell", "again");
+    recorder.event(&pod("web"), EventType::Normal, "Told", "Tell", "again");
     let (api, _) = telling.end(SECOND).await;
     assert_eq!(api.list::<NewEvent>().pop().unwrap().series.unwrap().count, 2);
 }
@@ -324,8 +324,8 @@ async fn a_stop_waits_for_events_no_longer_than_its_deadline() {
     let telling = Telling::new();
     telling.api.faults().hang();
     let recorder = telling.events.recorder("tester");
-    recorder.event(&pod("web"), Kind::Normal, "Told", "Tell", "too late");
-    recorder.event(&pod("db"), Kind::Normal, "Told", "Tell", "too late");
+    recorder.event(&pod("web"), EventType::Normal, "Told", "Tell", "too late");
+    recorder.event(&pod("db"), EventType::Normal, "Told", "Tell", "too late");
     let begin = Instant::now();
     let (api, _) = telling.end(5 * SECOND).await;
     assert!(begin.elapsed() <= 5 * SECOND, "{:?}", begin.elapsed());

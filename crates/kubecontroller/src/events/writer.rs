@@ -1,4 +1,4 @@
-//! Events become requests.
+//! EventBroadcaster become requests.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{
-    Style,
+    EventApi,
     correlator::{Correlator, Verdict},
     record::{Count, Told},
     recorder::Figures,
@@ -119,7 +119,7 @@ impl Writer {
         let patch = Patch::Merge(told.patch(count));
         let change = PatchParams::default();
         let done = match told.style {
-            Style::Core => {
+            EventApi::Core => {
                 let events: Api<CoreEvent> = Api::namespaced(self.client.clone(), namespace);
                 if is_new {
                     events.create(&create, &told.core(count)).await.map(drop)
@@ -127,7 +127,7 @@ impl Writer {
                     events.patch(&count.name, &change, &patch).await.map(drop)
                 }
             }
-            Style::Events => {
+            EventApi::Events => {
                 let events: Api<NewEvent> = Api::namespaced(self.client.clone(), namespace);
                 if is_new {
                     events.create(&create, &told.newer(count)).await.map(drop)

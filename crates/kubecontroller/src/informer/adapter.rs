@@ -9,7 +9,7 @@ use futures_util::{
 use kube::runtime::watcher;
 use tokio::sync::Mutex;
 
-use super::source::{Event, Source, Start, Trouble};
+use super::list_watch::{ListWatch, ListWatchError, ListWatchStart, WatchEvent};
 
 /// What `kube::runtime::watcher` tells, as a source: for those who have such a stream already, or layers around it.
 ///
@@ -37,15 +37,15 @@ impl<K> fmt::Debug for WatcherStream<K> {
     }
 }
 
-impl<K: Send + Sync + 'static> Source<K> for WatcherStream<K> {
-    fn open(&mut self, _: Start) -> BoxStream<'static, Result<Event<K>, Trouble>> {
+impl<K: Send + Sync + 'static> ListWatch<K> for WatcherStream<K> {
+    fn open(&mut self, _: ListWatchStart) -> BoxStream<'static, Result<WatchEvent<K>, ListWatchError>> {
         let stream = Arc::clone(&self.stream);
         stream::unfold(stream, |stream| async move {
             let told = stream.lock().await.next().await;
             let event = match told {
                 Some(Ok(event)) => Ok(event.into()),
-                Some(Err(error)) => Err(Trouble::Broken(error.to_string())),
-                None => Err(Trouble::Over),
+                Some(Err(error)) => Err(ListWatchError::Broken(error.to_string())),
+                None => Err(ListWatchError::Over),
             };
             Some((event, stream))
         })
@@ -53,16 +53,16 @@ impl<K: Send + Sync + 'static> Source<K> for WatcherStream<K> {
     }
 }
 
-impl<K> From<watcher::Event<K>> for Event<K> {
+impl<K> From<watcher::Event<K>> for WatchEvent<K> {
     fn from(event: watcher::Event<K>) -> Self {
         match event {
-            watcher::Event::Init => Event::Restarted,
-            watcher::Event::InitApply(object) => Event::Listed(vec![Arc::new(object)]),
-            watcher::Event::InitDone => Event::Complete {
+            watcher::Event::Init => WatchEvent::Restarted,
+            watcher::Event::InitApply(object) => WatchEvent::Listed(vec![Arc::new(object)]),
+            watcher::Event::InitDone => WatchEvent::Complete {
                 version: String::new(),
             },
-            watcher::Event::Apply(object) => Event::Applied(Arc::new(object)),
-            watcher::Event::Delete(object) => Event::Deleted(Arc::new(object)),
+            watcher::Event::Apply(object) => WatchEvent::Applied(Arc::new(object)),
+            watcher::Event::Delete(object) => WatchEvent::Deleted(Arc::new(object)),
         }
     }
 }

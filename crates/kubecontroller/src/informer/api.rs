@@ -25,9 +25,9 @@ use super::{
     identity::Identity,
     items::Items,
     lines::Lines,
+    list_watch::{ListWatch, ListWatchError, ListWatchStart, WatchEvent},
     options::InformerOptions,
     pool::Pool,
-    source::{Event, Source, Start, Trouble},
 };
 use crate::{causes::with_causes, object::Object};
 
@@ -47,7 +47,7 @@ struct Call {
     streaming: AtomicBool,
 }
 
-type Out = Sender<Result<Event<Unknown>, Trouble>>;
+type Out = Sender<Result<WatchEvent<Unknown>, ListWatchError>>;
 
 /// How many events may wait for the store.
 const AHEAD: usize = 4;
@@ -81,8 +81,8 @@ impl Api {
     }
 }
 
-impl<T: Object> Source<T> for Api {
-    fn open(&mut self, start: Start) -> BoxStream<'static, Result<Event<T>, Trouble>> {
+impl<T: Object> ListWatch<T> for Api {
+    fn open(&mut self, start: ListWatchStart) -> BoxStream<'static, Result<WatchEvent<T>, ListWatchError>> {
         let events = Arc::clone(&self.call).open(start);
         events.map(|event| event.map(known)).boxed()
     }
@@ -91,11 +91,14 @@ impl<T: Object> Source<T> for Api {
 // --- Call ---
 
 impl Call {
-    fn open(self: Arc<Self>, start: Start) -> BoxStream<'static, Result<Event<Unknown>, Trouble>> {
+    fn open(
+        self: Arc<Self>,
+        start: ListWatchStart,
+    ) -> BoxStream<'static, Result<WatchEvent<Unknown>, ListWatchError>> {
         flow(AHEAD, |out| async move {
             let result = match start {
-                Start::List { consistent } => self.list(consistent, &out).await,
-                Start::Version(version) => self.watch(&version, &out).await,
+                ListWatchStart::List { consistent } => self.list(consistent, &out).await,
+                ListWatchStart::Version(version) => self.watch(&version, &out).await,
             };
             if let Err(trouble) = result {
                 out.send(Err(trouble)).await;
@@ -103,13 +106,13 @@ impl Call {
         })
     }
 
-    async fn list(&self, consistent: bool, out: &Out) -> Result<(), Trouble> {
-        out.send(Ok(Event::Restarted)).await;
+    async fn list(&self, consistent: bool, out: &Out) -> Result<(), ListWatchError> {
+        out.send(Ok(WatchEvent::Restarted)).await;
         if self.streaming.swap(false, Ordering::Relaxed) {
             let version = if consistent { "" } else { "0" };
             match self.streaming_list(version, out).await {
                 // The server does not know how.
-                Err(Trouble::Refused {
+                Err(ListWatchError::Refused {
                     code: 400 | 403 | 405 | 422,
                     ..
                 }) => {}
@@ -120,7 +123,7 @@ impl Call {
     }
 
     /// Lists page by page. A server may answer with all of it at once.
-    async fn paged_list(&self, consistent: bool, out: &Out) -> Result<(), Trouble> {
+    async fn paged_list(&self, consistent: bool, out: &Out) -> Result<(), ListWatchError> {
         let mut params = ListParams {
             label_selector: self.identity.scope.labels.clone(),
             field_selector: self.identity.scope.fields.clone(),
@@ -136,7 +139,7 @@ impl Call {
             params.continue_token = metadata.next.filter(|token| !token.is_empty());
             if params.continue_token.is_none() {
                 let version = metadata.resource_version.unwrap_or_default();
-                out.send(Ok(Event::Complete { version })).await;
+                out.send(Ok(WatchEvent::Complete { version })).await;
                 return Ok(());
             }
         }
@@ -147,7 +150,7 @@ impl Call {
         &self,
         response: Response<Body>,
         out: &Out,
-    ) -> Result<super::items::Envelope, Trouble> {
+    ) -> Result<super::items::Envelope, ListWatchError> {
         let mut body = pin!(response.into_body());
         let mut items = Items::default();
         let mut pool = Pool::new();
@@ -178,23 +181,27 @@ impl Call {
         }
         items
             .envelope()
-            .map_err(|error| Trouble::Broken(format!("the list is cut off or no list: {error}")))
+            .map_err(|error| ListWatchError::Broken(format!("the list is cut off or no list: {error}")))
     }
 
     /// Lists by watching.
-    async fn streaming_list(&self, version: &str, out: &Out) -> Result<(), Trouble> {
+    async fn streaming_list(&self, version: &str, out: &Out) -> Result<(), ListWatchError> {
         let response = self.send_watch(version, true).await?;
         self.read_lines(response, true, out).await
     }
 
-    async fn watch(&self, version: &str, out: &Out) -> Result<(), Trouble> {
+    async fn watch(&self, version: &str, out: &Out) -> Result<(), ListWatchError> {
         let response = self.send_watch(version, false).await?;
         let version = version.to_owned();
-        out.send(Ok(Event::Reached { version })).await;
+        out.send(Ok(WatchEvent::Reached { version })).await;
         self.read_lines(response, false, out).await
     }
 
-    async fn send_watch(&self, version: &str, send_initial_events: bool) -> Result<Response<Body>, Trouble> {
+    async fn send_watch(
+        &self,
+        version: &str,
+        send_initial_events: bool,
+    ) -> Result<Response<Body>, ListWatchError> {
         let params = WatchParams {
             label_selector: self.identity.scope.labels.clone(),
             field_selector: self.identity.scope.fields.clone(),
@@ -215,7 +222,7 @@ impl Call {
         response: Response<Body>,
         mut is_list: bool,
         out: &Out,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ListWatchError> {
         let deadline = Instant::now() + self.watch_timeout + MARGIN;
         let mut body = pin!(response.into_body());
         let mut lines = Lines::default();
@@ -263,8 +270,8 @@ impl Call {
                     listed.push(object);
                     continue;
                 }
-                Told::Applied(object) => Event::Applied(object),
-                Told::Deleted(object) => Event::Deleted(object),
+                Told::Applied(object) => WatchEvent::Applied(object),
+                Told::Deleted(object) => WatchEvent::Deleted(object),
                 Told::Unreadable(event) => event,
                 Told::Bookmark { version, ends_list } if *is_list => {
                     if !ends_list {
@@ -272,15 +279,16 @@ impl Call {
                     }
                     *is_list = false;
                     self.streaming.store(true, Ordering::Relaxed);
-                    out.send(Ok(Event::Listed(std::mem::take(&mut listed)))).await;
-                    Event::Complete { version }
+                    out.send(Ok(WatchEvent::Listed(std::mem::take(&mut listed))))
+                        .await;
+                    WatchEvent::Complete { version }
                 }
-                Told::Bookmark { version, .. } => Event::Reached { version },
+                Told::Bookmark { version, .. } => WatchEvent::Reached { version },
             };
             out.send(Ok(event)).await;
         }
         if !listed.is_empty() {
-            out.send(Ok(Event::Listed(listed))).await;
+            out.send(Ok(WatchEvent::Listed(listed))).await;
         }
     }
 
@@ -289,14 +297,14 @@ impl Call {
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
         accept: &'static str,
-    ) -> Result<Response<Body>, Trouble> {
-        let mut request = request.map_err(|error| Trouble::Broken(error.to_string()))?;
+    ) -> Result<Response<Body>, ListWatchError> {
+        let mut request = request.map_err(|error| ListWatchError::Broken(error.to_string()))?;
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
         // Servers compress each event of a watch on its own, which most decoders read as the end.
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let response = self.client.send(request.map(Body::from)).await;
-        let response = response.map_err(|error| Trouble::Broken(with_causes(&error)))?;
+        let response = response.map_err(|error| ListWatchError::Broken(with_causes(&error)))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -304,7 +312,7 @@ impl Call {
     }
 }
 
-async fn said_no(response: Response<Body>) -> Trouble {
+async fn said_no(response: Response<Body>) -> ListWatchError {
     let code = response.status();
     let retry_after = response.headers().get(header::RETRY_AFTER);
     let retry_after = retry_after.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
@@ -318,19 +326,19 @@ async fn said_no(response: Response<Body>) -> Trouble {
     }
     let message = String::from_utf8_lossy(&body).trim().to_owned();
     if code == StatusCode::GONE {
-        return Trouble::Expired(message);
+        return ListWatchError::Expired(message);
     }
-    Trouble::Refused {
+    ListWatchError::Refused {
         code: code.as_u16(),
         message,
         retry_after,
     }
 }
 
-fn dead() -> Trouble {
-    Trouble::Broken("the watch does not end in time: its connection is dead".to_owned())
+fn dead() -> ListWatchError {
+    ListWatchError::Broken("the watch does not end in time: its connection is dead".to_owned())
 }
 
-fn lost(error: &(dyn std::error::Error + 'static)) -> Trouble {
-    Trouble::Broken(with_causes(error))
+fn lost(error: &(dyn std::error::Error + 'static)) -> ListWatchError {
+    ListWatchError::Broken(with_causes(error))
 }

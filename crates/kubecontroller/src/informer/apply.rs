@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 use super::{
     delta::Delta,
-    handle::Core,
     health::{InformerHealth, count},
+    informer::Core,
+    list_watch::{ListWatchError, ListWatchStart, WatchEvent},
     options::Transform,
-    source::{Event, Start, Trouble},
     subscribers::{Command, Subscriber},
 };
 use crate::{Key, object::Object};
@@ -69,23 +69,23 @@ impl<T: Object> State<T> {
     }
 
     /// Where a source has to begin.
-    pub(super) fn start(&mut self, trouble: Option<&Trouble>) -> Start {
+    pub(super) fn start(&mut self, trouble: Option<&ListWatchError>) -> ListWatchStart {
         let relists = match trouble {
             // What was told last has not been kept.
-            Some(Trouble::Expired(_) | Trouble::Full { .. }) => true,
-            Some(Trouble::Refused { code, .. }) => (400..500).contains(code) && *code != 429,
+            Some(ListWatchError::Expired(_) | ListWatchError::Full { .. }) => true,
+            Some(ListWatchError::Refused { code, .. }) => (400..500).contains(code) && *code != 429,
             _ => false,
         };
         let consistent = self.is_synced || relists || self.core.options.consistent;
         if self.is_synced && !relists && self.list.is_none() {
             count(&self.core.counts.watches);
             self.core.metrics.watched();
-            return Start::Version(self.version.clone());
+            return ListWatchStart::Version(self.version.clone());
         }
         count(&self.core.counts.lists);
         self.is_truth = consistent;
         self.asked = Instant::now();
-        Start::List { consistent }
+        ListWatchStart::List { consistent }
     }
 
     /// Whether a list has to be completed.
@@ -122,9 +122,9 @@ impl<T: Object> State<T> {
     }
 
     /// Takes what a source tells. True if that is a sign of health.
-    pub(super) fn apply(&mut self, event: Event<T>) -> Result<bool, Trouble> {
+    pub(super) fn apply(&mut self, event: WatchEvent<T>) -> Result<bool, ListWatchError> {
         match event {
-            Event::Restarted => {
+            WatchEvent::Restarted => {
                 let is_first = !self.is_synced && self.core.store.is_empty();
                 self.list = Some(if is_first {
                     List::First
@@ -136,11 +136,11 @@ impl<T: Object> State<T> {
                 });
                 return Ok(false);
             }
-            Event::Listed(objects) => {
+            WatchEvent::Listed(objects) => {
                 self.list_objects(objects)?;
                 return Ok(false);
             }
-            Event::Unreadable { key, version, error } => {
+            WatchEvent::Unreadable { key, version, error } => {
                 count(&self.core.counts.unreadable);
                 tracing::warn!(informer = self.core.name, %key, error, "an object cannot be read; its last known state is kept");
                 match &mut self.list {
@@ -150,16 +150,16 @@ impl<T: Object> State<T> {
                 }
                 return Ok(false);
             }
-            Event::Complete { version } => self.complete(version)?,
-            Event::Applied(object) => self.applied(object)?,
-            Event::Deleted(object) => self.deleted(object),
-            Event::Reached { version } => self.reach(version),
+            WatchEvent::Complete { version } => self.complete(version)?,
+            WatchEvent::Applied(object) => self.applied(object)?,
+            WatchEvent::Deleted(object) => self.deleted(object),
+            WatchEvent::Reached { version } => self.reach(version),
         }
         self.publish();
         Ok(true)
     }
 
-    fn list_objects(&mut self, objects: Vec<Arc<T>>) -> Result<(), Trouble> {
+    fn list_objects(&mut self, objects: Vec<Arc<T>>) -> Result<(), ListWatchError> {
         let limit = self.core.options.max_objects.unwrap_or(usize::MAX);
         for mut object in objects {
             self.transform(&mut object);
@@ -167,7 +167,7 @@ impl<T: Object> State<T> {
             match &mut self.list {
                 Some(List::Later { objects, .. }) => {
                     if objects.len() >= limit {
-                        return Err(Trouble::Full { limit });
+                        return Err(ListWatchError::Full { limit });
                     }
                     objects.push((key, self.core.store.same(object)));
                 }
@@ -180,11 +180,11 @@ impl<T: Object> State<T> {
         Ok(())
     }
 
-    fn complete(&mut self, version: String) -> Result<(), Trouble> {
+    fn complete(&mut self, version: String) -> Result<(), ListWatchError> {
         let revision = version.parse().ok();
         if !self.is_truth && revision.is_some() && revision < self.newest {
             self.list = None;
-            return Err(Trouble::Expired(format!(
+            return Err(ListWatchError::Expired(format!(
                 "the list is of version {version}, older than what was seen"
             )));
         }
@@ -203,7 +203,7 @@ impl<T: Object> State<T> {
     }
 
     /// What is there becomes what a list says.
-    fn replace(&mut self, objects: Vec<(Key, Arc<T>)>, kept: &[Key]) -> Result<(), Trouble> {
+    fn replace(&mut self, objects: Vec<(Key, Arc<T>)>, kept: &[Key]) -> Result<(), ListWatchError> {
         let mut present: HashSet<&Key> = objects.iter().map(|(key, _)| key).collect();
         present.extend(kept);
         let mut gone: Vec<Key> = self.core.store.keys();
@@ -217,7 +217,7 @@ impl<T: Object> State<T> {
         Ok(())
     }
 
-    fn applied(&mut self, mut object: Arc<T>) -> Result<(), Trouble> {
+    fn applied(&mut self, mut object: Arc<T>) -> Result<(), ListWatchError> {
         if self.is_old(&object) {
             return Ok(());
         }
@@ -252,7 +252,7 @@ impl<T: Object> State<T> {
         }
     }
 
-    fn put(&mut self, key: Key, new: Arc<T>, heard: Heard) -> Result<(), Trouble> {
+    fn put(&mut self, key: Key, new: Arc<T>, heard: Heard) -> Result<(), ListWatchError> {
         let initial = !self.is_synced;
         let Some(old) = self.core.store.get(&key) else {
             self.make_room()?;
@@ -285,9 +285,9 @@ impl<T: Object> State<T> {
         Ok(())
     }
 
-    fn make_room(&self) -> Result<(), Trouble> {
+    fn make_room(&self) -> Result<(), ListWatchError> {
         match self.core.options.max_objects {
-            Some(limit) if self.core.store.len() >= limit => Err(Trouble::Full { limit }),
+            Some(limit) if self.core.store.len() >= limit => Err(ListWatchError::Full { limit }),
             _ => Ok(()),
         }
     }

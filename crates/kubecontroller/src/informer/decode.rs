@@ -13,11 +13,11 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     lines::{Kind, Line},
+    list_watch::{ListWatchError, WatchEvent},
     options::Transform,
     pieces::Pieces,
-    source::{Event, Trouble},
 };
-use crate::object::{Bare, Object, Slim};
+use crate::object::{MetadataOnly, Object, SlimObject};
 
 /// An object of which only its reader knows the type. What does not depend on that is compiled once, not for each type.
 pub(super) type Unknown = dyn Any + Send + Sync;
@@ -42,7 +42,7 @@ pub(super) enum Told {
         ends_list: bool,
     },
     /// An object that cannot be read.
-    Unreadable(Event<Unknown>),
+    Unreadable(WatchEvent<Unknown>),
 }
 
 /// Of a bookmark.
@@ -84,7 +84,7 @@ impl Decoder {
     }
 
     /// The items of a list: the objects together, then those that cannot be read.
-    pub(super) fn items(&self, items: &Pieces) -> Result<Vec<Event<Unknown>>, Trouble> {
+    pub(super) fn items(&self, items: &Pieces) -> Result<Vec<WatchEvent<Unknown>>, ListWatchError> {
         let mut objects = Vec::with_capacity(items.len());
         let mut unreadable = Vec::new();
         for item in items.iter() {
@@ -93,13 +93,13 @@ impl Decoder {
                 Err(event) => unreadable.push(event),
             }
         }
-        let mut events = vec![Event::Listed(objects)];
+        let mut events = vec![WatchEvent::Listed(objects)];
         events.append(&mut unreadable);
         Ok(events)
     }
 
     /// The events of a watch, as far as they can be told, and why not further.
-    pub(super) fn lines(&self, lines: &Pieces) -> (Vec<Told>, Option<Trouble>) {
+    pub(super) fn lines(&self, lines: &Pieces) -> (Vec<Told>, Option<ListWatchError>) {
         let mut told = Vec::with_capacity(lines.len());
         for line in lines.iter().filter(|line| !line.trim_ascii().is_empty()) {
             match self.line(line) {
@@ -110,7 +110,7 @@ impl Decoder {
         (told, None)
     }
 
-    fn line(&self, line: &[u8]) -> Result<Told, Trouble> {
+    fn line(&self, line: &[u8]) -> Result<Told, ListWatchError> {
         let line = match Line::read(line) {
             Ok(line) => line,
             Err(error) => {
@@ -137,14 +137,15 @@ impl Decoder {
     }
 
     /// An object; or, if it cannot be read, what can be said of it.
-    fn object(&self, bytes: &[u8]) -> Result<Result<Arc<Unknown>, Event<Unknown>>, Trouble> {
+    fn object(&self, bytes: &[u8]) -> Result<Result<Arc<Unknown>, WatchEvent<Unknown>>, ListWatchError> {
         self.count.fetch_add(1, Ordering::Relaxed);
         match (self.read)(bytes) {
             Ok(object) => Ok(Ok(object)),
             Err(error) => {
                 // Torn, or no object at all: then it is not the object's fault.
-                let known: Slim<Bare> = k3_decode::from_slice(bytes).map_err(|error| unexpected(&error))?;
-                Ok(Err(Event::Unreadable {
+                let known: SlimObject<MetadataOnly> =
+                    k3_decode::from_slice(bytes).map_err(|error| unexpected(&error))?;
+                Ok(Err(WatchEvent::Unreadable {
                     key: known.key(),
                     version: known.metadata.resource_version,
                     error: error.to_string(),
@@ -155,16 +156,16 @@ impl Decoder {
 }
 
 /// An event with the objects as what they are.
-pub(super) fn known<T: Object>(event: Event<Unknown>) -> Event<T> {
+pub(super) fn known<T: Object>(event: WatchEvent<Unknown>) -> WatchEvent<T> {
     let object = |object: Arc<Unknown>| object.downcast().expect("the decoder reads this type");
     match event {
-        Event::Restarted => Event::Restarted,
-        Event::Listed(objects) => Event::Listed(objects.into_iter().map(object).collect()),
-        Event::Complete { version } => Event::Complete { version },
-        Event::Applied(applied) => Event::Applied(object(applied)),
-        Event::Deleted(deleted) => Event::Deleted(object(deleted)),
-        Event::Reached { version } => Event::Reached { version },
-        Event::Unreadable { key, version, error } => Event::Unreadable { key, version, error },
+        WatchEvent::Restarted => WatchEvent::Restarted,
+        WatchEvent::Listed(objects) => WatchEvent::Listed(objects.into_iter().map(object).collect()),
+        WatchEvent::Complete { version } => WatchEvent::Complete { version },
+        WatchEvent::Applied(applied) => WatchEvent::Applied(object(applied)),
+        WatchEvent::Deleted(deleted) => WatchEvent::Deleted(object(deleted)),
+        WatchEvent::Reached { version } => WatchEvent::Reached { version },
+        WatchEvent::Unreadable { key, version, error } => WatchEvent::Unreadable { key, version, error },
     }
 }
 
@@ -175,27 +176,27 @@ pub(super) fn status(body: &[u8]) -> Option<Status> {
 }
 
 /// What to make of it.
-pub(super) fn refusal(status: &Status, retry_after: Option<std::time::Duration>) -> Trouble {
+pub(super) fn refusal(status: &Status, retry_after: Option<std::time::Duration>) -> ListWatchError {
     let too_large = status.details.iter().flat_map(|details| &details.causes);
     let is_ahead = too_large
         .into_iter()
         .any(|cause| cause.reason == "ResourceVersionTooLarge");
     // A server that is behind what was seen has been put back: only a list tells what it has.
     if status.code == 410 || is_ahead {
-        return Trouble::Expired(status.message.clone());
+        return ListWatchError::Expired(status.message.clone());
     }
     let seconds = status
         .details
         .as_ref()
         .map_or(0, |details| details.retry_after_seconds);
     let said = (seconds > 0).then(|| std::time::Duration::from_secs(seconds.into()));
-    Trouble::Refused {
+    ListWatchError::Refused {
         code: status.code,
         message: status.message.clone(),
         retry_after: retry_after.or(said),
     }
 }
 
-fn unexpected(error: &serde_json::Error) -> Trouble {
-    Trouble::Broken(format!("the server's answer is not understood: {error}"))
+fn unexpected(error: &serde_json::Error) -> ListWatchError {
+    ListWatchError::Broken(format!("the server's answer is not understood: {error}"))
 }

@@ -20,13 +20,13 @@ use super::{
     api::Api,
     apply::State,
     decode::Decoder,
-    handle::{Core, Informer, Keeper},
-    health::{InformerFigures, Progress},
+    health::{InformerStats, Progress},
     identity::{Identity, Wire},
+    informer::{Core, Informer, Keeper},
+    list_watch::ListWatch,
     options::{InformerDefaults, InformerOptions},
     reflector::{Random, Reflection, Reflector},
-    scope::Scope,
-    source::Source,
+    scope::InformerScope,
     subscribers::Command,
 };
 use crate::{metrics::Metrics, object::Object};
@@ -35,7 +35,7 @@ use crate::{metrics::Metrics, object::Object};
 ///
 /// Each lives as long as somebody holds a handle or a subscription of it. Nothing here starts one that was not asked for.
 #[derive(Clone)]
-pub struct Informers {
+pub struct SharedInformerFactory {
     client: kube::Client,
     random: Random,
     metrics: Option<Metrics>,
@@ -46,7 +46,7 @@ pub struct Informers {
 /// Two that want the same informer with other settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer of {informer} is there already, with another {setting}")]
-pub struct Conflict {
+pub struct InformerOptionsConflict {
     /// The informer.
     pub informer: String,
     /// The setting.
@@ -74,7 +74,7 @@ struct Entry {
     /// A [`Known`].
     known: Box<dyn Any + Send>,
     /// `None` when nobody holds it any more.
-    figures: Box<dyn Fn() -> Option<InformerFigures> + Send>,
+    figures: Box<dyn Fn() -> Option<InformerStats> + Send>,
     progress: watch::Receiver<Progress>,
     /// Its task, until it is started.
     task: Option<BoxFuture<'static, ()>>,
@@ -86,20 +86,20 @@ struct Known<T> {
     commands: mpsc::WeakUnboundedSender<Command<T>>,
 }
 
-// --- Informers ---
+// --- SharedInformerFactory ---
 
-impl fmt::Debug for Informers {
+impl fmt::Debug for SharedInformerFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Informers")
-            .field("informers", &self.figures())
+        f.debug_struct("SharedInformerFactory")
+            .field("informers", &self.stats())
             .finish_non_exhaustive()
     }
 }
 
-impl Informers {
-    /// Informers of a cluster.
+impl SharedInformerFactory {
+    /// SharedInformerFactory of a cluster.
     pub fn new(client: kube::Client) -> Self {
-        Informers {
+        SharedInformerFactory {
             client,
             random: Arc::new(random),
             metrics: None,
@@ -143,10 +143,10 @@ impl Informers {
     }
 
     /// Objects that come from elsewhere. The informer is not shared but by its handles.
-    pub fn from_source<T: Object>(
+    pub fn from_list_watch<T: Object>(
         &self,
         name: impl Into<String>,
-        source: impl Source<T>,
+        source: impl ListWatch<T>,
         options: InformerOptions<T>,
     ) -> Informer<T> {
         let name = name.into();
@@ -155,7 +155,7 @@ impl Informers {
             table.sources += 1;
             Identity {
                 path: format!("{name} ({})", table.sources),
-                scope: Scope::default(),
+                scope: InformerScope::default(),
                 wire: Wire::Objects,
                 stored: TypeId::of::<T>(),
             }
@@ -185,7 +185,7 @@ impl Informers {
     }
 
     /// Waits until all that are there now are synced. One that is dropped meanwhile is not waited for.
-    pub async fn synced(&self) {
+    pub async fn wait_for_sync(&self) {
         let all: Vec<_> = {
             let mut table = self.table();
             table.sweep();
@@ -209,7 +209,7 @@ impl Informers {
     }
 
     /// What each informer has done so far.
-    pub fn figures(&self) -> Vec<InformerFigures> {
+    pub fn stats(&self) -> Vec<InformerStats> {
         let table = self.table();
         let mut figures: Vec<_> = table
             .entries
@@ -230,13 +230,13 @@ impl Informers {
         &self,
         identity: Identity,
         options: InformerOptions<T>,
-    ) -> Result<Informer<T>, Conflict> {
+    ) -> Result<Informer<T>, InformerOptionsConflict> {
         let Some(informer) = self.find::<T>(&identity) else {
             return Ok(self.make(identity, options));
         };
         match informer.core.options.difference(&options) {
             None => Ok(informer),
-            Some(setting) => Err(Conflict {
+            Some(setting) => Err(InformerOptionsConflict {
                 informer: informer.name().to_owned(),
                 setting,
             }),
@@ -271,7 +271,7 @@ impl Informers {
         identity: Identity,
         core: Arc<Core<T>>,
         state: State<T>,
-        source: impl Source<T>,
+        source: impl ListWatch<T>,
     ) -> Informer<T> {
         let (sender, commands) = mpsc::unbounded_channel();
         let reflected = Box::new(Reflection::new(state, source, commands));

@@ -31,7 +31,7 @@ pub enum InformerHealth {
 
 /// What an informer has done so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct InformerFigures {
+pub struct InformerStats {
     /// What it is about: the path of its list and its selectors.
     pub name: String,
     /// How many objects it holds.
@@ -88,9 +88,9 @@ impl Default for Progress {
 // --- Counts ---
 
 impl Counts {
-    pub(super) fn figures(&self, name: &str, objects: usize) -> InformerFigures {
+    pub(super) fn figures(&self, name: &str, objects: usize) -> InformerStats {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        InformerFigures {
+        InformerStats {
             name: name.to_owned(),
             objects,
             lists: read(&self.lists),

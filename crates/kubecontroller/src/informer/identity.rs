@@ -2,14 +2,14 @@
 
 use std::{any::TypeId, fmt};
 
-use super::scope::Scope;
+use super::scope::InformerScope;
 
 /// The objects, and what is kept of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     /// The path of the list.
     pub(super) path: String,
-    pub(super) scope: Scope,
+    pub(super) scope: InformerScope,
     pub(super) wire: Wire,
     /// The type that is stored.
     pub(super) stored: TypeId,

@@ -1,4 +1,4 @@
-//! Informers of kinds: typed, slim, metadata only, and of kinds that are known only at run time.
+//! SharedInformerFactory of kinds: typed, slim, metadata only, and of kinds that are known only at run time.
 
 use std::any::TypeId;
 
@@ -9,17 +9,17 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    factory::{Conflict, Informers},
-    handle::Informer,
+    factory::{InformerOptionsConflict, SharedInformerFactory},
     identity::{Identity, Wire},
+    informer::Informer,
     options::InformerOptions,
-    scope::Scope,
+    scope::InformerScope,
 };
-use crate::object::{Bare, Object, Slim};
+use crate::object::{MetadataOnly, Object, SlimObject};
 
-impl Informers {
+impl SharedInformerFactory {
     /// The objects of a kind as they are.
-    pub fn typed<K>(&self, scope: Scope) -> Informer<K>
+    pub fn typed<K>(&self, scope: InformerScope) -> Informer<K>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
     {
@@ -27,7 +27,11 @@ impl Informers {
     }
 
     /// The same, with settings.
-    pub fn typed_with<K>(&self, scope: Scope, options: InformerOptions<K>) -> Result<Informer<K>, Conflict>
+    pub fn typed_with<K>(
+        &self,
+        scope: InformerScope,
+        options: InformerOptions<K>,
+    ) -> Result<Informer<K>, InformerOptionsConflict>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
     {
@@ -35,49 +39,56 @@ impl Informers {
     }
 
     /// Of the objects of a kind what `P` reads, and some of their metadata.
-    pub fn slim<K, P>(&self, scope: Scope) -> Informer<Slim<P>>
+    pub fn slim<K, P>(&self, scope: InformerScope) -> Informer<SlimObject<P>>
     where
         K: Resource<DynamicType = ()>,
         P: DeserializeOwned + Send + Sync + 'static,
     {
-        self.any(identity::<K, Slim<P>>(scope, Wire::Objects, &()))
+        self.any(identity::<K, SlimObject<P>>(scope, Wire::Objects, &()))
     }
 
     /// The same, with settings.
     pub fn slim_with<K, P>(
         &self,
-        scope: Scope,
-        options: InformerOptions<Slim<P>>,
-    ) -> Result<Informer<Slim<P>>, Conflict>
+        scope: InformerScope,
+        options: InformerOptions<SlimObject<P>>,
+    ) -> Result<Informer<SlimObject<P>>, InformerOptionsConflict>
     where
         K: Resource<DynamicType = ()>,
         P: DeserializeOwned + Send + Sync + 'static,
     {
-        self.with(identity::<K, Slim<P>>(scope, Wire::Objects, &()), options)
+        self.with(identity::<K, SlimObject<P>>(scope, Wire::Objects, &()), options)
     }
 
     /// Of the objects of a kind nothing but metadata; the server sends no more than that.
-    pub fn metadata<K>(&self, scope: Scope) -> Informer<Slim<Bare>>
+    pub fn metadata<K>(&self, scope: InformerScope) -> Informer<SlimObject<MetadataOnly>>
     where
         K: Resource<DynamicType = ()>,
     {
-        self.any(identity::<K, Slim<Bare>>(scope, Wire::Metadata, &()))
+        self.any(identity::<K, SlimObject<MetadataOnly>>(
+            scope,
+            Wire::Metadata,
+            &(),
+        ))
     }
 
     /// The same, with settings.
     pub fn metadata_with<K>(
         &self,
-        scope: Scope,
-        options: InformerOptions<Slim<Bare>>,
-    ) -> Result<Informer<Slim<Bare>>, Conflict>
+        scope: InformerScope,
+        options: InformerOptions<SlimObject<MetadataOnly>>,
+    ) -> Result<Informer<SlimObject<MetadataOnly>>, InformerOptionsConflict>
     where
         K: Resource<DynamicType = ()>,
     {
-        self.with(identity::<K, Slim<Bare>>(scope, Wire::Metadata, &()), options)
+        self.with(
+            identity::<K, SlimObject<MetadataOnly>>(scope, Wire::Metadata, &()),
+            options,
+        )
     }
 
     /// The objects of a kind that is known only at run time. Each says what kind it is, which servers leave out of lists.
-    pub fn dynamic(&self, resource: &ApiResource, scope: Scope) -> Informer<DynamicObject> {
+    pub fn dynamic(&self, resource: &ApiResource, scope: InformerScope) -> Informer<DynamicObject> {
         let identity = identity::<DynamicObject, DynamicObject>(scope, Wire::Objects, resource);
         self.find(&identity)
             .unwrap_or_else(|| self.make(identity, dynamic_options(resource, self.default_options())))
@@ -87,40 +98,48 @@ impl Informers {
     pub fn dynamic_with(
         &self,
         resource: &ApiResource,
-        scope: Scope,
+        scope: InformerScope,
         options: InformerOptions<DynamicObject>,
-    ) -> Result<Informer<DynamicObject>, Conflict> {
+    ) -> Result<Informer<DynamicObject>, InformerOptionsConflict> {
         let identity = identity::<DynamicObject, DynamicObject>(scope, Wire::Objects, resource);
         self.with(identity, dynamic_options(resource, options))
     }
 
     /// Of the objects of a kind that is known only at run time, what `P` reads and some of their metadata.
-    pub fn dynamic_slim<P>(&self, resource: &ApiResource, scope: Scope) -> Informer<Slim<P>>
+    pub fn dynamic_slim<P>(&self, resource: &ApiResource, scope: InformerScope) -> Informer<SlimObject<P>>
     where
         P: DeserializeOwned + Send + Sync + 'static,
     {
-        self.any(identity::<DynamicObject, Slim<P>>(scope, Wire::Objects, resource))
+        self.any(identity::<DynamicObject, SlimObject<P>>(
+            scope,
+            Wire::Objects,
+            resource,
+        ))
     }
 
     /// The same, with settings.
     pub fn dynamic_slim_with<P>(
         &self,
         resource: &ApiResource,
-        scope: Scope,
-        options: InformerOptions<Slim<P>>,
-    ) -> Result<Informer<Slim<P>>, Conflict>
+        scope: InformerScope,
+        options: InformerOptions<SlimObject<P>>,
+    ) -> Result<Informer<SlimObject<P>>, InformerOptionsConflict>
     where
         P: DeserializeOwned + Send + Sync + 'static,
     {
         self.with(
-            identity::<DynamicObject, Slim<P>>(scope, Wire::Objects, resource),
+            identity::<DynamicObject, SlimObject<P>>(scope, Wire::Objects, resource),
             options,
         )
     }
 
     /// Of the objects of a kind that is known only at run time, nothing but metadata.
-    pub fn dynamic_metadata(&self, resource: &ApiResource, scope: Scope) -> Informer<Slim<Bare>> {
-        self.any(identity::<DynamicObject, Slim<Bare>>(
+    pub fn dynamic_metadata(
+        &self,
+        resource: &ApiResource,
+        scope: InformerScope,
+    ) -> Informer<SlimObject<MetadataOnly>> {
+        self.any(identity::<DynamicObject, SlimObject<MetadataOnly>>(
             scope,
             Wire::Metadata,
             resource,
@@ -131,11 +150,11 @@ impl Informers {
     pub fn dynamic_metadata_with(
         &self,
         resource: &ApiResource,
-        scope: Scope,
-        options: InformerOptions<Slim<Bare>>,
-    ) -> Result<Informer<Slim<Bare>>, Conflict> {
+        scope: InformerScope,
+        options: InformerOptions<SlimObject<MetadataOnly>>,
+    ) -> Result<Informer<SlimObject<MetadataOnly>>, InformerOptionsConflict> {
         self.with(
-            identity::<DynamicObject, Slim<Bare>>(scope, Wire::Metadata, resource),
+            identity::<DynamicObject, SlimObject<MetadataOnly>>(scope, Wire::Metadata, resource),
             options,
         )
     }
@@ -144,7 +163,7 @@ impl Informers {
     pub fn projected<T: Object + DeserializeOwned>(
         &self,
         resource: &ApiResource,
-        scope: Scope,
+        scope: InformerScope,
     ) -> Informer<T> {
         self.any(identity::<DynamicObject, T>(scope, Wire::Objects, resource))
     }
@@ -153,26 +172,26 @@ impl Informers {
     pub fn projected_with<T: Object + DeserializeOwned>(
         &self,
         resource: &ApiResource,
-        scope: Scope,
+        scope: InformerScope,
         options: InformerOptions<T>,
-    ) -> Result<Informer<T>, Conflict> {
+    ) -> Result<Informer<T>, InformerOptionsConflict> {
         self.with(
             identity::<DynamicObject, T>(scope, Wire::Objects, resource),
             options,
         )
     }
 
-    /// As [`Informers::projected`], where `T` reads nothing but metadata; the server sends no more than that.
+    /// As [`SharedInformerFactory::projected`], where `T` reads nothing but metadata; the server sends no more than that.
     pub fn projected_metadata<T: Object + DeserializeOwned>(
         &self,
         resource: &ApiResource,
-        scope: Scope,
+        scope: InformerScope,
     ) -> Informer<T> {
         self.any(identity::<DynamicObject, T>(scope, Wire::Metadata, resource))
     }
 }
 
-fn identity<K: Resource, T: 'static>(scope: Scope, wire: Wire, kind: &K::DynamicType) -> Identity {
+fn identity<K: Resource, T: 'static>(scope: InformerScope, wire: Wire, kind: &K::DynamicType) -> Identity {
     Identity {
         path: K::url_path(kind, scope.namespace.as_deref()),
         scope,

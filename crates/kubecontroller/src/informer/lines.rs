@@ -31,7 +31,7 @@ pub(super) enum Kind {
 
 /// An event in whatever form.
 #[derive(Deserialize)]
-struct Event<'text> {
+struct WatchEvent<'text> {
     #[serde(rename = "type")]
     kind: Kind,
     #[serde(borrow)]
@@ -85,7 +85,7 @@ impl<'text> Line<'text> {
                 return Ok(Line { kind, object });
             }
         }
-        let event: Event<'text> = serde_json::from_slice(line)?;
+        let event: WatchEvent<'text> = serde_json::from_slice(line)?;
         Ok(Line {
             kind: event.kind,
             object: event.object.get().as_bytes(),

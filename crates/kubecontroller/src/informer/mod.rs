@@ -1,6 +1,6 @@
 //! Objects of a kind, kept up to date in memory.
 //!
-//! An [`Informer`] lists the objects of a kind and scope once, then watches them, and keeps them in a [`Store`]. [`Informers`]
+//! An [`Informer`] lists the objects of a kind and scope once, then watches them, and keeps them in a [`Store`]. [`SharedInformerFactory`]
 //! hands them out: whoever asks for the same kind, type and scope gets the same informer, so that fifty controllers of a kind
 //! have one watch and one decoding of each event.
 //!
@@ -16,12 +16,12 @@
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::Pod;
-//! use kubecontroller::informer::{Informers, Scope};
+//! use kubecontroller::informer::{SharedInformerFactory, InformerScope};
 //!
 //! # async fn run(client: kube::Client) {
-//! let informers = Informers::new(client);
-//! let pods = informers.typed::<Pod>(Scope::default().namespace("shop"));
-//! let changes = pods.on_change(|delta| println!("{:?}", delta.object().metadata.name));
+//! let informers = SharedInformerFactory::new(client);
+//! let pods = informers.typed::<Pod>(InformerScope::default().namespace("shop"));
+//! let changes = pods.add_event_handler(|delta| println!("{:?}", delta.object().metadata.name));
 //! informers.start();
 //! changes.synced().await;
 //! println!("{} pods", pods.store().len());
@@ -37,28 +37,28 @@ mod decode;
 mod delta;
 mod factory;
 mod flow;
-mod handle;
 mod health;
 mod identity;
+mod informer;
 mod items;
 mod kinds;
 mod lines;
+mod list_watch;
 mod options;
 mod pieces;
 mod pool;
 mod reflector;
 mod scope;
-mod source;
 mod subscribers;
 #[cfg(test)]
 mod tests;
 
 pub use self::adapter::WatcherStream;
 pub use self::delta::Delta;
-pub use self::factory::{Conflict, Informers};
-pub use self::handle::Informer;
-pub use self::health::{InformerFigures, InformerHealth};
+pub use self::factory::{InformerOptionsConflict, SharedInformerFactory};
+pub use self::health::{InformerHealth, InformerStats};
+pub use self::informer::Informer;
+pub use self::list_watch::{ListWatch, ListWatchError, ListWatchStart, WatchEvent};
 pub use self::options::{InformerDefaults, InformerOptions, Transform};
-pub use self::scope::Scope;
-pub use self::source::{Event, Source, Start, Trouble};
-pub use self::subscribers::{Changes, Subscription};
+pub use self::scope::InformerScope;
+pub use self::subscribers::{DeltaStream, EventHandlerRegistration};

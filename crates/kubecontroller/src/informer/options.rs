@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::queue::Backoff;
+use crate::workqueue::ExponentialBackoff;
 
 /// The settings of an informer.
 pub struct InformerOptions<T> {
@@ -27,7 +27,7 @@ pub struct InformerOptions<T> {
     /// does not grow without end because somebody makes objects without end.
     pub max_objects: Option<usize>,
     /// How long to wait after failures in a row. The waits are spread at random over half of their length.
-    pub backoff: Backoff,
+    pub backoff: ExponentialBackoff,
 }
 
 /// What a program wants of all its informers, as far as they are asked for without settings of their own.
@@ -76,7 +76,7 @@ impl<T> Default for InformerOptions<T> {
             list_timeout: Duration::from_mins(1),
             watch_timeout: Duration::from_secs(290),
             max_objects: None,
-            backoff: Backoff {
+            backoff: ExponentialBackoff {
                 base: Duration::from_millis(800),
                 max: Duration::from_secs(30),
             },

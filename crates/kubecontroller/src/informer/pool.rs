@@ -6,7 +6,7 @@ use std::{collections::VecDeque, thread::available_parallelism};
 
 use tokio::{sync::oneshot, task::spawn_blocking};
 
-use super::source::Trouble;
+use super::list_watch::ListWatchError;
 
 /// Work that is being done on other threads.
 pub(super) struct Pool<R> {
@@ -59,13 +59,13 @@ impl<R: Send + 'static> Pool<R> {
     }
 
     /// The result of the oldest work. `None` if there is none. Nothing is lost if this is cancelled.
-    pub(super) async fn next(&mut self) -> Option<Result<R, Trouble>> {
+    pub(super) async fn next(&mut self) -> Option<Result<R, ListWatchError>> {
         if let Job::UnderWay(job) = self.under_way.front_mut()? {
             let Ok(result) = job.await else {
                 // It never answered: it panicked, which the log has.
                 self.under_way.clear();
                 let why = "an object cannot be read: reading it panicked";
-                return Some(Err(Trouble::Broken(why.to_owned())));
+                return Some(Err(ListWatchError::Broken(why.to_owned())));
             };
             self.under_way.pop_front();
             return Some(Ok(result));

@@ -15,12 +15,12 @@ use tokio::{
 
 use super::{
     apply::State,
-    handle::Vitals,
     health::{InformerHealth, count},
-    source::{Event, Source, Start, Trouble},
+    informer::Vitals,
+    list_watch::{ListWatch, ListWatchError, ListWatchStart, WatchEvent},
     subscribers::Command,
 };
-use crate::{object::Object, queue::Backoff};
+use crate::{object::Object, workqueue::ExponentialBackoff};
 
 /// A number from 0 to 1.
 pub(super) type Random = Arc<dyn Fn() -> f64 + Send + Sync>;
@@ -32,10 +32,10 @@ pub(super) trait Reflected: Send {
     fn vitals(&self) -> Vitals<'_>;
 
     /// Where the source has to begin, after some trouble or none.
-    fn start(&mut self, trouble: Option<&Trouble>) -> Start;
+    fn start(&mut self, trouble: Option<&ListWatchError>) -> ListWatchStart;
 
     /// Begins to listen to the source.
-    fn open(&mut self, start: Start);
+    fn open(&mut self, start: ListWatchStart);
 
     /// Listens no more.
     fn close(&mut self);
@@ -59,21 +59,21 @@ pub(super) enum Next {
     /// Something that it heard; true if that is a sign of health.
     Heard(bool),
     /// What it listened to has ended.
-    Ended(Option<Trouble>),
+    Ended(Option<ListWatchError>),
 }
 
 /// What a reflector goes by.
 pub(super) struct Settings {
     pub(super) resync: Option<Duration>,
     pub(super) list_timeout: Duration,
-    pub(super) backoff: Backoff,
+    pub(super) backoff: ExponentialBackoff,
 }
 
 /// The objects of a source.
 pub(super) struct Reflection<T, S> {
     state: State<T>,
     source: S,
-    stream: Option<BoxStream<'static, Result<Event<T>, Trouble>>>,
+    stream: Option<BoxStream<'static, Result<WatchEvent<T>, ListWatchError>>>,
     commands: mpsc::UnboundedReceiver<Command<T>>,
 }
 
@@ -89,7 +89,7 @@ struct Stopped;
 
 /// How a stream ended.
 struct End {
-    trouble: Option<Trouble>,
+    trouble: Option<ListWatchError>,
     /// How long it was healthy.
     lived: Duration,
 }
@@ -120,7 +120,7 @@ impl Reflector {
         let (mut failures, mut waited) = (0_u32, Duration::ZERO);
         let mut since = None;
         loop {
-            let was_list = matches!(start, Start::List { .. });
+            let was_list = matches!(start, ListWatchStart::List { .. });
             self.reflected.open(start);
             let end = self.follow(&mut resync).await?;
             self.reflected.close();
@@ -128,13 +128,13 @@ impl Reflector {
                 failures = 0;
             }
             let trouble = match end.trouble {
-                None if self.reflected.is_listing() => Some(Trouble::Broken(
+                None if self.reflected.is_listing() => Some(ListWatchError::Broken(
                     "the list ended before it was complete".to_owned(),
                 )),
                 // The watch begins.
                 None if was_list => None,
                 None if end.lived >= SHORT => None,
-                None => Some(Trouble::Broken("the watch ended at once".to_owned())),
+                None => Some(ListWatchError::Broken("the watch ended at once".to_owned())),
                 trouble => trouble,
             };
             start = self.reflected.start(trouble.as_ref());
@@ -175,7 +175,7 @@ impl Reflector {
                     Next::Ended(trouble) => break trouble,
                 },
                 () = sleep_until(heard + list_timeout), if is_listing => {
-                    break Some(Trouble::Broken(format!("the list brings nothing for {list_timeout:?}")));
+                    break Some(ListWatchError::Broken(format!("the list brings nothing for {list_timeout:?}")));
                 }
             }
         };
@@ -203,24 +203,24 @@ impl Reflector {
         }
     }
 
-    fn wait_after(&self, failures: u32, trouble: &Trouble) -> Duration {
+    fn wait_after(&self, failures: u32, trouble: &ListWatchError) -> Duration {
         let backoff = self.settings.backoff;
         let most = backoff.after(failures);
         let wait = most / 2 + (most / 2).mul_f64((self.random)().clamp(0.0, 1.0));
         match trouble {
             // That happens to everybody who was away for a while; a list helps.
-            Trouble::Expired(_) if failures == 1 => Duration::ZERO,
-            Trouble::Refused {
+            ListWatchError::Expired(_) if failures == 1 => Duration::ZERO,
+            ListWatchError::Refused {
                 retry_after: Some(asked),
                 ..
             } => wait.max(*asked),
-            Trouble::Full { .. } => backoff.max,
-            Trouble::Over => Duration::MAX,
+            ListWatchError::Full { .. } => backoff.max,
+            ListWatchError::Over => Duration::MAX,
             _ => wait,
         }
     }
 
-    fn report(&self, trouble: &Trouble, since: Instant, retry_in: Duration) {
+    fn report(&self, trouble: &ListWatchError, since: Instant, retry_in: Duration) {
         let core = self.reflected.vitals();
         count(&core.counts.failures);
         core.metrics.failed();
@@ -242,7 +242,7 @@ impl Reflector {
 
 // --- Reflection ---
 
-impl<T: Object, S: Source<T>> Reflection<T, S> {
+impl<T: Object, S: ListWatch<T>> Reflection<T, S> {
     pub(super) fn new(state: State<T>, source: S, commands: mpsc::UnboundedReceiver<Command<T>>) -> Self {
         Reflection {
             state,
@@ -253,7 +253,7 @@ impl<T: Object, S: Source<T>> Reflection<T, S> {
     }
 }
 
-impl<T: Object, S: Source<T>> Reflected for Reflection<T, S> {
+impl<T: Object, S: ListWatch<T>> Reflected for Reflection<T, S> {
     fn settings(&self) -> Settings {
         let options = &self.state.core.options;
         Settings {
@@ -273,11 +273,11 @@ impl<T: Object, S: Source<T>> Reflected for Reflection<T, S> {
         }
     }
 
-    fn start(&mut self, trouble: Option<&Trouble>) -> Start {
+    fn start(&mut self, trouble: Option<&ListWatchError>) -> ListWatchStart {
         self.state.start(trouble)
     }
 
-    fn open(&mut self, start: Start) {
+    fn open(&mut self, start: ListWatchStart) {
         self.stream = Some(self.source.open(start));
     }
 

@@ -2,15 +2,15 @@
 
 /// Which objects of a kind. By default all of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Scope {
+pub struct InformerScope {
     pub(super) namespace: Option<String>,
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
 }
 
-// --- Scope ---
+// --- InformerScope ---
 
-impl Scope {
+impl InformerScope {
     /// Only those in a namespace.
     #[must_use]
     pub fn namespace(mut self, name: impl Into<String>) -> Self {

@@ -14,21 +14,21 @@ use std::{
 use futures_util::Stream;
 use tokio::sync::{mpsc, watch};
 
-use super::{delta::Delta, handle::Keeper};
+use super::{delta::Delta, informer::Keeper};
 
 /// A handler that is told of changes. Dropping this ends it; a call that is under way in another thread goes on to its end.
-pub struct Subscription {
+pub struct EventHandlerRegistration {
     is_over: Arc<AtomicBool>,
     is_synced: watch::Receiver<bool>,
     /// Keeps the informer going, and tells it of the end.
     end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
-/// Changes as a stream, with a buffer of its own: a reader that is slow keeps nobody waiting, and what it has not read yet is
+/// DeltaStream as a stream, with a buffer of its own: a reader that is slow keeps nobody waiting, and what it has not read yet is
 /// kept as pointers to objects. It ends when the informer stops.
-pub struct Changes<T> {
+pub struct DeltaStream<T> {
     pub(super) told: mpsc::UnboundedReceiver<Delta<T>>,
-    subscription: Subscription,
+    subscription: EventHandlerRegistration,
 }
 
 /// The informer's side of a subscription.
@@ -55,13 +55,13 @@ impl<T: 'static> Subscriber<T> {
         handler: impl FnMut(&Delta<T>) + Send + 'static,
         commands: mpsc::UnboundedSender<Command<T>>,
         keeper: Keeper,
-    ) -> (Self, Subscription)
+    ) -> (Self, EventHandlerRegistration)
     where
         T: Send + Sync,
     {
         let is_over = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = watch::channel(false);
-        let subscription = Subscription {
+        let subscription = EventHandlerRegistration {
             is_over: Arc::clone(&is_over),
             is_synced: receiver,
             end: Some(Box::new(move || {
@@ -93,12 +93,12 @@ impl<T: 'static> Subscriber<T> {
     }
 }
 
-// --- Subscription ---
+// --- EventHandlerRegistration ---
 
-impl Subscription {
+impl EventHandlerRegistration {
     /// Waits until the handler has been told of everything that is there: of the first list, or of what came before it. Never
     /// ends if the informer stops before that.
-    pub async fn synced(&self) {
+    pub async fn wait_for_sync(&self) {
         let mut is_synced = self.is_synced.clone();
         if is_synced.wait_for(|is_synced| *is_synced).await.is_err() {
             std::future::pending::<()>().await;
@@ -111,7 +111,7 @@ impl Subscription {
     }
 }
 
-impl Drop for Subscription {
+impl Drop for EventHandlerRegistration {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
         if let Some(end) = self.end.take() {
@@ -120,19 +120,22 @@ impl Drop for Subscription {
     }
 }
 
-impl fmt::Debug for Subscription {
+impl fmt::Debug for EventHandlerRegistration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription")
+        f.debug_struct("EventHandlerRegistration")
             .field("is_synced", &self.is_synced())
             .finish_non_exhaustive()
     }
 }
 
-// --- Changes ---
+// --- DeltaStream ---
 
-impl<T> Changes<T> {
-    pub(super) fn new(told: mpsc::UnboundedReceiver<Delta<T>>, subscription: Subscription) -> Self {
-        Changes { told, subscription }
+impl<T> DeltaStream<T> {
+    pub(super) fn new(
+        told: mpsc::UnboundedReceiver<Delta<T>>,
+        subscription: EventHandlerRegistration,
+    ) -> Self {
+        DeltaStream { told, subscription }
     }
 
     /// The next change; `None` when the informer has stopped.
@@ -140,13 +143,13 @@ impl<T> Changes<T> {
         self.told.recv().await
     }
 
-    /// Waits until everything that is there is in the buffer; see [`Subscription::synced`].
-    pub async fn synced(&self) {
-        self.subscription.synced().await;
+    /// Waits until everything that is there is in the buffer; see [`EventHandlerRegistration::synced`].
+    pub async fn wait_for_sync(&self) {
+        self.subscription.wait_for_sync().await;
     }
 }
 
-impl<T> Stream for Changes<T> {
+impl<T> Stream for DeltaStream<T> {
     type Item = Delta<T>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Delta<T>>> {
@@ -154,9 +157,9 @@ impl<T> Stream for Changes<T> {
     }
 }
 
-impl<T> fmt::Debug for Changes<T> {
+impl<T> fmt::Debug for DeltaStream<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Changes")
+        f.debug_struct("DeltaStream")
             .field("subscription", &self.subscription)
             .finish_non_exhaustive()
     }

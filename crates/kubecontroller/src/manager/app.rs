@@ -7,11 +7,13 @@ use tokio::runtime::Runtime;
 use tracing::{error, info};
 
 use super::{
-    BoxError, Config, Context, Error, Manager, OwnSetting, Registration, Runnable, Setup, Stop, cluster,
+    BoxError, Config, ControllerSetting, Manager, ManagerContext, ManagerError, Registration, Runnable,
+    Setup, Stop, cluster,
     config::{self, Asked, Unfollowed},
-    log, process,
-    roster::check_names,
-    setup::AnySetup,
+    log,
+    manager::check_names,
+    process,
+    setup::ErasedSetup,
     signals,
 };
 
@@ -41,7 +43,7 @@ use super::{
 pub struct App {
     name: &'static str,
     about: String,
-    settings: Vec<OwnSetting>,
+    settings: Vec<ControllerSetting>,
     /// The first is there from the beginning.
     managers: Vec<(String, Vec<Callback>)>,
     parts: Vec<Arc<dyn Runnable>>,
@@ -77,7 +79,7 @@ impl App {
     /// with [`Config::own`].
     #[must_use]
     pub fn setting(mut self, key: &'static str, help: &'static str, default: &'static str) -> Self {
-        self.settings.push(OwnSetting { key, help, default });
+        self.settings.push(ControllerSetting { key, help, default });
         self
     }
 
@@ -99,7 +101,7 @@ impl App {
         }
         self.register(|manager| {
             for registration in Registration::all() {
-                let setup: Box<dyn AnySetup> = registration.make();
+                let setup: Box<dyn ErasedSetup> = registration.make();
                 if setup.name() != registration.name() || setup.resource() != registration.metadata().resource
                 {
                     let known = (registration.name(), registration.metadata().resource);
@@ -134,7 +136,7 @@ impl App {
 
     /// With something that runs beside the managers and is not supervised: if it fails or ends, all stop.
     #[must_use]
-    pub fn beside(mut self, part: impl Runnable) -> Self {
+    pub fn add_runnable(mut self, part: impl Runnable) -> Self {
         self.parts.push(Arc::new(part));
         self
     }
@@ -181,7 +183,7 @@ impl App {
     }
 
     /// Runs with settings and a client that are there, until it is stopped or fails.
-    pub async fn run(self, config: Config, client: Client, stop: Stop) -> Result<(), Error> {
+    pub async fn run(self, config: Config, client: Client, stop: Stop) -> Result<(), ManagerError> {
         if self.uses_linked {
             for registration in Registration::all() {
                 let metadata = registration.metadata();
@@ -189,12 +191,12 @@ impl App {
                 info!(reconciler = registration.name(), resource, about, "linked");
             }
         }
-        let context = Context::new(config, client);
+        let context = ManagerContext::new(config, client);
         let mut managers = Vec::new();
         for (name, callbacks) in self.managers {
-            let mut manager = Manager::within(&name, context.clone());
+            let mut manager = Manager::with_context(&name, context.clone());
             for callback in callbacks {
-                callback(&mut manager).map_err(|source| Error::Setup {
+                callback(&mut manager).map_err(|source| ManagerError::Setup {
                     name: name.clone(),
                     source,
                 })?;

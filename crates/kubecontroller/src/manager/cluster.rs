@@ -5,15 +5,15 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use super::{Error, config::ClusterConfig};
+use super::{ManagerError, config::ClusterConfig};
 
 /// A client as the settings say: by kubeconfig, by address, or as the surroundings suggest. Connects to nothing yet.
-pub(super) async fn client(told: &ClusterConfig) -> Result<Client, Error> {
+pub(super) async fn client(told: &ClusterConfig) -> Result<Client, ManagerError> {
     let options = KubeConfigOptions {
         context: told.context.clone(),
         ..KubeConfigOptions::default()
     };
-    let bad = |error: &dyn std::fmt::Display| Error::Client(error.to_string().into());
+    let bad = |error: &dyn std::fmt::Display| ManagerError::Client(error.to_string().into());
     let master = match &told.master {
         Some(master) => Some(master.parse::<http::Uri>().map_err(|error| bad(&error))?),
         None => None,

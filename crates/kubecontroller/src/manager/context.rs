@@ -5,54 +5,54 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kube::Client;
 use prometheus_client::registry::Registry;
 
-use super::{Config, RunnableStatus, board::Board, health::Health, supervisor::Supervisor};
+use super::{Config, RunnableStatus, health::HealthChecks, status::StatusBoard, supervisor::Supervisor};
 use crate::{
     Clock,
-    events::Events,
-    informer::{InformerDefaults, Informers},
+    events::EventBroadcaster,
+    informer::{InformerDefaults, SharedInformerFactory},
     metrics::Metrics,
 };
 
 /// What the managers of a process share: the client, informers, figures, events, health. Clones are the same.
 #[derive(Clone)]
-pub struct Context {
+pub struct ManagerContext {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     config: Config,
     client: Client,
-    informers: Informers,
+    informers: SharedInformerFactory,
     registry: Mutex<Registry>,
     metrics: Metrics,
-    events: Arc<Events>,
+    events: Arc<EventBroadcaster>,
     clock: Clock,
-    health: Health,
-    board: Board,
+    health: HealthChecks,
+    board: StatusBoard,
 }
 
-// --- Context ---
+// --- ManagerContext ---
 
-impl Context {
+impl ManagerContext {
     /// With the clock of the machine.
     pub fn new(config: Config, client: Client) -> Self {
-        Context::with_clock(config, client, Clock::system())
+        ManagerContext::with_clock(config, client, Clock::system())
     }
 
     /// With another clock, for tests.
     pub fn with_clock(config: Config, client: Client, clock: Clock) -> Self {
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);
-        let events = Events::new(client.clone()).clock(clock.clone());
+        let events = EventBroadcaster::new(client.clone()).clock(clock.clone());
         events.register(&mut registry);
-        let informers = Informers::new(client.clone()).with_metrics(&metrics);
+        let informers = SharedInformerFactory::new(client.clone()).with_metrics(&metrics);
         let informers = informers.with_defaults(InformerDefaults {
             resync: config.informer.resync,
             list_timeout: config.informer.list_timeout,
             max_objects: config.informer.cache_size,
             streaming: config.informer.incremental_sync,
         });
-        Context {
+        ManagerContext {
             shared: Arc::new(Shared {
                 informers,
                 config,
@@ -61,8 +61,8 @@ impl Context {
                 metrics,
                 events: Arc::new(events),
                 clock,
-                health: Health::default(),
-                board: Board::default(),
+                health: HealthChecks::default(),
+                board: StatusBoard::default(),
             }),
         }
     }
@@ -78,7 +78,7 @@ impl Context {
     }
 
     /// The informers of the process.
-    pub fn informers(&self) -> &Informers {
+    pub fn informers(&self) -> &SharedInformerFactory {
         &self.shared.informers
     }
 
@@ -96,7 +96,7 @@ impl Context {
     }
 
     /// The events of the process.
-    pub fn events(&self) -> &Arc<Events> {
+    pub fn events(&self) -> &Arc<EventBroadcaster> {
         &self.shared.events
     }
 
@@ -106,7 +106,7 @@ impl Context {
     }
 
     /// Where checks of one's own are added.
-    pub fn health(&self) -> &Health {
+    pub fn health(&self) -> &HealthChecks {
         &self.shared.health
     }
 
@@ -115,7 +115,7 @@ impl Context {
         self.shared.board.all()
     }
 
-    pub(super) fn board(&self) -> &Board {
+    pub(super) fn board(&self) -> &StatusBoard {
         &self.shared.board
     }
 

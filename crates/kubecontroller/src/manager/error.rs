@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::{BadConfig, BoxError};
+use super::{BoxError, ConfigError};
 
 /// Why a manager, or the program around it, cannot go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ManagerError {
     /// It was told something that makes no sense.
     #[error(transparent)]
-    Config(#[from] BadConfig),
+    Config(#[from] ConfigError),
     /// There is no way to the cluster.
     #[error("cannot make a client: {0}")]
     Client(#[source] BoxError),
@@ -51,11 +51,11 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl ManagerError {
     /// What the process exits with: 2 if it was told wrong, 1 if it failed.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::Config(_) => 2,
+            ManagerError::Config(_) => 2,
             _ => 1,
         }
     }

@@ -14,22 +14,22 @@
 //! - It asks the API for nothing that it was not asked for: idle, it renews its lease and nothing else.
 
 mod app;
-mod board;
 mod cluster;
 pub mod config;
 mod context;
 mod error;
-mod gate;
 mod health;
 mod log;
+mod manager;
 mod metadata;
 mod process;
 mod registry;
-mod roster;
 mod runnable;
 mod selection;
 mod setup;
 mod signals;
+mod start_condition;
+mod status;
 mod stop;
 mod supervisor;
 #[cfg(test)]
@@ -40,19 +40,19 @@ pub use inventory;
 
 pub use self::{
     app::App,
-    board::{RunnableStatus, State},
-    config::{BadConfig, Config, OwnSetting},
-    context::Context,
-    error::Error,
-    gate::Gate,
-    health::Health,
+    config::{Config, ConfigError, ControllerSetting},
+    context::ManagerContext,
+    error::ManagerError,
+    health::HealthChecks,
+    manager::Manager,
     metadata::{ControllerType, ResourceMetadata},
     registry::Registration,
-    roster::Manager,
-    runnable::{BoxError, Runnable, Task, task},
-    selection::Selection,
+    runnable::{BoxError, Runnable, TaskRunnable, task},
+    selection::ControllerSelection,
     setup::Setup,
+    start_condition::StartCondition,
+    status::{RunnableState, RunnableStatus},
     stop::Stop,
 };
 #[doc(hidden)]
-pub use self::{registry::erase, setup::AnySetup};
+pub use self::{registry::erase, setup::ErasedSetup};

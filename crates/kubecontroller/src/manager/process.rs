@@ -6,19 +6,19 @@ use tokio::task::JoinSet;
 use tracing::{error, info};
 
 use super::{
-    BadConfig, Context, Error, Manager, Runnable, Stop,
-    gate::Gate,
+    ConfigError, Manager, ManagerContext, ManagerError, Runnable, Stop,
     health::{self, Server},
-    roster::Owned,
+    manager::Owned,
+    start_condition::StartCondition,
 };
 
 /// Runs managers, and what else belongs to the process. All end with the first that fails; the others are stopped first.
 pub(super) async fn run(
-    context: &Context,
+    context: &ManagerContext,
     mut managers: Vec<Manager>,
     parts: Vec<Arc<dyn Runnable>>,
     stop: &Stop,
-) -> Result<(), Error> {
+) -> Result<(), ManagerError> {
     set_gates(context, &mut managers)?;
     // Servers first: a probe that is not answered would be the end of a start that takes long.
     context.health().begin(stop, managers.iter().map(Manager::name));
@@ -57,11 +57,11 @@ pub(super) async fn run(
 
 /// Runs them until the first fails or all have ended.
 async fn work(
-    context: &Context,
+    context: &ManagerContext,
     managers: Vec<Manager>,
     parts: Vec<Arc<dyn Runnable>>,
     stop: &Stop,
-) -> Result<(), Error> {
+) -> Result<(), ManagerError> {
     let mut working = JoinSet::new();
     let mut names = BTreeMap::new();
     for manager in managers {
@@ -80,7 +80,7 @@ async fn work(
                     Ok(()) => Err("it ended by itself".into()),
                     Err(source) => Err(source),
                 }
-                .map_err(|source| Error::Part { name, source })
+                .map_err(|source| ManagerError::Part { name, source })
             }
         });
         names.insert(handle.id(), name);
@@ -89,7 +89,7 @@ async fn work(
     while let Some(done) = working.join_next_with_id().await {
         let failure = match done {
             Ok((_, done)) => done.err(),
-            Err(error) => Some(Error::Part {
+            Err(error) => Some(ManagerError::Part {
                 name: names.get(&error.id()).cloned().unwrap_or_default(),
                 source: error.into(),
             }),
@@ -107,7 +107,7 @@ async fn work(
 }
 
 /// Gives each post the gates of the configuration, and looks whether they can ever open.
-fn set_gates(context: &Context, managers: &mut [Manager]) -> Result<(), BadConfig> {
+fn set_gates(context: &ManagerContext, managers: &mut [Manager]) -> Result<(), ConfigError> {
     let told = &context.config().dependencies;
     let mut faults = Vec::new();
     // What a name stands for: a runnable, or all of a setup.
@@ -128,7 +128,7 @@ fn set_gates(context: &Context, managers: &mut [Manager]) -> Result<(), BadConfi
             asked.extend(told.get(&alias).into_iter().flatten().cloned());
         }
         for gate in asked {
-            let Gate::Controller(other) = &gate else {
+            let StartCondition::Controller(other) = &gate else {
                 owned.post.gates.push(gate);
                 continue;
             };
@@ -145,7 +145,7 @@ fn set_gates(context: &Context, managers: &mut [Manager]) -> Result<(), BadConfi
             owned
                 .post
                 .gates
-                .extend(others.iter().cloned().map(Gate::Controller));
+                .extend(others.iter().cloned().map(StartCondition::Controller));
         }
     }
     faults.extend(
@@ -157,7 +157,7 @@ fn set_gates(context: &Context, managers: &mut [Manager]) -> Result<(), BadConfi
     if faults.is_empty() {
         Ok(())
     } else {
-        Err(BadConfig { faults })
+        Err(ConfigError { faults })
     }
 }
 

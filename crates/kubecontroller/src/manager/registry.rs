@@ -6,17 +6,17 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::{
-    OwnSetting, ResourceMetadata,
-    setup::{AnySetup, Setup},
+    ControllerSetting, ResourceMetadata,
+    setup::{ErasedSetup, Setup},
 };
 
 /// A reconciler that was linked into the program.
 pub struct Registration {
     name: &'static str,
     metadata: ResourceMetadata,
-    make: fn() -> Box<dyn AnySetup>,
+    make: fn() -> Box<dyn ErasedSetup>,
     crds: fn() -> Vec<CustomResourceDefinition>,
-    settings: &'static [OwnSetting],
+    settings: &'static [ControllerSetting],
 }
 
 inventory::collect!(Registration);
@@ -24,7 +24,7 @@ inventory::collect!(Registration);
 /// Adds a reconciler to every program that this module is linked into.
 ///
 /// After `make` there may be `crds`, a function that gives the definitions of its resources, and `settings`, a list of
-/// [`OwnSetting`](crate::manager::OwnSetting) that it reads.
+/// [`ControllerSetting`](crate::manager::ControllerSetting) that it reads.
 ///
 /// ```
 /// use kubecontroller::manager::{BoxError, Manager, Registration, ResourceMetadata, Setup};
@@ -62,7 +62,7 @@ impl Registration {
     pub const fn new(
         name: &'static str,
         metadata: ResourceMetadata,
-        make: fn() -> Box<dyn AnySetup>,
+        make: fn() -> Box<dyn ErasedSetup>,
     ) -> Self {
         Registration {
             name,
@@ -82,7 +82,7 @@ impl Registration {
 
     #[doc(hidden)]
     #[must_use]
-    pub const fn settings(mut self, settings: &'static [OwnSetting]) -> Self {
+    pub const fn settings(mut self, settings: &'static [ControllerSetting]) -> Self {
         self.settings = settings;
         self
     }
@@ -117,16 +117,16 @@ impl Registration {
     }
 
     /// The settings it reads.
-    pub fn own_settings(&self) -> &'static [OwnSetting] {
+    pub fn own_settings(&self) -> &'static [ControllerSetting] {
         self.settings
     }
 
-    pub(super) fn make(&self) -> Box<dyn AnySetup> {
+    pub(super) fn make(&self) -> Box<dyn ErasedSetup> {
         (self.make)()
     }
 }
 
 #[doc(hidden)]
-pub fn erase(setup: impl Setup) -> Box<dyn AnySetup> {
+pub fn erase(setup: impl Setup) -> Box<dyn ErasedSetup> {
     Box::new(setup)
 }

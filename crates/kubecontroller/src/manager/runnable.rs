@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc};
 use futures_util::future::BoxFuture;
 
 use super::Stop;
-use crate::controller::Handle;
+use crate::controller::ControllerHandle;
 
 /// What went wrong, in someone else's words.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -30,7 +30,7 @@ pub trait Runnable: Send + Sync + 'static {
     }
 
     /// What can be looked at while it runs, if it is a controller.
-    fn handle(&self) -> Option<Handle> {
+    fn handle(&self) -> Option<ControllerHandle> {
         None
     }
 
@@ -52,7 +52,7 @@ impl Runnable for Box<dyn Runnable> {
         (**self).is_ready()
     }
 
-    fn handle(&self) -> Option<Handle> {
+    fn handle(&self) -> Option<ControllerHandle> {
         (**self).handle()
     }
 
@@ -62,13 +62,13 @@ impl Runnable for Box<dyn Runnable> {
 }
 
 /// A [`Runnable`] from a closure, which is called for each run.
-pub struct Task<F> {
+pub struct TaskRunnable<F> {
     name: String,
     leader_only: bool,
     run: F,
 }
 
-/// A runnable from a closure, which is called again for each run. Only the leader runs it, unless [`Task::everywhere`].
+/// A runnable from a closure, which is called again for each run. Only the leader runs it, unless [`TaskRunnable::everywhere`].
 ///
 /// ```
 /// use kubecontroller::manager::{Stop, task};
@@ -80,30 +80,30 @@ pub struct Task<F> {
 ///     Ok(())
 /// });
 /// ```
-pub fn task<F, Fut>(name: &str, run: F) -> Task<F>
+pub fn task<F, Fut>(name: &str, run: F) -> TaskRunnable<F>
 where
     F: Fn(Stop) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
-    Task {
+    TaskRunnable {
         name: name.to_owned(),
         leader_only: true,
         run,
     }
 }
 
-// --- Task ---
+// --- TaskRunnable ---
 
-impl<F> Task<F> {
+impl<F> TaskRunnable<F> {
     /// It runs whether this process leads or not.
     #[must_use]
-    pub fn everywhere(mut self) -> Self {
+    pub fn without_leader_election(mut self) -> Self {
         self.leader_only = false;
         self
     }
 }
 
-impl<F, Fut> Runnable for Task<F>
+impl<F, Fut> Runnable for TaskRunnable<F>
 where
     F: Fn(Stop) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
@@ -136,7 +136,7 @@ impl<R: Runnable + ?Sized> Runnable for Arc<R> {
         (**self).is_ready()
     }
 
-    fn handle(&self) -> Option<Handle> {
+    fn handle(&self) -> Option<ControllerHandle> {
         (**self).handle()
     }
 

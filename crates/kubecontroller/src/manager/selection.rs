@@ -2,7 +2,7 @@
 
 /// Which controllers run, by their names or the names of their resources. All unless said otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
+pub struct ControllerSelection {
     /// In order: a name, or all, and whether it runs. The last one that fits counts; without any, all run.
     rules: Vec<(Which, bool)>,
 }
@@ -13,12 +13,12 @@ enum Which {
     Named(String),
 }
 
-// --- Selection ---
+// --- ControllerSelection ---
 
-impl Selection {
+impl ControllerSelection {
     /// Only these; all if there are none.
     pub fn only(names: Vec<String>) -> Self {
-        Selection {
+        ControllerSelection {
             rules: names.into_iter().map(|name| (Which::Named(name), true)).collect(),
         }
     }
@@ -49,7 +49,7 @@ impl Selection {
         }
         // A name says more than `*`, wherever it stands.
         rules.sort_by_key(|(which, _)| *which != Which::All);
-        Ok(Selection { rules })
+        Ok(ControllerSelection { rules })
     }
 
     /// Whether a controller runs.
@@ -74,7 +74,7 @@ impl Selection {
 
 #[cfg(test)]
 mod tests {
-    use super::Selection;
+    use super::ControllerSelection;
 
     fn words(text: &str) -> Vec<String> {
         text.split(',')
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn controllers_are_chosen_by_name_or_by_resource() {
         let chosen = |text: &str| {
-            let selection = Selection::parse(&words(text)).unwrap();
+            let selection = ControllerSelection::parse(&words(text)).unwrap();
             [("at", "ats"), ("dummy", "dummies"), ("job", "jobs")]
                 .map(|(name, resource)| selection.has(name, resource))
         };
@@ -95,18 +95,18 @@ mod tests {
         assert_eq!(chosen("-dummies,*"), [true, false, true]);
         assert_eq!(chosen("at,jobs"), [true, false, true]);
         assert_eq!(chosen("-at"), [false, false, false]);
-        assert!(Selection::parse(&words("a,-a")).is_err());
-        assert!(Selection::parse(&words("-")).is_err());
+        assert!(ControllerSelection::parse(&words("a,-a")).is_err());
+        assert!(ControllerSelection::parse(&words("-")).is_err());
     }
 
     #[test]
     fn an_empty_list_of_enabled_ones_is_all() {
-        assert!(Selection::default().has("at", "ats"));
-        assert!(Selection::only(Vec::new()).has("at", "ats"));
-        let only = Selection::only(words("ats"));
+        assert!(ControllerSelection::default().has("at", "ats"));
+        assert!(ControllerSelection::only(Vec::new()).has("at", "ats"));
+        let only = ControllerSelection::only(words("ats"));
         assert!(only.has("at", "ats") && !only.has("dummy", "dummies"));
         assert_eq!(
-            Selection::only(words("ats,bats")).unknown(|name| name == "ats"),
+            ControllerSelection::only(words("ats,bats")).unknown(|name| name == "ats"),
             ["bats"]
         );
     }

@@ -26,14 +26,14 @@ pub trait Setup: Send + Sync + 'static {
 
 /// The same for any of them.
 #[doc(hidden)]
-pub trait AnySetup: Send + Sync {
+pub trait ErasedSetup: Send + Sync {
     fn name(&self) -> &str;
     fn resource(&self) -> &str;
     fn setup<'s>(&'s self, manager: &'s mut Manager) -> BoxFuture<'s, Result<(), BoxError>>;
     fn after_sync<'s>(&'s self, manager: &'s Manager) -> BoxFuture<'s, Result<(), BoxError>>;
 }
 
-impl<S: Setup> AnySetup for S {
+impl<S: Setup> ErasedSetup for S {
     fn name(&self) -> &str {
         Setup::name(self)
     }

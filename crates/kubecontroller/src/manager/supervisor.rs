@@ -11,13 +11,13 @@ use tracing::{error, info, warn};
 
 use super::{
     Runnable, Stop,
-    board::{Board, State},
-    gate::Gate,
+    start_condition::StartCondition,
+    status::{RunnableState, StatusBoard},
 };
-use crate::{metrics::Metrics, queue::Backoff};
+use crate::{metrics::Metrics, workqueue::ExponentialBackoff};
 
 /// How long a runnable waits after it failed. One that ran for as long as the longest wait starts anew.
-const BACKOFF: Backoff = Backoff {
+const BACKOFF: ExponentialBackoff = ExponentialBackoff {
     base: Duration::from_secs(1),
     max: Duration::from_mins(1),
 };
@@ -26,13 +26,13 @@ const BACKOFF: Backoff = Backoff {
 #[derive(Clone)]
 pub(super) struct Post {
     pub(super) runnable: Arc<dyn Runnable>,
-    pub(super) gates: Vec<Gate>,
+    pub(super) gates: Vec<StartCondition>,
 }
 
 /// What supervisors share.
 #[derive(Clone)]
 pub(super) struct Supervisor {
-    pub(super) board: Board,
+    pub(super) board: StatusBoard,
     pub(super) metrics: Metrics,
 }
 
@@ -58,21 +58,21 @@ impl Supervisor {
         }
         let mut failures = 0;
         loop {
-            self.board.set(name, State::Running);
+            self.board.set(name, RunnableState::Running);
             info!(controller = name, "started");
             let began = Instant::now();
             let run = AssertUnwindSafe(async { post.runnable.run(stop.clone()).await }).catch_unwind();
             let why = match stop.until_expired(run).await {
                 None => {
                     warn!(controller = name, "did not end in time, and was dropped");
-                    return self.board.set(name, State::Idle);
+                    return self.board.set(name, RunnableState::Idle);
                 }
                 Some(Ok(Ok(()))) => {
                     info!(controller = name, "ended");
                     let state = if stop.is_stopped() {
-                        State::Idle
+                        RunnableState::Idle
                     } else {
-                        State::Done
+                        RunnableState::Done
                     };
                     return self.board.set(name, state);
                 }
@@ -81,7 +81,7 @@ impl Supervisor {
             };
             if stop.is_stopped() {
                 warn!(controller = name, why, "failed to end well");
-                return self.board.set(name, State::Idle);
+                return self.board.set(name, RunnableState::Idle);
             }
             failures = if began.elapsed() >= BACKOFF.max {
                 1
@@ -89,11 +89,11 @@ impl Supervisor {
                 failures + 1
             };
             let pause = BACKOFF.after(failures);
-            self.metrics.restarted(name);
+            self.metrics.record_restart(name);
             error!(controller = name, why, ?pause, "failed, and is started again");
-            self.board.set(name, State::Failed);
+            self.board.set(name, RunnableState::Failed);
             if stop.unless_stopped(sleep(pause)).await.is_none() {
-                return self.board.set(name, State::Idle);
+                return self.board.set(name, RunnableState::Idle);
             }
         }
     }
@@ -124,17 +124,17 @@ mod tests {
 
     use super::{Post, Supervisor};
     use crate::{
-        manager::{Runnable, Stop, board::Board, gate::Gate, task},
+        manager::{Runnable, Stop, start_condition::StartCondition, status::StatusBoard, task},
         metrics::Metrics,
     };
 
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Runs these; the stop ends them.
-    fn supervised(runnables: Vec<(Arc<dyn Runnable>, Vec<Gate>)>) -> (Stop, JoinSet<()>, Metrics) {
+    fn supervised(runnables: Vec<(Arc<dyn Runnable>, Vec<StartCondition>)>) -> (Stop, JoinSet<()>, Metrics) {
         let mut registry = prometheus_client::registry::Registry::default();
         let metrics = Metrics::new(&mut registry);
-        let board = Board::default();
+        let board = StatusBoard::default();
         for (runnable, _) in &runnables {
             assert!(board.enter(Arc::clone(runnable)));
         }
@@ -234,8 +234,8 @@ mod tests {
                 }
             })
         };
-        let second = vec![Gate::Controller("first".to_owned())];
-        let never = vec![Gate::Controller("nobody".to_owned())];
+        let second = vec![StartCondition::Controller("first".to_owned())];
+        let never = vec![StartCondition::Controller("nobody".to_owned())];
         let (stop, mut all, _) = supervised(vec![
             (Arc::new(note("second", SECOND)), second),
             (Arc::new(note("never", SECOND)), never),
@@ -257,10 +257,10 @@ mod tests {
             begins.notify_one();
             async { Ok(()) }
         });
-        let gate = Gate::parse(&format!("tcp://{address}")).unwrap();
-        let closed = Gate::Port("127.0.0.1:1".to_owned());
+        let gate = StartCondition::parse(&format!("tcp://{address}")).unwrap();
+        let closed = StartCondition::Port("127.0.0.1:1".to_owned());
         assert!(!matches!(
-            tokio::time::timeout(SECOND, closed.open("x", &Board::default())).await,
+            tokio::time::timeout(SECOND, closed.open("x", &StatusBoard::default())).await,
             Ok(())
         ));
         let (_stop, _all, _) = supervised(vec![(Arc::new(waiter), vec![gate])]);

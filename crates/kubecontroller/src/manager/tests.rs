@@ -16,13 +16,13 @@ use tokio::{
 };
 
 use super::{
-    BoxError, Config, Context, ControllerType, Error, Manager, OwnSetting, Registration, ResourceMetadata,
-    Setup, Stop, gate::Gate, selection::Selection, task,
+    BoxError, Config, ControllerSetting, ControllerType, Manager, ManagerContext, ManagerError, Registration,
+    ResourceMetadata, Setup, Stop, selection::ControllerSelection, start_condition::StartCondition, task,
 };
 use crate::{
     App, Key,
     controller::{Outcome, Request, reconcile_fn},
-    informer::Scope,
+    informer::InformerScope,
     metrics,
     testing::{FakeApi, eventually},
 };
@@ -86,7 +86,7 @@ impl Setup for Probe {
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
         self.step("setup")?;
-        let maps = manager.informers().typed::<ConfigMap>(Scope::default());
+        let maps = manager.informers().typed::<ConfigMap>(InformerScope::default());
         let (name, diary) = (self.name, self.diary.clone());
         let controller =
             manager
@@ -108,12 +108,12 @@ impl Setup for Probe {
                 Ok(())
             }
         });
-        manager.add(watcher.everywhere());
+        manager.add(watcher.without_leader_election());
         Ok(())
     }
 
     async fn after_sync(&self, manager: &Manager) -> Result<(), BoxError> {
-        let maps = manager.informers().typed::<ConfigMap>(Scope::default());
+        let maps = manager.informers().typed::<ConfigMap>(InformerScope::default());
         self.step("after sync")?;
         self.diary.add(format!("{} of them", maps.store().len()));
         Ok(())
@@ -142,14 +142,14 @@ fn cluster(keys: &[&str]) -> FakeApi {
 }
 
 /// A running app: its stop, and how it ends.
-fn start(app: App, config: Config, api: &FakeApi) -> (Stop, JoinSet<Result<(), Error>>) {
+fn start(app: App, config: Config, api: &FakeApi) -> (Stop, JoinSet<Result<(), ManagerError>>) {
     let stop = Stop::new();
     let mut running = JoinSet::new();
     running.spawn(app.run(config, api.client(), stop.clone()));
     (stop, running)
 }
 
-async fn end(mut running: JoinSet<Result<(), Error>>) -> Result<(), Error> {
+async fn end(mut running: JoinSet<Result<(), ManagerError>>) -> Result<(), ManagerError> {
     let ended = timeout(Duration::from_mins(10), running.join_next()).await;
     ended
         .expect("it ends")
@@ -270,8 +270,10 @@ async fn controllers_are_enabled_by_name_or_resource_and_unknown_names_are_refus
             .with(Probe::new("second", "dummies", &diary))
     };
     let with = |words: &[&str]| Config {
-        selection: Selection::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
-            .unwrap(),
+        selection: ControllerSelection::parse(
+            &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(),
+        )
+        .unwrap(),
         ..Config::default()
     };
     let (stop, running) = start(app(), with(&["*", "-ats"]), &api);
@@ -364,7 +366,7 @@ async fn dependencies_are_waited_for_and_circles_are_refused() {
         for (name, gate) in gates {
             config
                 .dependencies
-                .insert((*name).to_owned(), vec![Gate::parse(gate).unwrap()]);
+                .insert((*name).to_owned(), vec![StartCondition::parse(gate).unwrap()]);
         }
         config
     };
@@ -418,7 +420,7 @@ async fn one_manager_that_fails_ends_the_others_gracefully() {
     let diary = Diary::default();
     let app = App::new("good")
         .with(Probe::new("good", "configmaps", &diary))
-        .beside(task("web", |_| async {
+        .add_runnable(task("web", |_| async {
             sleep(60 * SECOND).await;
             Err("no port".into())
         }));
@@ -430,8 +432,8 @@ async fn one_manager_that_fails_ends_the_others_gracefully() {
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_panics_is_started_again_and_counted() {
     let api = cluster(&["a/one"]);
-    let context = Context::new(Config::default(), api.client());
-    let mut manager = Manager::within("test", context.clone());
+    let context = ManagerContext::new(Config::default(), api.client());
+    let mut manager = Manager::with_context("test", context.clone());
     let runs = Arc::new(AtomicU32::new(0));
     let ran = Arc::clone(&runs);
     let diary = Diary::default();
@@ -445,7 +447,7 @@ async fn a_controller_that_panics_is_started_again_and_counted() {
     let mut running = JoinSet::new();
     running.spawn(manager.run(stop.clone()));
     eventually(|| async { runs.load(Ordering::SeqCst) == 4 }).await;
-    let figures = metrics::text(&context.registry());
+    let figures = metrics::encode_text(&context.registry());
     assert!(
         figures.contains("controller_restarts_total{controller=\"weak\"} 3"),
         "{figures}"
@@ -480,7 +482,7 @@ async fn lists_that_never_come_end_the_start_after_a_limit() {
         &api,
     );
     let error = end(running).await.unwrap_err();
-    assert!(matches!(error, Error::NotSynced(_)), "{error}");
+    assert!(matches!(error, ManagerError::NotSynced(_)), "{error}");
     assert!(begin.elapsed() >= Duration::from_mins(2));
     assert_eq!(diary.all(), ["probe setup"]);
 }
@@ -513,13 +515,13 @@ async fn an_idle_manager_asks_for_nothing_but_its_lease() {
     );
     diary.has("probe a/one").await;
     sleep(10 * SECOND).await;
-    api.forget_requests();
+    api.clear_requests();
     // Not as long as a watch lives.
     sleep(240 * SECOND).await;
     let others: Vec<_> = api
         .requests()
         .into_iter()
-        .filter(|request| !request.is_of("leases"))
+        .filter(|request| !request.is_for("leases"))
         .collect();
     assert!(others.is_empty(), "{others:?}");
     let leases = api.requests().len();
@@ -563,7 +565,7 @@ async fn a_controller_works_as_the_configuration_says() {
     let busy = Arc::new(Mutex::new((0, 0)));
     let watched = Arc::clone(&busy);
     let app = App::new("test").register(move |manager| {
-        let maps = manager.informers().typed::<ConfigMap>(Scope::default());
+        let maps = manager.informers().typed::<ConfigMap>(InformerScope::default());
         let slow = manager
             .controller("slow")
             .for_(&maps)
@@ -612,7 +614,7 @@ async fn informers_work_as_the_configuration_says() {
     assert!(
         !api.requests()
             .iter()
-            .any(|request| request.verb == "list" && request.is_of("configmaps"))
+            .any(|request| request.verb == "list" && request.is_for("configmaps"))
     );
     stop.stop(30 * SECOND);
     end(running).await.unwrap();
@@ -625,7 +627,7 @@ async fn informers_work_as_the_configuration_says() {
         config,
         &api,
     );
-    assert!(matches!(end(running).await, Err(Error::NotSynced(_))));
+    assert!(matches!(end(running).await, Err(ManagerError::NotSynced(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -669,7 +671,11 @@ impl Setup for Homebound {
     }
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
-        Err(format!("set up with {:?}", manager.config().own("homes.colour")).into())
+        Err(format!(
+            "set up with {:?}",
+            manager.config().controller_setting("homes.colour")
+        )
+        .into())
     }
 }
 
@@ -684,7 +690,7 @@ crate::register! {
     name: "homebound",
     metadata: HOMES,
     make: || Homebound,
-    settings: &[OwnSetting { key: "homes.colour", help: "Which", default: "red" }],
+    settings: &[ControllerSetting { key: "homes.colour", help: "Which", default: "red" }],
 }
 
 #[tokio::test(start_paused = true)]

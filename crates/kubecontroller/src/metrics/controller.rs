@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::histogram::{Counted, Histogram, OF_QUEUES, OF_RECONCILES};
-use crate::queue::{Figures, Queue};
+use crate::workqueue::{WorkQueue, WorkQueueStats};
 
 /// The figures of a controller.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ pub(super) struct QueueCounts {
 /// A queue at a moment.
 #[derive(Default)]
 pub(super) struct QueueNow {
-    pub(super) figures: Figures,
+    pub(super) figures: WorkQueueStats,
     /// For how long each of the keys that are worked on is.
     pub(super) running: Vec<Duration>,
 }
@@ -189,14 +189,14 @@ impl ResultOf {
 // --- QueueCounts ---
 
 impl QueueCounts {
-    pub(super) fn follow<K: Clone + Eq + Hash + Send + 'static>(&mut self, queue: &Queue<K>) {
+    pub(super) fn follow<K: Clone + Eq + Hash + Send + 'static>(&mut self, queue: &WorkQueue<K>) {
         let before = self.now();
         self.adds = before.figures.adds;
         self.retries = before.figures.retries;
         let queue = queue.clone();
         self.now = Some(Box::new(move || QueueNow {
-            figures: queue.figures(),
-            running: queue.running().into_iter().map(|(_, since)| since).collect(),
+            figures: queue.stats(),
+            running: queue.processing().into_iter().map(|(_, since)| since).collect(),
         }));
     }
 

@@ -6,7 +6,7 @@
 //! - Counting costs a worker a few writes to memory that no other worker writes. What a queue knows is asked when somebody
 //!   looks, not told when it happens.
 //! - A controller that is started again goes on counting where it was.
-//! - What only one controller counts it declares itself, as a [`Figure`].
+//! - What only one controller counts it declares itself, as a [`MetricDesc`].
 //!
 //! ```
 //! use kubecontroller::metrics::{self, Metrics};
@@ -15,14 +15,14 @@
 //! let mut registry = Registry::default();
 //! let metrics = Metrics::new(&mut registry);
 //! metrics.restarted("web");
-//! assert!(metrics::text(&registry).contains(r#"controller_restarts_total{controller="web"} 1"#));
+//! assert!(metrics::encode_text(&registry).contains(r#"controller_restarts_total{controller="web"} 1"#));
 //! ```
 
 mod controller;
+mod custom;
 mod families;
 mod histogram;
 mod informer;
-mod own;
 mod text;
 
 use std::{
@@ -37,11 +37,11 @@ use prometheus_client::registry::Registry;
 pub(crate) use self::controller::{ControllerMetrics, ResultOf, WorkerMetrics};
 use self::{controller::QueueCounts, families::Families};
 pub use self::{
+    custom::{MetricDesc, exponential_buckets},
     informer::InformerMetrics,
-    own::{Figure, exponential},
-    text::text,
+    text::encode_text,
 };
-use crate::{phase::PhaseMetrics, queue::Queue};
+use crate::{phase::PhaseMetrics, workqueue::WorkQueue};
 
 /// Where the figures of a program are kept. Clones are the same.
 #[derive(Clone, Default)]
@@ -52,7 +52,7 @@ pub struct Metrics {
 #[derive(Default)]
 struct Shared {
     names: Mutex<Names>,
-    own: own::Own,
+    own: custom::Own,
     phases: PhaseMetrics,
 }
 
@@ -68,7 +68,7 @@ struct Names {
 // --- Metrics ---
 
 impl Metrics {
-    /// Figures that are shown when that registry is; see [`text`].
+    /// Figures that are shown when that registry is; see [`encode_text`].
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Metrics::default();
         metrics.phases().register(registry);
@@ -77,18 +77,22 @@ impl Metrics {
     }
 
     /// Shows the figures of a queue under a name. One that had the name before is forgotten, but for what it had counted.
-    pub fn watch_queue<K: Clone + Eq + Hash + Send + 'static>(&self, name: &str, queue: &Queue<K>) {
+    pub fn register_workqueue<K: Clone + Eq + Hash + Send + 'static>(
+        &self,
+        name: &str,
+        queue: &WorkQueue<K>,
+    ) {
         let mut names = self.names();
         names.queues.entry(name.to_owned()).or_default().follow(queue);
     }
 
     /// A supervised controller, or another task, had to be started again.
-    pub fn restarted(&self, controller: &str) {
+    pub fn record_restart(&self, controller: &str) {
         self.controller(controller).restarted();
     }
 
     /// Whether this process is the leader by a lease.
-    pub fn leads(&self, lease: &str, is_leader: bool) {
+    pub fn set_leader(&self, lease: &str, is_leader: bool) {
         self.names().leaders.insert(lease.to_owned(), is_leader);
     }
 
@@ -108,7 +112,7 @@ impl Metrics {
         &self.shared.phases
     }
 
-    fn own(&self) -> &own::Own {
+    fn own(&self) -> &custom::Own {
         &self.shared.own
     }
 
@@ -135,8 +139,8 @@ mod tests {
     use prometheus_client::registry::Registry;
     use tokio::time::advance;
 
-    use super::{Metrics, ResultOf, text};
-    use crate::queue::{Options, Queue};
+    use super::{Metrics, ResultOf, encode_text};
+    use crate::workqueue::{WorkQueue, WorkQueueOptions};
 
     fn metrics() -> (Registry, Metrics) {
         let mut registry = Registry::default();
@@ -145,7 +149,7 @@ mod tests {
     }
 
     fn assert_lines(registry: &Registry, lines: &[&str]) {
-        let text = text(registry);
+        let text = encode_text(registry);
         for line in lines {
             assert!(
                 text.lines().any(|known| known == *line),
@@ -157,8 +161,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_queue_is_shown_under_the_names_that_dashboards_look_for() {
         let (registry, metrics) = metrics();
-        let queue = Queue::new(Options::default());
-        metrics.watch_queue("web", &queue);
+        let queue = WorkQueue::new(WorkQueueOptions::default());
+        metrics.register_workqueue("web", &queue);
         for key in ["a", "b", "c"] {
             queue.add(key);
         }
@@ -181,7 +185,7 @@ mod tests {
                 r#"controller_runtime_active_workers{controller="web"} 2"#,
             ],
         );
-        first.failed();
+        first.fail();
         second.done();
         assert_lines(
             &registry,
@@ -197,12 +201,12 @@ mod tests {
     async fn a_controller_that_is_started_again_goes_on_counting() {
         let (registry, metrics) = metrics();
         for _ in 0..2 {
-            let queue = Queue::new(Options::default());
-            metrics.watch_queue("web", &queue);
+            let queue = WorkQueue::new(WorkQueueOptions::default());
+            metrics.register_workqueue("web", &queue);
             queue.add("a");
             queue.add("b");
         }
-        metrics.restarted("web");
+        metrics.record_restart("web");
         assert_lines(
             &registry,
             &[
@@ -258,7 +262,7 @@ mod tests {
     #[test]
     fn informers_and_leases_are_shown_too() {
         let (registry, metrics) = metrics();
-        assert_eq!(text(&registry), "");
+        assert_eq!(encode_text(&registry), "");
         let pods = metrics.informer("pods");
         pods.listed(Duration::from_millis(20));
         pods.watched();
@@ -267,7 +271,7 @@ mod tests {
         pods.objects(7);
         pods.version(42);
         pods.synced(true);
-        metrics.leads("manager", true);
+        metrics.set_leader("manager", true);
         assert_lines(
             &registry,
             &[
@@ -282,8 +286,8 @@ mod tests {
                 r#"leader_election_master_status{name="manager"} 1"#,
             ],
         );
-        metrics.leads("manager", false);
+        metrics.set_leader("manager", false);
         assert_lines(&registry, &[r#"leader_election_master_status{name="manager"} 0"#]);
-        assert!(!text(&registry).contains("# EOF"));
+        assert!(!encode_text(&registry).contains("# EOF"));
     }
 }

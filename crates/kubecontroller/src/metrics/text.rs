@@ -8,7 +8,7 @@ use prometheus_client::{encoding::text::encode, registry::Registry};
 ///
 /// The library writes `OpenMetrics`, in which a counter's family is called by another name than its samples. Upstream's
 /// programs do not speak that unless asked to, and dashboards look for the names with `_total`.
-pub fn text(registry: &Registry) -> String {
+pub fn encode_text(registry: &Registry) -> String {
     let mut open = String::new();
     encode(&mut open, registry).expect("a text can always be longer");
     let mut text = String::with_capacity(open.len());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube::api::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
-use super::Pairs;
+use super::StringMap;
 
 /// What a framework reads of the metadata of an object, however it is kept.
 pub trait Metadata {
@@ -20,13 +20,13 @@ pub trait Metadata {
     /// Its generation, if its kind counts them.
     fn generation(&self) -> Option<i64>;
     /// Whether it is going.
-    fn is_going(&self) -> bool;
+    fn is_terminating(&self) -> bool;
     /// Its labels, in order.
     fn labels(&self) -> impl Iterator<Item = (&str, &str)>;
     /// Its annotations, in order.
     fn annotations(&self) -> impl Iterator<Item = (&str, &str)>;
     /// Its owners.
-    fn owners(&self) -> impl Iterator<Item = Owner<'_>>;
+    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>>;
     /// Its finalizers.
     fn finalizers(&self) -> impl Iterator<Item = &str>;
 
@@ -47,7 +47,7 @@ pub trait Metadata {
 
 /// An owner of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner<'object> {
+pub struct OwnerRef<'object> {
     /// Group and version of its kind.
     pub api_version: &'object str,
     /// Its kind.
@@ -77,12 +77,12 @@ pub struct SlimMeta {
     /// When it began to go.
     pub deletion_timestamp: Option<String>,
     /// Its labels.
-    pub labels: Pairs,
+    pub labels: StringMap,
     /// Its annotations, but not the copy of the object that `kubectl apply` keeps in one.
     #[serde(deserialize_with = "annotations")]
-    pub annotations: Pairs,
+    pub annotations: StringMap,
     /// Its owners.
-    pub owner_references: Vec<SlimOwner>,
+    pub owner_references: Vec<SlimOwnerReference>,
     /// Its finalizers.
     pub finalizers: Vec<String>,
 }
@@ -90,7 +90,7 @@ pub struct SlimMeta {
 /// An owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SlimOwner {
+pub struct SlimOwnerReference {
     /// Group and version of its kind.
     pub api_version: String,
     /// Its kind.
@@ -126,7 +126,7 @@ impl Metadata for ObjectMeta {
         self.generation
     }
 
-    fn is_going(&self) -> bool {
+    fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
@@ -138,9 +138,9 @@ impl Metadata for ObjectMeta {
         pairs(self.annotations.as_ref())
     }
 
-    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
+    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
         let owners = self.owner_references.iter().flatten();
-        owners.map(|owner| Owner {
+        owners.map(|owner| OwnerRef {
             api_version: &owner.api_version,
             kind: &owner.kind,
             name: &owner.name,
@@ -191,7 +191,7 @@ impl Metadata for SlimMeta {
         self.generation
     }
 
-    fn is_going(&self) -> bool {
+    fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
@@ -203,8 +203,8 @@ impl Metadata for SlimMeta {
         self.annotations.iter()
     }
 
-    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
-        self.owner_references.iter().map(SlimOwner::as_owner)
+    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
+        self.owner_references.iter().map(SlimOwnerReference::as_owner)
     }
 
     fn finalizers(&self) -> impl Iterator<Item = &str> {
@@ -223,16 +223,16 @@ impl Metadata for SlimMeta {
 /// The annotation in which `kubectl apply` keeps a copy of the object: as large as all the rest, and nobody's business.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<Pairs, D::Error> {
-    Pairs::read_without(from, LAST_APPLIED)
+fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<StringMap, D::Error> {
+    StringMap::read_without(from, LAST_APPLIED)
 }
 
-// --- SlimOwner ---
+// --- SlimOwnerReference ---
 
-impl SlimOwner {
+impl SlimOwnerReference {
     /// As it is told of an object.
-    pub fn as_owner(&self) -> Owner<'_> {
-        Owner {
+    pub fn as_owner(&self) -> OwnerRef<'_> {
+        OwnerRef {
             api_version: &self.api_version,
             kind: &self.kind,
             name: &self.name,

@@ -1,7 +1,7 @@
 //! What is kept of an object.
 
 mod metadata;
-mod pairs;
+mod string_map;
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -18,11 +18,11 @@ use kube::{Resource, api::ObjectMeta};
 use crate::Key;
 
 pub use self::{
-    metadata::{Metadata, Owner, SlimMeta, SlimOwner},
-    pairs::Pairs,
+    metadata::{Metadata, OwnerRef, SlimMeta, SlimOwnerReference},
+    string_map::StringMap,
 };
 
-/// What informers, indexes and predicates need of an object: its metadata. Every kind of `kube` has it; so has [`Slim`].
+/// What informers, indexes and predicates need of an object: its metadata. Every kind of `kube` has it; so has [`SlimObject`].
 pub trait Object: Send + Sync + 'static {
     /// What is kept of its metadata.
     type Metadata: Metadata;
@@ -56,8 +56,8 @@ pub trait Object: Send + Sync + 'static {
     }
 
     /// Whether it is going.
-    fn is_going(&self) -> bool {
-        self.metadata().is_going()
+    fn is_terminating(&self) -> bool {
+        self.metadata().is_terminating()
     }
 
     /// A label.
@@ -81,7 +81,7 @@ pub trait Object: Send + Sync + 'static {
     }
 
     /// Its owners.
-    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
+    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
         self.metadata().owners()
     }
 
@@ -96,7 +96,7 @@ pub trait Object: Send + Sync + 'static {
     }
 
     /// The owner that controls it.
-    fn controller(&self) -> Option<Owner<'_>> {
+    fn controller(&self) -> Option<OwnerRef<'_>> {
         self.owners().find(|owner| owner.controls)
     }
 
@@ -108,12 +108,12 @@ pub trait Object: Send + Sync + 'static {
 
 /// Of an object: nothing but its metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Bare {}
+pub struct MetadataOnly {}
 
 /// An object of which only what the controller reads is kept: the metadata above, and the fields of `P`.
 ///
 /// ```
-/// use kubecontroller::object::{Object, Slim};
+/// use kubecontroller::object::{Object, SlimObject};
 ///
 /// #[derive(serde::Deserialize)]
 /// struct Placed { spec: Spec }
@@ -122,19 +122,19 @@ pub struct Bare {}
 /// struct Spec { node_name: Option<String> }
 ///
 /// let pod = r#"{"kind":"Pod","metadata":{"name":"web","namespace":"shop"},"spec":{"nodeName":"n1","containers":[]}}"#;
-/// let pod: Slim<Placed> = serde_json::from_str(pod).unwrap();
+/// let pod: SlimObject<Placed> = serde_json::from_str(pod).unwrap();
 /// assert_eq!(pod.name(), "web");
 /// assert_eq!(pod.fields.spec.node_name.as_deref(), Some("n1"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slim<P> {
+pub struct SlimObject<P> {
     /// The metadata.
     pub metadata: SlimMeta,
     /// The rest, as far as it is wanted.
     pub fields: P,
 }
 
-// The compiler knows that no `Slim` is a `Resource`: only this crate could make it one.
+// The compiler knows that no `SlimObject` is a `Resource`: only this crate could make it one.
 impl<K: Resource + Send + Sync + 'static> Object for K {
     type Metadata = ObjectMeta;
 
@@ -143,9 +143,9 @@ impl<K: Resource + Send + Sync + 'static> Object for K {
     }
 }
 
-// --- Slim ---
+// --- SlimObject ---
 
-impl<P: Send + Sync + 'static> Object for Slim<P> {
+impl<P: Send + Sync + 'static> Object for SlimObject<P> {
     type Metadata = SlimMeta;
 
     fn metadata(&self) -> &SlimMeta {
@@ -153,7 +153,7 @@ impl<P: Send + Sync + 'static> Object for Slim<P> {
     }
 }
 
-impl<'de, P: Deserialize<'de>> Deserialize<'de> for Slim<P> {
+impl<'de, P: Deserialize<'de>> Deserialize<'de> for SlimObject<P> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_map(SlimVisitor(PhantomData))
     }
@@ -162,20 +162,20 @@ impl<'de, P: Deserialize<'de>> Deserialize<'de> for Slim<P> {
 struct SlimVisitor<P>(PhantomData<P>);
 
 impl<'de, P: Deserialize<'de>> Visitor<'de> for SlimVisitor<P> {
-    type Value = Slim<P>;
+    type Value = SlimObject<P>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Slim<P>, M::Error> {
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<SlimObject<P>, M::Error> {
         let mut metadata = None;
         let rest = Rest {
             map,
             metadata: &mut metadata,
         };
         let fields = P::deserialize(MapAccessDeserializer::new(rest))?;
-        Ok(Slim {
+        Ok(SlimObject {
             metadata: metadata.ok_or_else(|| M::Error::missing_field("metadata"))?,
             fields,
         })

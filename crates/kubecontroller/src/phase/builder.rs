@@ -6,10 +6,10 @@ use super::{
     backoff::Backoff,
     check::{Mistakes, mistakes},
     context::Context,
+    error::Trouble,
     handler::Handler,
     machine::Machine,
     status::Phased,
-    trouble::Trouble,
 };
 
 /// A machine being declared. See [`Machine::builder`].

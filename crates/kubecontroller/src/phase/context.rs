@@ -10,7 +10,7 @@ use std::{
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use super::{state::State, trouble::Trouble};
+use super::{error::Trouble, state::State};
 use crate::Clock;
 
 /// The surroundings of a machine: what its handlers work with. Clones share.

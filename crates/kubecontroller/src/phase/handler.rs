@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::{
     context::Context,
+    error::Trouble,
     state::{ObjectState, State},
     step::Answer,
-    trouble::Trouble,
     view::Progress,
 };
 

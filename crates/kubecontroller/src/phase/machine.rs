@@ -6,11 +6,11 @@ use super::{
     backoff::Backoff,
     builder::{Builder, Phase},
     context::Context,
+    error::Trouble,
     handler::{Boxed, Handler},
     run::Judge,
     state::State,
     status::{PhaseStatus, Phased},
-    trouble::Trouble,
 };
 
 /// A state machine over the objects of a kind.

@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{machine::Machine, pass::Worked, status::Phased, trouble::Severity};
+use super::{error::Severity, machine::Machine, pass::Worked, status::Phased};
 
 /// The figures of the machines of a process. Clones count together.
 ///

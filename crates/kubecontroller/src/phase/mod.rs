@@ -125,6 +125,8 @@ mod backoff;
 mod builder;
 mod check;
 mod context;
+mod diagram;
+mod error;
 mod handler;
 mod machine;
 pub mod marks;
@@ -134,7 +136,6 @@ mod notice;
 mod pass;
 mod paths;
 mod persist;
-mod picture;
 mod reconciler;
 mod run;
 mod state;
@@ -143,7 +144,6 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod trouble;
 mod view;
 mod work;
 
@@ -158,6 +158,7 @@ pub use self::{
     builder::{Builder, Phase},
     check::Mistakes,
     context::{Context, World},
+    error::{Severity, Trouble},
     handler::{Handler, View, function, objects, parallel, serial},
     machine::Machine,
     notice::{Notice, Teller, reason},
@@ -167,6 +168,5 @@ pub use self::{
     state::{ObjectState, State, Verdict},
     status::{Approval, Audit, PhaseStatus, Phased},
     step::{Answer, Step},
-    trouble::{Severity, Trouble},
     view::{Check, PhaseDetail, PhaseSummary, Progress, StatusView},
 };

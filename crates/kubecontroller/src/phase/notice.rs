@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use crate::events::{Kind, Recorder};
+use crate::events::{EventRecorder, EventType};
 
 /// Something that happened to an object, for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,12 +50,12 @@ impl<F: Fn(&ObjectReference, &Notice) + Send + Sync + 'static> Teller for F {
     }
 }
 
-impl Teller for Recorder {
+impl Teller for EventRecorder {
     fn tell(&self, about: &ObjectReference, notice: &Notice) {
         let kind = if notice.warning {
-            Kind::Warning
+            EventType::Warning
         } else {
-            Kind::Normal
+            EventType::Normal
         };
         self.event(about, kind, notice.reason, "RunPhase", &notice.note);
     }

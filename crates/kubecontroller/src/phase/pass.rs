@@ -10,12 +10,12 @@ use k8s_openapi::jiff::Timestamp;
 use super::{
     CLEANUP,
     context::{Context, World},
+    error::{Severity, Trouble},
     handler::Handler,
     machine::Machine,
     notice::{Notice, reason},
     run::run,
     status::{Approval, Phased},
-    trouble::{Severity, Trouble},
     work::{Attempt, apply, last, told},
 };
 

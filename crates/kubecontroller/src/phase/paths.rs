@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{context::Context, handler::Boxed, state::ObjectState, trouble::Trouble};
+use super::{context::Context, error::Trouble, handler::Boxed, state::ObjectState};
 
 /// Where in a resource its objects are, for [`objects`](super::objects): names with dots between, `[*]` for all of a list.
 ///

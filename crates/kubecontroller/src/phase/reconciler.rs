@@ -16,6 +16,7 @@ use tracing::warn;
 
 use super::{
     context::World,
+    error::Trouble,
     machine::Machine,
     marks::{ongoing_finalizer, phase_label},
     memory::{Memory, Unsaved},
@@ -24,7 +25,6 @@ use super::{
     pass::{Pass, Then},
     persist::{Remote, Written},
     status::Phased,
-    trouble::Trouble,
 };
 use crate::{
     Key,
@@ -87,7 +87,7 @@ impl<R: Phased> PhaseReconciler<R> {
         }
     }
 
-    /// Tells users what happens; a [`Recorder`](crate::events::Recorder) does.
+    /// Tells users what happens; a [`Recorder`](crate::events::EventRecorder) does.
     #[must_use]
     pub fn teller(mut self, teller: impl Teller) -> Self {
         self.teller = Some(Arc::new(teller));
@@ -279,7 +279,7 @@ impl<R: Phased> Reconciler for PhaseReconciler<R> {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         Ok(match self.pass(&request.key).await? {
             Then::Stop => Outcome::Done,
-            Then::After(wait) => Outcome::After(wait),
+            Then::After(wait) => Outcome::RequeueAfter(wait),
         })
     }
 }

@@ -16,10 +16,10 @@ use tracing::warn;
 
 use super::{
     context::Context,
+    error::{Severity, Trouble},
     handler::{Boxed, Handler, Kind, List, Work},
     state::{ObjectState, State, stamp},
     step::{Change, Step},
-    trouble::{Severity, Trouble},
 };
 
 /// Whether a trouble that does not say so itself is fatal.

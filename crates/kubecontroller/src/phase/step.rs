@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{state::ObjectState, trouble::Trouble};
+use super::{error::Trouble, state::ObjectState};
 
 /// What a handler answers.
 pub type Answer<R> = Result<Step<R>, Trouble>;

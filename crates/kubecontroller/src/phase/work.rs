@@ -9,6 +9,7 @@ use tracing::{Instrument, info_span};
 use super::{
     builder::Phase,
     context::Context,
+    error::Severity,
     handler::Handler,
     machine::{Machine, errors},
     notice::{Notice, reason},
@@ -18,7 +19,6 @@ use super::{
     status::{Approval, Phased},
     step::Change,
     tree::clear_failed,
-    trouble::Severity,
 };
 
 /// A run, and what is to be said of it.

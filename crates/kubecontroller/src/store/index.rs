@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use crate::Key;
 
 /// The keys of the objects by a value that they have.
-pub(super) struct Index<T> {
-    subject: Subject,
+pub(super) struct IndexData<T> {
+    subject: IndexKind,
     values: ValuesOf<T>,
     /// In order.
     keys: HashMap<Box<str>, BTreeSet<Key>>,
@@ -16,7 +16,7 @@ pub(super) struct Index<T> {
 
 /// What an index is about. There is one of each, but any number of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(super) enum IndexKind {
     Namespace,
     Label(String),
     Owner,
@@ -29,11 +29,14 @@ pub(super) enum Subject {
 /// The values under which an object is found.
 type ValuesOf<T> = Arc<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
-// --- Index ---
+// --- IndexData ---
 
-impl<T> Index<T> {
-    pub(super) fn new(subject: Subject, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) -> Self {
-        Index {
+impl<T> IndexData<T> {
+    pub(super) fn new(
+        subject: IndexKind,
+        values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        IndexData {
             subject,
             values: Arc::new(values),
             keys: HashMap::new(),
@@ -41,8 +44,8 @@ impl<T> Index<T> {
     }
 
     /// Whether it can serve for a subject.
-    pub(super) fn is_of(&self, subject: &Subject) -> bool {
-        self.subject == *subject && *subject != Subject::Other
+    pub(super) fn is_for(&self, subject: &IndexKind) -> bool {
+        self.subject == *subject && *subject != IndexKind::Other
     }
 
     /// The keys of the objects with a value, in order.

@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 use kube::core::Selector;
 
 use self::{
-    index::{Index, Subject},
+    index::{IndexData, IndexKind},
     select::Wanted,
 };
 use crate::{Key, object::Object};
@@ -28,11 +28,11 @@ pub struct Store<T> {
 
 struct Content<T> {
     objects: HashMap<Key, Arc<T>>,
-    indexes: Vec<Index<T>>,
+    indexes: Vec<IndexData<T>>,
 }
 
 /// An index of a store; made by [`Store::index`].
-pub struct By<T> {
+pub struct Index<T> {
     store: Store<T>,
     position: usize,
 }
@@ -93,8 +93,8 @@ impl<T> Store<T> {
     }
 
     /// An index by values of the object, such as the name of its node. It stays as long as the store.
-    pub fn index(&self, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) -> By<T> {
-        self.index_by(Subject::Other, values)
+    pub fn index(&self, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) -> Index<T> {
+        self.index_by(IndexKind::Other, values)
     }
 
     /// An index that all share who ask for that name: it takes memory and time once. They mean the same values by it.
@@ -102,28 +102,28 @@ impl<T> Store<T> {
         &self,
         name: &'static str,
         values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
-    ) -> By<T> {
-        self.index_by(Subject::Named(name), values)
+    ) -> Index<T> {
+        self.index_by(IndexKind::Named(name), values)
     }
 
     /// The index of a subject; a new one unless there is one.
     fn index_by(
         &self,
-        subject: Subject,
+        subject: IndexKind,
         values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
-    ) -> By<T> {
+    ) -> Index<T> {
         let mut content = self.shared.write().unwrap_or_else(PoisonError::into_inner);
         let Content { objects, indexes } = &mut *content;
-        let there = indexes.iter().position(|index| index.is_of(&subject));
+        let there = indexes.iter().position(|index| index.is_for(&subject));
         let position = there.unwrap_or_else(|| {
-            let mut index = Index::new(subject, values);
+            let mut index = IndexData::new(subject, values);
             for (key, object) in objects {
                 index.change(key, None, Some(object));
             }
             indexes.push(index);
             indexes.len() - 1
         });
-        By {
+        Index {
             store: self.clone(),
             position,
         }
@@ -190,54 +190,54 @@ impl<T: Object> Store<T> {
     }
 
     /// An index by namespace.
-    pub fn by_namespace(&self) -> By<T> {
-        self.index_by(Subject::Namespace, |object| vec![object.namespace().to_owned()])
+    pub fn by_namespace(&self) -> Index<T> {
+        self.index_by(IndexKind::Namespace, |object| vec![object.namespace().to_owned()])
     }
 
     /// An index by the value of a label.
-    pub fn by_label(&self, label: &str) -> By<T> {
+    pub fn by_label(&self, label: &str) -> Index<T> {
         let label = label.to_owned();
-        self.index_by(Subject::Label(label.clone()), move |object| {
+        self.index_by(IndexKind::Label(label.clone()), move |object| {
             object.label(&label).map(str::to_owned).into_iter().collect()
         })
     }
 
     /// An index by the uid of the owner that controls the object.
-    pub fn by_controller(&self) -> By<T> {
-        self.index_by(Subject::Controller, |object| {
+    pub fn by_controller(&self) -> Index<T> {
+        self.index_by(IndexKind::Controller, |object| {
             let controller = object.controller();
             controller.map(|owner| owner.uid.to_owned()).into_iter().collect()
         })
     }
 
     /// An index by the uids of all owners.
-    pub fn by_owner(&self) -> By<T> {
-        self.index_by(Subject::Owner, |object| {
+    pub fn by_owner(&self) -> Index<T> {
+        self.index_by(IndexKind::Owner, |object| {
             object.owners().map(|owner| owner.uid.to_owned()).collect()
         })
     }
 }
 
-// --- By ---
+// --- Index ---
 
-impl<T> Clone for By<T> {
+impl<T> Clone for Index<T> {
     fn clone(&self) -> Self {
-        By {
+        Index {
             store: self.store.clone(),
             position: self.position,
         }
     }
 }
 
-impl<T> fmt::Debug for By<T> {
+impl<T> fmt::Debug for Index<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("By")
+        f.debug_struct("Index")
             .field("position", &self.position)
             .finish_non_exhaustive()
     }
 }
 
-impl<T> By<T> {
+impl<T> Index<T> {
     /// The objects with a value, in the order of their keys.
     pub fn get(&self, value: &str) -> Vec<Arc<T>> {
         let content = self.store.read();

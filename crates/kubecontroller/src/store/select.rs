@@ -2,7 +2,7 @@
 
 use kube::core::{Expression, Selector};
 
-use super::index::{Index, Subject};
+use super::index::{IndexData, IndexKind};
 use crate::{Key, object::Object};
 
 /// What is asked for.
@@ -36,24 +36,24 @@ impl<'ask> Wanted<'ask> {
     /// The keys of the best index; each object that is wanted is among them.
     pub(super) fn candidates<'index, T>(
         &'index self,
-        indexes: &'index [Index<T>],
+        indexes: &'index [IndexData<T>],
     ) -> Option<impl Iterator<Item = &'index Key>> {
         let by_namespace = self
             .namespace
-            .map(|namespace| (Subject::Namespace, vec![namespace]));
+            .map(|namespace| (IndexKind::Namespace, vec![namespace]));
         let by_labels = self.expressions.iter().filter_map(|expression| {
             let (label, values) = match expression {
                 Expression::Equal(label, value) => (label, vec![value.as_str()]),
                 Expression::In(label, values) => (label, values.iter().map(String::as_str).collect()),
                 _ => return None,
             };
-            Some((Subject::Label(label.clone()), values))
+            Some((IndexKind::Label(label.clone()), values))
         });
         let usable = by_namespace
             .into_iter()
             .chain(by_labels)
             .filter_map(|(subject, values)| {
-                let index = indexes.iter().find(|index| index.is_of(&subject))?;
+                let index = indexes.iter().find(|index| index.is_for(&subject))?;
                 let count: usize = values.iter().map(|value| index.count(value)).sum();
                 Some((count, index, values))
             });

@@ -11,13 +11,13 @@ use proptest::{
 use super::Store;
 use crate::{
     Key,
-    object::{Object, Slim, SlimMeta, SlimOwner},
+    object::{Object, SlimMeta, SlimObject, SlimOwnerReference},
 };
 
-type Bare = Slim<()>;
+type Bare = SlimObject<()>;
 
 fn object(namespace: &str, name: &str, label: Option<&str>) -> Bare {
-    Slim {
+    SlimObject {
         metadata: SlimMeta {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
@@ -63,14 +63,14 @@ fn objects_are_found_by_namespace_label_and_owner() {
     put(&store, object("b", "three", None));
     let mut owned = object("b", "four", None);
     owned.metadata.owner_references = vec![
-        SlimOwner {
+        SlimOwnerReference {
             uid: "u1".to_owned(),
             controller: Some(true),
-            ..SlimOwner::default()
+            ..SlimOwnerReference::default()
         },
-        SlimOwner {
+        SlimOwnerReference {
             uid: "u2".to_owned(),
-            ..SlimOwner::default()
+            ..SlimOwnerReference::default()
         },
     ];
     put(&store, owned);

@@ -4,7 +4,7 @@ use std::{sync::Mutex, time::Duration};
 
 use tokio::sync::watch;
 
-use super::log::Requested;
+use super::recorded_request::RecordedRequest;
 
 /// What goes wrong. Clones of an API share one.
 ///
@@ -35,7 +35,7 @@ pub enum Fault {
 
 /// Which requests a fault befalls. All, unless told otherwise.
 #[derive(Clone, Debug, Default)]
-pub struct Requests {
+pub struct RequestMatcher {
     verbs: Vec<&'static str>,
     resource: Option<String>,
     name: Option<String>,
@@ -45,7 +45,7 @@ pub struct Requests {
 }
 
 struct Rule {
-    requests: Requests,
+    requests: RequestMatcher,
     fault: Fault,
     /// How many requests fitted so far.
     seen: usize,
@@ -89,7 +89,7 @@ impl Faults {
     }
 
     /// These requests suffer this fault from now on.
-    pub fn on(&self, requests: Requests, fault: Fault) {
+    pub fn on(&self, requests: RequestMatcher, fault: Fault) {
         self.rules().push(Rule {
             requests,
             fault,
@@ -99,33 +99,33 @@ impl Faults {
 
     /// The next requests are refused with a code.
     pub fn fail_next(&self, times: usize, code: u16) {
-        self.on(Requests::all().times(times), Fault::Status(code));
+        self.on(RequestMatcher::all().times(times), Fault::Status(code));
     }
 
     /// Every write after the first `n` is refused, and does nothing: the process died before it.
     pub fn refuse_writes_after(&self, n: usize) {
-        self.on(Requests::writes().after(n), Fault::Status(503));
+        self.on(RequestMatcher::writes().skip(n), Fault::Status(503));
     }
 
     /// The write after the first `n` is done, but not answered, and all later ones are refused: the process died after it.
     pub fn lose_write_after(&self, n: usize) {
-        self.on(Requests::writes().after(n).times(1), Fault::Lost);
-        self.on(Requests::writes().after(n), Fault::Status(503));
+        self.on(RequestMatcher::writes().skip(n).times(1), Fault::Lost);
+        self.on(RequestMatcher::writes().skip(n), Fault::Status(503));
     }
 
     /// Lists take this long to be answered; what they show is as old.
     pub fn slow_list(&self, time: Duration) {
-        self.on(Requests::verb("list"), Fault::SlowAnswer(time));
+        self.on(RequestMatcher::verb("list"), Fault::SlowAnswer(time));
     }
 
     /// The next watches are refused with HTTP 410, as proxies and older servers do.
     pub fn refuse_watches(&self, times: usize) {
-        self.on(Requests::verb("watch").times(times), Fault::Status(410));
+        self.on(RequestMatcher::verb("watch").times(times), Fault::Status(410));
     }
 
     /// Nothing is answered any more.
     pub fn hang(&self) {
-        self.on(Requests::all(), Fault::Hang);
+        self.on(RequestMatcher::all(), Fault::Hang);
     }
 
     /// All that go on end now, without a word. What they have not delivered yet is not delivered.
@@ -165,7 +165,7 @@ impl Faults {
     }
 
     /// What is to happen to a request.
-    pub(super) fn of(&self, request: &Requested) -> Option<Fault> {
+    pub(super) fn of(&self, request: &RecordedRequest) -> Option<Fault> {
         let mut found = None;
         for rule in self.rules().iter_mut().filter(|rule| rule.requests.fits(request)) {
             // Every rule counts what fits it, also where an earlier one was followed.
@@ -212,55 +212,55 @@ impl Faults {
     }
 }
 
-// --- Requests ---
+// --- RequestMatcher ---
 
-impl Requests {
+impl RequestMatcher {
     /// Every request.
     pub fn all() -> Self {
-        Requests::default()
+        RequestMatcher::default()
     }
 
-    /// Requests that change something.
+    /// RequestMatcher that change something.
     pub fn writes() -> Self {
-        Requests {
+        RequestMatcher {
             verbs: WRITES.to_vec(),
-            ..Requests::default()
+            ..RequestMatcher::default()
         }
     }
 
-    /// Requests with this verb, as RBAC calls them: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
+    /// RequestMatcher with this verb, as RBAC calls them: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
     /// `deletecollection`.
     pub fn verb(verb: &'static str) -> Self {
-        Requests {
+        RequestMatcher {
             verbs: vec![verb],
-            ..Requests::default()
+            ..RequestMatcher::default()
         }
     }
 
     /// Only for this resource: `pods`, `pods/status` or `deployments.apps`.
     #[must_use]
-    pub fn of(mut self, resource: &str) -> Self {
+    pub fn resource(mut self, resource: &str) -> Self {
         self.resource = Some(resource.to_owned());
         self
     }
 
     /// Only for the object of this name.
     #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
+    pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Only from clients whose user agent is this (see `FakeApi::client_of`).
+    /// Only from clients whose user agent is this (see `FakeApi::client_with_user_agent`).
     #[must_use]
-    pub fn from(mut self, agent: &str) -> Self {
+    pub fn user_agent(mut self, agent: &str) -> Self {
         self.agent = Some(agent.to_owned());
         self
     }
 
     /// The first `n` pass.
     #[must_use]
-    pub fn after(mut self, n: usize) -> Self {
+    pub fn skip(mut self, n: usize) -> Self {
         self.skip = n;
         self
     }
@@ -272,8 +272,8 @@ impl Requests {
         self
     }
 
-    fn fits(&self, request: &Requested) -> bool {
-        let is_of = |resource: &String| request.is_of(resource);
+    fn fits(&self, request: &RecordedRequest) -> bool {
+        let is_of = |resource: &String| request.is_for(resource);
         (self.verbs.is_empty() || self.verbs.contains(&request.verb))
             && self.resource.as_ref().is_none_or(is_of)
             && self.name.as_ref().is_none_or(|name| *name == request.name)

@@ -38,10 +38,10 @@ pub(super) fn collect(world: &mut World, now: Timestamp) {
                     .all(|owner| owner["uid"].as_str().is_none_or(|uid| !there.contains(uid)))
             })
         };
-        let is_going = |object: &Value| object["metadata"].get("deletionTimestamp").is_some();
+        let is_terminating = |object: &Value| object["metadata"].get("deletionTimestamp").is_some();
         let orphans: Vec<_> = everything
             .iter()
-            .filter(|(_, _, object)| is_orphan(object) && !is_going(object))
+            .filter(|(_, _, object)| is_orphan(object) && !is_terminating(object))
             .collect();
         if orphans.is_empty() {
             return;

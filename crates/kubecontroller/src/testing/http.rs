@@ -13,7 +13,7 @@ use super::{
     call::{Answer, Call},
     discovery,
     faults::Fault,
-    log::Requested,
+    recorded_request::RecordedRequest,
     resource::Target,
     status,
     view::View,
@@ -39,7 +39,7 @@ pub(super) async fn serve(inner: Arc<Inner>, request: Request<Body>) -> Result<R
     let bytes = body.collect_bytes().await.map_err(|_| Broken)?;
     let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
     let target = Target::parse(parts.uri.path());
-    let requested = Requested::new(
+    let requested = RecordedRequest::new(
         &parts.method,
         &parts.uri,
         header(header::USER_AGENT),

@@ -34,8 +34,8 @@ mod discovery;
 mod faults;
 mod garbage;
 mod http;
-mod log;
 mod patch;
+mod recorded_request;
 mod resource;
 mod selection;
 mod status;
@@ -66,9 +66,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 pub use self::{
-    faults::{Fault, Faults, Requests},
-    log::Requested,
-    wait::{Look, eventually, eventually_within},
+    faults::{Fault, Faults, RequestMatcher},
+    recorded_request::RecordedRequest,
+    wait::{WaitCondition, eventually, eventually_within},
 };
 use self::{
     resource::ResourceId,
@@ -85,7 +85,7 @@ pub struct FakeApi {
 struct Inner {
     world: Mutex<World>,
     faults: Faults,
-    requests: Mutex<Vec<Requested>>,
+    requests: Mutex<Vec<RecordedRequest>>,
     clock: Clock,
     bookmark_every: Mutex<Duration>,
     /// Dependents go with their owners.
@@ -116,11 +116,11 @@ impl FakeApi {
 
     /// A client of it. Needs a tokio runtime around it.
     pub fn client(&self) -> Client {
-        self.client_of("")
+        self.client_with_user_agent("")
     }
 
-    /// A client that names itself: [`Requests::from`] and [`FakeApi::requests`] tell its requests from those of others.
-    pub fn client_of(&self, agent: &str) -> Client {
+    /// A client that names itself: [`RequestMatcher::from`] and [`FakeApi::requests`] tell its requests from those of others.
+    pub fn client_with_user_agent(&self, agent: &str) -> Client {
         let inner = self.inner.clone();
         let agent = HeaderValue::from_str(agent)
             .ok()
@@ -140,12 +140,12 @@ impl FakeApi {
     }
 
     /// What was asked so far, in order.
-    pub fn requests(&self) -> Vec<Requested> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         lock(&self.inner.requests).clone()
     }
 
     /// What was asked to be changed so far, in order.
-    pub fn writes(&self) -> Vec<Requested> {
+    pub fn writes(&self) -> Vec<RecordedRequest> {
         lock(&self.inner.requests)
             .iter()
             .filter(|request| request.is_write())
@@ -154,7 +154,7 @@ impl FakeApi {
     }
 
     /// Forgets what was asked so far.
-    pub fn forget_requests(&self) {
+    pub fn clear_requests(&self) {
         lock(&self.inner.requests).clear();
     }
 
@@ -335,7 +335,7 @@ impl Inner {
         self.faults.tell(|signal| signal.version = version);
     }
 
-    fn log(&self, request: Requested) {
+    fn log(&self, request: RecordedRequest) {
         lock(&self.requests).push(request);
     }
 

@@ -5,28 +5,28 @@ use std::{fmt, time::Duration};
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// What a look at the world found: what was waited for, or what was seen instead.
-pub trait Look {
+pub trait WaitCondition {
     /// What was waited for.
     type Found;
     /// What was waited for, or words for what was seen.
     fn look(self) -> Result<Self::Found, String>;
 }
 
-impl<T> Look for Option<T> {
+impl<T> WaitCondition for Option<T> {
     type Found = T;
     fn look(self) -> Result<T, String> {
         self.ok_or_else(|| "nothing".to_owned())
     }
 }
 
-impl<T, E: fmt::Debug> Look for Result<T, E> {
+impl<T, E: fmt::Debug> WaitCondition for Result<T, E> {
     type Found = T;
     fn look(self) -> Result<T, String> {
         self.map_err(|seen| format!("{seen:?}"))
     }
 }
 
-impl Look for bool {
+impl WaitCondition for bool {
     type Found = ();
     fn look(self) -> Result<(), String> {
         if self { Ok(()) } else { Err("false".to_owned()) }
@@ -39,7 +39,7 @@ impl Look for bool {
 ///
 /// # Panics
 /// After a minute, with what was last seen.
-pub async fn eventually<L: Look, F: Future<Output = L>>(look: impl FnMut() -> F) -> L::Found {
+pub async fn eventually<L: WaitCondition, F: Future<Output = L>>(look: impl FnMut() -> F) -> L::Found {
     eventually_within(Duration::from_mins(1), look).await
 }
 
@@ -47,7 +47,7 @@ pub async fn eventually<L: Look, F: Future<Output = L>>(look: impl FnMut() -> F)
 ///
 /// # Panics
 /// After the limit, with what was last seen.
-pub async fn eventually_within<L: Look, F: Future<Output = L>>(
+pub async fn eventually_within<L: WaitCondition, F: Future<Output = L>>(
     limit: Duration,
     mut look: impl FnMut() -> F,
 ) -> L::Found {

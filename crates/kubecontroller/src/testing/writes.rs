@@ -204,8 +204,8 @@ impl Write<'_> {
                 None => metadata(&mut object).remove(name),
             };
         }
-        let is_going = object["metadata"].get("deletionTimestamp").is_some();
-        if is_going {
+        let is_terminating = object["metadata"].get("deletionTimestamp").is_some();
+        if is_terminating {
             let before = old["metadata"]["finalizers"]
                 .as_array()
                 .cloned()
@@ -234,7 +234,7 @@ impl Write<'_> {
         let grace = object["metadata"]["deletionGracePeriodSeconds"]
             .as_i64()
             .unwrap_or_default();
-        if is_going && grace == 0 && !is_held(&object) && !self.dry {
+        if is_terminating && grace == 0 && !is_held(&object) && !self.dry {
             // The last finalizer left. What is deleted is the object as it was stored, with it.
             world.remove(id, &key);
             return Ok(Arc::new(object));
@@ -278,8 +278,8 @@ impl Write<'_> {
             Some("Orphan") => Some("orphan"),
             _ => None,
         };
-        let is_going = object["metadata"].get("deletionTimestamp").is_some();
-        if let Some(finalizer) = finalizer.filter(|_| !is_going) {
+        let is_terminating = object["metadata"].get("deletionTimestamp").is_some();
+        if let Some(finalizer) = finalizer.filter(|_| !is_terminating) {
             let mut finalizers = object["metadata"]["finalizers"]
                 .as_array()
                 .cloned()
@@ -300,9 +300,11 @@ impl Write<'_> {
         let shorter = object["metadata"]["deletionGracePeriodSeconds"]
             .as_i64()
             .is_none_or(|before| grace < before);
-        if !is_going || shorter {
+        if !is_terminating || shorter {
             let at = self.now + std::time::Duration::from_secs(u64::try_from(grace).unwrap_or_default());
-            let counts = object["metadata"]["generation"].as_i64().filter(|_| !is_going);
+            let counts = object["metadata"]["generation"]
+                .as_i64()
+                .filter(|_| !is_terminating);
             let metadata = metadata(&mut object);
             metadata.insert("deletionTimestamp".to_owned(), seconds(at).into());
             metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());

@@ -9,7 +9,7 @@ use http::Request;
 use kube::Client;
 use kubecontroller::{
     decode,
-    object::{Bare, Slim},
+    object::{MetadataOnly, SlimObject},
 };
 
 use crate::runtime::{AdoptedPods, Owner};
@@ -84,7 +84,7 @@ async fn ask(client: &Client, path: &str) -> Result<String, kube::Error> {
     let request = Request::get(path)
         .body(Vec::new())
         .map_err(kube::Error::HttpError)?;
-    let object: Slim<Bare> = decode::request(client, request).await?;
+    let object: SlimObject<MetadataOnly> = decode::request(client, request).await?;
     Ok(object.metadata.uid)
 }
 
@@ -98,7 +98,7 @@ fn write(directory: &Path, uid: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{Namespace, Service};
-    use kubecontroller::testing::{FakeApi, Fault, Requests};
+    use kubecontroller::testing::{FakeApi, Fault, RequestMatcher};
     use serde_json::json;
 
     use super::*;
@@ -154,7 +154,8 @@ mod tests {
     async fn a_server_that_refuses_the_namespace_shows_its_service() {
         let folder = tempfile::tempdir().unwrap();
         let api = api();
-        api.faults().on(Requests::all().times(1), Fault::Status(403));
+        api.faults()
+            .on(RequestMatcher::all().times(1), Fault::Status(403));
         let found = find_uid(folder.path(), &api.client()).await;
         assert_eq!(found.as_deref(), Ok("of-the-service"));
     }

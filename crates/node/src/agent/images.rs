@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use kubecontroller::{events::Kind, manager::Stop};
+use kubecontroller::{events::EventType, manager::Stop};
 use tokio::{
     sync::{Mutex, watch},
     time::{Instant, sleep, timeout},
@@ -117,7 +117,7 @@ impl ImageKeeper {
         if disk.capacity == 0 {
             let problem = "invalid capacity 0 on image filesystem".to_owned();
             self.events
-                .tell(Kind::Warning, "InvalidDiskCapacity", problem.clone());
+                .tell(EventType::Warning, "InvalidDiskCapacity", problem.clone());
             return Err(problem);
         }
         let available = disk.available.min(disk.capacity);
@@ -138,7 +138,7 @@ impl ImageKeeper {
                 size(disk.capacity)
             );
             self.events
-                .tell(Kind::Warning, "FreeDiskSpaceFailed", problem.clone());
+                .tell(EventType::Warning, "FreeDiskSpaceFailed", problem.clone());
             return Err(problem);
         }
         Ok(())
@@ -286,7 +286,7 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kubecontroller::{events::Events, testing::FakeApi};
+    use kubecontroller::{events::EventBroadcaster, testing::FakeApi};
 
     use super::*;
     use crate::runtime::fake::{self, FakeRuntime};
@@ -345,7 +345,7 @@ mod tests {
             pulled.add(&runtime.image(name).await.unwrap().unwrap());
         }
         let api = FakeApi::new();
-        let recorder = Events::new(api.client()).recorder("kubelet");
+        let recorder = EventBroadcaster::new(api.client()).recorder("kubelet");
         let keeper = ImageKeeper::new(
             ImageLimits::default(),
             pulled,

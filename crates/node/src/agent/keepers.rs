@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kube::Client;
-use kubecontroller::{Clock, events::Recorder, manager::Stop};
+use kubecontroller::{Clock, events::EventRecorder, manager::Stop};
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
@@ -24,7 +24,7 @@ pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     pub(super) client: Client,
     pub(super) clock: Clock,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) eyes: Eyes,
     pub(super) events: NodeEvents,
     pub(super) facts: watch::Sender<Arc<Facts>>,
@@ -48,7 +48,7 @@ pub(super) struct Given {
 }
 
 impl Shared {
-    pub(super) fn new(config: Config, client: Client, clock: Clock, recorder: Recorder) -> Self {
+    pub(super) fn new(config: Config, client: Client, clock: Clock, recorder: EventRecorder) -> Self {
         let events = NodeEvents::new(recorder.clone(), &config.node_name);
         let eyes = Eyes::new();
         // Pods from files need no API, and no Node.

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use kube::Client;
 use kubecontroller::{
     Clock,
-    events::{Events, Style},
+    events::{EventApi, EventBroadcaster},
     manager::{BoxError, Runnable, Stop},
 };
 use tokio::{net::TcpListener, task::JoinSet};
@@ -98,13 +98,13 @@ impl Agent {
     /// # Errors
     /// If it cannot begin, or if a part of it panicked.
     pub async fn run(&self, stop: Stop) -> Result<(), AgentError> {
-        let events = Events::new(self.client.clone()).clock(self.clock.clone());
+        let events = EventBroadcaster::new(self.client.clone()).clock(self.clock.clone());
         // Events are written until everything else has ended.
         let told = Stop::new();
         let mut writer = JoinSet::new();
         let recorder = events
             .recorder("kubelet")
-            .style(Style::Core)
+            .style(EventApi::Core)
             .host(&self.config.node_name);
         let shared = Shared::new(
             self.config.clone(),

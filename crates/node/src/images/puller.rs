@@ -9,7 +9,7 @@ use std::{
 use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
 use kubecontroller::{
     Clock,
-    events::{Kind, Recorder},
+    events::{EventRecorder, EventType},
 };
 use tokio::{sync::Semaphore, time::Instant};
 
@@ -40,7 +40,7 @@ pub struct Images {
     limits: Limits,
     slots: Arc<Semaphore>,
     pulled: PulledImages,
-    recorder: Recorder,
+    recorder: EventRecorder,
     clock: Clock,
     failures: Arc<Mutex<Failures>>,
 }
@@ -94,7 +94,7 @@ impl Default for Limits {
 
 impl Images {
     /// Tells what happens through the recorder.
-    pub fn new(limits: Limits, pulled: PulledImages, recorder: Recorder, clock: Clock) -> Self {
+    pub fn new(limits: Limits, pulled: PulledImages, recorder: EventRecorder, clock: Clock) -> Self {
         let waits = KeyedBackoff::new(Duration::from_secs(10), Duration::from_mins(5));
         let last = HashMap::new();
         Images {
@@ -111,7 +111,7 @@ impl Images {
     pub async fn ensure(&self, runtime: &dyn Runtime, request: &Request<'_>) -> Result<Image, Trouble> {
         let image = with_tag(request.image).map_err(|error| {
             let message = format!("Failed to apply default image tag \"{}\": {error}", request.image);
-            self.tell(request, Kind::Warning, "InspectFailed", &message);
+            self.tell(request, EventType::Warning, "InspectFailed", &message);
             Trouble::new("InvalidImageName", message)
         })?;
         if request.policy != "Always" {
@@ -120,7 +120,7 @@ impl Images {
                     "Container image \"{}\" already present on machine and can be accessed by the pod",
                     request.image
                 );
-                self.tell(request, Kind::Normal, "Pulled", &message);
+                self.tell(request, EventType::Normal, "Pulled", &message);
                 return Ok(there);
             }
             if request.policy == "Never" {
@@ -128,7 +128,7 @@ impl Images {
                     "Container image \"{}\" is not present with pull policy of Never",
                     request.image
                 );
-                self.tell(request, Kind::Warning, "ErrImageNeverPull", &message);
+                self.tell(request, EventType::Warning, "ErrImageNeverPull", &message);
                 return Err(Trouble::new("ErrImageNeverPull", message));
             }
         }
@@ -151,7 +151,7 @@ impl Images {
         let found = limited(self.limits.look, "ImageStatus", runtime.image(image)).await;
         found.map_err(|error| {
             let message = format!("Failed to inspect image \"\": {error}");
-            self.tell(request, Kind::Warning, "InspectFailed", &message);
+            self.tell(request, EventType::Warning, "InspectFailed", &message);
             Trouble::new("ImageInspectError", message)
         })
     }
@@ -165,7 +165,7 @@ impl Images {
         let key = (request.uid.to_owned(), request.image.to_owned());
         self.check_wait(request, &key)?;
         let message = format!("Pulling image \"{}\"", request.image);
-        self.tell(request, Kind::Normal, "Pulling", &message);
+        self.tell(request, EventType::Normal, "Pulling", &message);
         let begun = Instant::now();
         let pulled = async {
             let _slot = self.slots.acquire().await;
@@ -191,7 +191,7 @@ impl Images {
                     milliseconds(begun.elapsed()),
                     found.size
                 );
-                self.tell(request, Kind::Normal, "Pulled", &message);
+                self.tell(request, EventType::Normal, "Pulled", &message);
                 self.failures().last.remove(&key);
                 Ok(found)
             }
@@ -211,7 +211,7 @@ impl Images {
             (until, failures.last.get(key).cloned())
         };
         let message = format!("Back-off pulling image \"{}\"", request.image);
-        self.tell(request, Kind::Normal, "BackOff", &message);
+        self.tell(request, EventType::Normal, "BackOff", &message);
         let message = match last {
             Some(last) => format!("{message}: {last}"),
             None => message,
@@ -246,7 +246,7 @@ impl Images {
 
     fn failed(&self, request: &Request<'_>, key: (String, String), error: &RuntimeError) -> Trouble {
         let message = format!("Failed to pull image \"{}\": {error}", request.image);
-        self.tell(request, Kind::Warning, "Failed", &message);
+        self.tell(request, EventType::Warning, "Failed", &message);
         let (reason, message) = match error {
             RuntimeError::RegistryUnavailable(why) => {
                 let why = why
@@ -273,7 +273,7 @@ impl Images {
         }
     }
 
-    fn tell(&self, request: &Request<'_>, kind: Kind, reason: &str, message: &str) {
+    fn tell(&self, request: &Request<'_>, kind: EventType, reason: &str, message: &str) {
         self.recorder
             .event(request.regarding, kind, reason, "Pulling", message);
     }
@@ -335,7 +335,7 @@ mod tests {
         api::core::v1::{Event, Secret},
     };
     use kubecontroller::{
-        events::{Events, Style},
+        events::{EventApi, EventBroadcaster},
         manager::{Runnable, Stop},
         testing::{FakeApi, eventually},
     };
@@ -349,15 +349,15 @@ mod tests {
         _folder: tempfile::TempDir,
         images: Images,
         runtime: FakeRuntime,
-        events: Arc<Events>,
+        events: Arc<EventBroadcaster>,
         regarding: ObjectReference,
     }
 
     fn stage() -> Stage {
         let clock = fake::clock();
         let api = FakeApi::with_clock(clock.clone());
-        let events = Arc::new(Events::new(api.client()).clock(clock.clone()));
-        let recorder = events.recorder("kubelet").style(Style::Core);
+        let events = Arc::new(EventBroadcaster::new(api.client()).clock(clock.clone()));
+        let recorder = events.recorder("kubelet").style(EventApi::Core);
         let folder = tempfile::tempdir().unwrap();
         let pulled = PulledImages::open(folder.path());
         Stage {

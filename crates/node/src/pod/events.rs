@@ -1,25 +1,25 @@
 //! Events about pods and containers, with upstream's reasons and messages.
 
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
-use kubecontroller::events::{Kind, Recorder};
+use kubecontroller::events::{EventRecorder, EventType};
 
 use crate::runtime::ContainerId;
 
 /// Records events about pods and their containers.
 #[derive(Clone, Debug)]
 pub(super) struct PodEventRecorder {
-    recorder: Recorder,
+    recorder: EventRecorder,
 }
 
 // --- PodEventRecorder ---
 
 impl PodEventRecorder {
-    pub(super) fn new(recorder: Recorder) -> Self {
+    pub(super) fn new(recorder: EventRecorder) -> Self {
         PodEventRecorder { recorder }
     }
 
     /// Records an event about a pod.
-    pub(super) fn record_pod_event(&self, pod: &Pod, kind: Kind, reason: &str, message: impl Into<String>) {
+    pub(super) fn record_pod_event(&self, pod: &Pod, kind: EventType, reason: &str, message: impl Into<String>) {
         self.recorder
             .event(&pod_reference(pod), kind, reason, reason, message);
     }
@@ -32,7 +32,7 @@ impl PodEventRecorder {
         pod: &Pod,
         container: &Container,
         id: Option<&ContainerId>,
-        kind: Kind,
+        kind: EventType,
         reason: &str,
         message: &str,
     ) {

@@ -14,7 +14,7 @@ use std::{
 
 use futures_util::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::{Container, Pod};
-use kubecontroller::events::Kind;
+use kubecontroller::events::EventType;
 use tokio::{
     sync::watch,
     time::{Instant, timeout},
@@ -147,7 +147,7 @@ impl ContainerStopper<'_> {
         let stopping = format!("Stopping container {}", instance.name);
         let message = message.unwrap_or(&stopping);
         self.events
-            .record_container_event(pod, &spec, Some(&instance.id), Kind::Normal, "Killing", message);
+            .record_container_event(pod, &spec, Some(&instance.id), EventType::Normal, "Killing", message);
 
         if let Some(hook) = spec.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref())
             && !remaining.is_zero()
@@ -168,7 +168,7 @@ impl ContainerStopper<'_> {
                     pod,
                     &spec,
                     id,
-                    Kind::Warning,
+                    EventType::Warning,
                     "FailedPreStopHook",
                     "PreStopHook failed",
                 );

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod, Probe};
-use kubecontroller::events::{Kind, Recorder};
+use kubecontroller::events::{EventRecorder, EventType};
 use tokio::sync::watch;
 
 use super::{ProbeKind, exec, grpc, http, port, tcp};
@@ -39,7 +39,7 @@ pub(super) struct Subject {
 #[derive(Clone)]
 pub(super) struct Hands {
     pub(super) runtime: watch::Receiver<Option<Arc<dyn Runtime>>>,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
 }
 
 // --- Subject ---
@@ -71,7 +71,7 @@ impl Subject {
         };
         hands
             .recorder
-            .event(&self.reference(), Kind::Warning, reason, "", words);
+            .event(&self.reference(), EventType::Warning, reason, "", words);
         well
     }
 

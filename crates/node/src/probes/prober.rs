@@ -8,7 +8,7 @@ use std::{
 };
 
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
-use kubecontroller::{Clock, events::Recorder};
+use kubecontroller::{Clock, events::EventRecorder};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -61,7 +61,7 @@ impl Prober {
         runtime: watch::Receiver<Option<Arc<dyn Runtime>>>,
         facts: watch::Receiver<Arc<Facts>>,
         clock: Clock,
-        recorder: Recorder,
+        recorder: EventRecorder,
     ) -> Self {
         let (changes, changed) = mpsc::unbounded_channel();
         let shared = Shared {

@@ -17,7 +17,7 @@ use k8s_openapi::api::{
 use kube::Api;
 use kubecontroller::{
     Clock, Key,
-    informer::{Informer, Informers, Scope},
+    informer::{Informer, InformerScope, SharedInformerFactory},
 };
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -38,7 +38,7 @@ pub struct ApiSources {
     config_maps: Objects<ConfigMap>,
     secrets: Objects<Secret>,
     tokens: Tokens,
-    informers: Informers,
+    informers: SharedInformerFactory,
     /// Begun with the first pod that wants them.
     services: OnceLock<Informer<Service>>,
     /// As `services`: hardly any pod wants them.
@@ -54,7 +54,7 @@ impl ApiSources {
             config_maps: Objects::new(client.clone()),
             secrets: Objects::new(client.clone()),
             tokens: Tokens::new(client.clone(), clock, random),
-            informers: Informers::new(client.clone()),
+            informers: SharedInformerFactory::new(client.clone()),
             services: OnceLock::new(),
             trust_bundles: OnceLock::new(),
             client,
@@ -72,13 +72,13 @@ impl ApiSources {
                 service.status = None;
             });
             // Nobody else has this factory, so that nobody can have asked with other options.
-            let informer = self.informers.typed_with(Scope::default(), options);
-            let informer = informer.unwrap_or_else(|_| self.informers.typed(Scope::default()));
+            let informer = self.informers.typed_with(InformerScope::default(), options);
+            let informer = informer.unwrap_or_else(|_| self.informers.typed(InformerScope::default()));
             self.informers.start();
             informer
         });
         let what = "service".to_owned();
-        timeout(LIMIT, services.synced())
+        timeout(LIMIT, services.wait_for_sync())
             .await
             .map_err(|_| SourceError::Timeout { what })?;
         Ok(services)
@@ -136,12 +136,12 @@ impl Sources for ApiSources {
 
     async fn trust_bundles(&self) -> Result<Vec<Arc<ClusterTrustBundle>>, SourceError> {
         let bundles = self.trust_bundles.get_or_init(|| {
-            let informer = self.informers.typed(Scope::default());
+            let informer = self.informers.typed(InformerScope::default());
             self.informers.start();
             informer
         });
         let what = "clustertrustbundle".to_owned();
-        let synced = timeout(LIMIT, bundles.synced()).await;
+        let synced = timeout(LIMIT, bundles.wait_for_sync()).await;
         synced.map_err(|_| SourceError::Timeout { what })?;
         Ok(bundles.store().all())
     }

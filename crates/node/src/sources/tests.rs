@@ -34,7 +34,7 @@ fn pod(uid: &str) -> Pod {
 /// How many requests were made since the last time.
 fn requests(api: &FakeApi) -> usize {
     let count = api.requests().len();
-    api.forget_requests();
+    api.clear_requests();
     count
 }
 

@@ -7,7 +7,7 @@ use http::{Method, Request, header};
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
 use kubecontroller::{
     Clock,
-    events::{Kind, Recorder},
+    events::{EventRecorder, EventType},
 };
 use serde_json::{Value, json};
 
@@ -27,12 +27,12 @@ const NOTE: usize = 1024;
 pub(super) struct ApiWriter {
     client: kube::Client,
     clock: Clock,
-    recorders: HashMap<Text, Recorder>,
+    recorders: HashMap<Text, EventRecorder>,
 }
 
 impl ApiWriter {
     /// With the rights of a client; recorders by scheduler name.
-    pub(super) fn new(client: kube::Client, clock: Clock, recorders: HashMap<Text, Recorder>) -> Self {
+    pub(super) fn new(client: kube::Client, clock: Clock, recorders: HashMap<Text, EventRecorder>) -> Self {
         ApiWriter {
             client,
             clock,
@@ -149,7 +149,7 @@ impl ApiWriter {
                     recorder.event_with(
                         &reference(victim),
                         Some(&related),
-                        Kind::Normal,
+                        EventType::Normal,
                         "Preempted",
                         "Preempting",
                         note,
@@ -168,7 +168,7 @@ impl ApiWriter {
     /// Records the `Scheduled` event.
     pub(super) fn record_scheduled(&self, pod: &Pod, node: &Text) {
         let note = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
-        self.record_event(pod, Kind::Normal, "Scheduled", "Binding", note);
+        self.record_event(pod, EventType::Normal, "Scheduled", "Binding", note);
     }
 
     /// Records the `FailedScheduling` event.
@@ -178,16 +178,16 @@ impl ApiWriter {
             note.truncate(note.floor_char_boundary(NOTE - 4));
             note.push_str(" ...");
         }
-        self.record_event(pod, Kind::Warning, "FailedScheduling", "Scheduling", note);
+        self.record_event(pod, EventType::Warning, "FailedScheduling", "Scheduling", note);
     }
 
     /// Records that a terminating pod was skipped.
     pub(super) fn record_skipped(&self, pod: &Pod) {
         let note = format!("skip schedule deleting pod: {}/{}", pod.namespace, pod.name);
-        self.record_event(pod, Kind::Warning, "FailedScheduling", "Scheduling", note);
+        self.record_event(pod, EventType::Warning, "FailedScheduling", "Scheduling", note);
     }
 
-    fn record_event(&self, pod: &Pod, kind: Kind, reason: &str, action: &str, note: String) {
+    fn record_event(&self, pod: &Pod, kind: EventType, reason: &str, action: &str, note: String) {
         if let Some(recorder) = self.recorders.get(&pod.spec.scheduler) {
             recorder.event(&reference(pod), kind, reason, action, note);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubecontroller::{informer::Delta, object::Slim};
+use kubecontroller::{informer::Delta, object::SlimObject};
 
 use crate::{
     interner::Text,
@@ -61,8 +61,8 @@ pub(super) enum InformerEvent {
 
 impl<T: SchedulerObject> Change<T> {
     /// Converts an informer's delta; `None` if the object did not change.
-    pub(super) fn of(delta: &Delta<Slim<Stored<T>>>) -> Option<Self> {
-        let kept = |object: &Arc<Slim<Stored<T>>>| object.fields.kept().cloned();
+    pub(super) fn of(delta: &Delta<SlimObject<Stored<T>>>) -> Option<Self> {
+        let kept = |object: &Arc<SlimObject<Stored<T>>>| object.fields.kept().cloned();
         let (old, new) = match delta {
             Delta::Added { new, .. } => (None, kept(new)),
             Delta::Updated { old, new } | Delta::Replaced { old, new } => {

@@ -5,8 +5,11 @@ use std::sync::{Arc, Mutex};
 use k8s_openapi::api::{apps::v1 as apps, core::v1 as core, policy::v1 as policy, storage::v1 as storage};
 use kube::Resource;
 use kubecontroller::{
-    informer::{Conflict, Informer, InformerOptions, Informers, Scope, Subscription},
-    object::Slim,
+    informer::{
+        EventHandlerRegistration, Informer, InformerOptions, InformerOptionsConflict, InformerScope,
+        SharedInformerFactory,
+    },
+    object::SlimObject,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -23,7 +26,7 @@ use crate::{
     },
 };
 
-type Options<T> = InformerOptions<Slim<Stored<T>>>;
+type Options<T> = InformerOptions<SlimObject<Stored<T>>>;
 
 /// What is done with the objects of each kind before anybody sees them. It is made once: a second run of the scheduler
 /// asks for the same informers.
@@ -45,8 +48,8 @@ pub(super) struct InformerOptionsSet {
 
 /// Informers that feed the core until this is dropped.
 pub(super) struct SchedulerInformers {
-    subscriptions: Vec<Subscription>,
-    claims: Informer<Slim<Stored<PersistentVolumeClaim>>>,
+    subscriptions: Vec<EventHandlerRegistration>,
+    claims: Informer<SlimObject<Stored<PersistentVolumeClaim>>>,
 }
 
 fn options<T: SchedulerObject>(interner: &Arc<Mutex<StringInterner>>) -> Options<T> {
@@ -76,25 +79,25 @@ impl Default for InformerOptionsSet {
 
 /// Starts informers one by one.
 struct InformerBuilder<'a> {
-    informers: &'a Informers,
+    informers: &'a SharedInformerFactory,
     events: &'a UnboundedSender<InformerEvent>,
-    subscriptions: Vec<Subscription>,
+    subscriptions: Vec<EventHandlerRegistration>,
 }
 
 impl InformerBuilder<'_> {
     fn watch<K, T>(
         &mut self,
-        scope: Scope,
+        scope: InformerScope,
         options: &Options<T>,
         event: impl Fn(Change<T>) -> InformerEvent + Send + 'static,
-    ) -> Result<Informer<Slim<Stored<T>>>, Conflict>
+    ) -> Result<Informer<SlimObject<Stored<T>>>, InformerOptionsConflict>
     where
         K: Resource<DynamicType = ()>,
         T: SchedulerObject,
     {
         let informer = self.informers.slim_with::<K, Stored<T>>(scope, options.clone())?;
         let events = self.events.clone();
-        let subscription = informer.on_change(move |delta| {
+        let subscription = informer.add_event_handler(move |delta| {
             if let Some(change) = Change::of(delta) {
                 // The scheduler may have ended.
                 let _ = events.send(event(change));
@@ -108,18 +111,18 @@ impl InformerBuilder<'_> {
 impl SchedulerInformers {
     /// Has the core event of everything it decides by.
     pub(super) fn new(
-        informers: &Informers,
+        informers: &SharedInformerFactory,
         kinds: &InformerOptionsSet,
         events: &UnboundedSender<InformerEvent>,
-    ) -> Result<Self, Conflict> {
+    ) -> Result<Self, InformerOptionsConflict> {
         let mut builder = InformerBuilder {
             informers,
             events,
             subscriptions: Vec::new(),
         };
-        let all = Scope::default;
+        let all = InformerScope::default;
         // What has run to its end takes nothing of its node.
-        let running = Scope::default().fields("status.phase!=Succeeded,status.phase!=Failed");
+        let running = InformerScope::default().fields("status.phase!=Succeeded,status.phase!=Failed");
         builder.watch::<core::Node, _>(all(), &kinds.nodes, InformerEvent::Node)?;
         builder.watch::<core::Namespace, _>(all(), &kinds.namespaces, InformerEvent::Namespace)?;
         let claims = builder.watch::<core::PersistentVolumeClaim, _>(
@@ -164,7 +167,7 @@ impl SchedulerInformers {
     /// Until everything that is there was event.
     pub(super) async fn synced(&self) {
         for subscription in &self.subscriptions {
-            subscription.synced().await;
+            subscription.wait_for_sync().await;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubecontroller::metrics::{Figure, Metrics, exponential};
+use kubecontroller::metrics::{MetricDesc, Metrics, exponential_buckets};
 
 use crate::{
     interner::Text,
@@ -10,57 +10,57 @@ use crate::{
     scheduler_core::{Preemption, SchedulerCore},
 };
 
-const ATTEMPTS: Figure = Figure::counter(
+const ATTEMPTS: MetricDesc = MetricDesc::counter(
     "scheduler_schedule_attempts_total",
     "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, while 'error' means an internal scheduler problem.",
     &["profile", "result"],
 );
-const ATTEMPT_TIME: Figure = Figure::spread(
+const ATTEMPT_TIME: MetricDesc = MetricDesc::histogram(
     "scheduler_scheduling_attempt_duration_seconds",
     "Scheduling attempt latency in seconds (scheduling algorithm + binding)",
     &["profile", "result"],
-    &exponential::<15>(0.001, 2.0),
+    &exponential_buckets::<15>(0.001, 2.0),
 );
-const ALGORITHM_TIME: Figure = Figure::spread(
+const ALGORITHM_TIME: MetricDesc = MetricDesc::histogram(
     "scheduler_scheduling_algorithm_duration_seconds",
     "Scheduling algorithm latency in seconds",
     &[],
-    &exponential::<15>(0.001, 2.0),
+    &exponential_buckets::<15>(0.001, 2.0),
 );
-const POD_TIME: Figure = Figure::spread(
+const POD_TIME: MetricDesc = MetricDesc::histogram(
     "scheduler_pod_scheduling_sli_duration_seconds",
     "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and might involve multiple scheduling attempts.",
     &["attempts"],
-    &exponential::<20>(0.01, 2.0),
+    &exponential_buckets::<20>(0.01, 2.0),
 );
-const POD_ATTEMPTS: Figure = Figure::spread(
+const POD_ATTEMPTS: MetricDesc = MetricDesc::histogram(
     "scheduler_pod_scheduling_attempts",
     "Number of attempts to successfully schedule a pod.",
     &[],
-    &exponential::<5>(1.0, 2.0),
+    &exponential_buckets::<5>(1.0, 2.0),
 );
-const PREEMPTIONS: Figure = Figure::counter(
+const PREEMPTIONS: MetricDesc = MetricDesc::counter(
     "scheduler_preemption_attempts_total",
     "Total preemption attempts in the cluster till now",
     &[],
 );
-const VICTIMS: Figure = Figure::spread(
+const VICTIMS: MetricDesc = MetricDesc::histogram(
     "scheduler_preemption_victims",
     "Number of selected preemption victims",
     &[],
-    &exponential::<7>(1.0, 2.0),
+    &exponential_buckets::<7>(1.0, 2.0),
 );
-const PENDING: Figure = Figure::level(
+const PENDING: MetricDesc = MetricDesc::gauge(
     "scheduler_pending_pods",
     "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler attempted to schedule and failed; 'gated' is the number of unschedulable pods that the scheduler never attempted to schedule because they are gated.",
     &["queue"],
 );
-const INCOMING: Figure = Figure::counter(
+const INCOMING: MetricDesc = MetricDesc::counter(
     "scheduler_queue_incoming_pods_total",
     "Number of pods added to scheduling queues by event and queue type.",
     &["event", "queue"],
 );
-const KNOWN: Figure = Figure::level(
+const KNOWN: MetricDesc = MetricDesc::gauge(
     "scheduler_cache_size",
     "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
     &["type"],
@@ -104,7 +104,7 @@ impl SchedulerMetrics {
             AttemptResult::Error => "error",
         };
         let labels = [&**profile, result];
-        self.metrics.count(&ATTEMPTS, &labels, 1);
+        self.metrics.increment(&ATTEMPTS, &labels, 1);
         self.metrics.observe(&ATTEMPT_TIME, &labels, took.as_secs_f64());
     }
 
@@ -122,7 +122,7 @@ impl SchedulerMetrics {
 
     /// It was looked who could go for a pod.
     pub(super) fn observe_preemption(&self, preemption: Option<&Preemption>) {
-        self.metrics.count(&PREEMPTIONS, &[], 1);
+        self.metrics.increment(&PREEMPTIONS, &[], 1);
         if let Some(preempt) = preemption {
             self.metrics.observe(&VICTIMS, &[], number(preempt.victims.len()));
         }
@@ -131,7 +131,7 @@ impl SchedulerMetrics {
     /// How it stands now.
     pub(super) fn set_pending_pods(&self, core: &mut SchedulerCore) {
         for ((queue, event), count) in core.take_incoming() {
-            self.metrics.count(&INCOMING, &[event, queue], count);
+            self.metrics.increment(&INCOMING, &[event, queue], count);
         }
         let pending_pods = core.pending_pods();
         for (queue, count) in [
@@ -140,11 +140,11 @@ impl SchedulerMetrics {
             ("unschedulable", pending_pods.unschedulable),
             ("gated", pending_pods.gated),
         ] {
-            self.metrics.level(&PENDING, &[queue], number(count));
+            self.metrics.set_gauge(&PENDING, &[queue], number(count));
         }
         let (nodes, pods) = core.sizes();
         for (kind, count) in [("nodes", nodes), ("pods", pods)] {
-            self.metrics.level(&KNOWN, &[kind], number(count));
+            self.metrics.set_gauge(&KNOWN, &[kind], number(count));
         }
     }
 }

@@ -29,8 +29,8 @@ use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
 use kubecontroller::{
     Clock,
-    events::Recorder,
-    informer::Informers,
+    events::EventRecorder,
+    informer::SharedInformerFactory,
     manager::{BoxError, Runnable, Stop},
     metrics::Metrics,
 };
@@ -48,8 +48,8 @@ pub const NAME: &str = "kube-scheduler";
 /// The scheduler of a cluster.
 pub struct Scheduler {
     client: kube::Client,
-    informers: Informers,
-    recorders: HashMap<Text, Recorder>,
+    informers: SharedInformerFactory,
+    recorders: HashMap<Text, EventRecorder>,
     clock: Clock,
     profiles: Vec<Profile>,
     backoff: BackoffOptions,
@@ -63,9 +63,9 @@ impl Scheduler {
     /// With the usual rules. The client has its rights; recorders are made for the names that pods ask for.
     pub fn new(
         client: kube::Client,
-        informers: Informers,
+        informers: SharedInformerFactory,
         clock: Clock,
-        recorder: impl Fn(&str) -> Recorder,
+        recorder: impl Fn(&str) -> EventRecorder,
     ) -> Self {
         Self::with_profiles(client, informers, clock, recorder, vec![Profile::default()])
     }
@@ -73,9 +73,9 @@ impl Scheduler {
     /// With rules of one's own, for several names.
     pub fn with_profiles(
         client: kube::Client,
-        informers: Informers,
+        informers: SharedInformerFactory,
         clock: Clock,
-        recorder: impl Fn(&str) -> Recorder,
+        recorder: impl Fn(&str) -> EventRecorder,
         profiles: Vec<Profile>,
     ) -> Self {
         let recorders = profiles
@@ -159,5 +159,5 @@ const VOLUME_PATIENCE: Duration = Duration::from_mins(10);
 
 /// A shared claim of an informer.
 type ClaimStore = kubecontroller::store::Store<
-    kubecontroller::object::Slim<crate::object::Stored<crate::object::PersistentVolumeClaim>>,
+    kubecontroller::object::SlimObject<crate::object::Stored<crate::object::PersistentVolumeClaim>>,
 >;

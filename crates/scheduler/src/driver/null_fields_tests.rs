@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kubecontroller::{
     Clock,
-    events::Events,
-    informer::{InformerFigures, Informers},
+    events::EventBroadcaster,
+    informer::{InformerStats, SharedInformerFactory},
     manager::{Runnable, Stop},
     testing::{FakeApi, eventually},
 };
@@ -28,8 +28,8 @@ async fn pods_are_bound_while_every_field_of_every_kind_is_null_somewhere() {
     }});
     api.put_value(&kube::core::ApiResource::erase::<Pod>(&()), pod);
     let client = api.client();
-    let events = Events::new(client.clone());
-    let informers = Informers::new(client.clone());
+    let events = EventBroadcaster::new(client.clone());
+    let informers = SharedInformerFactory::new(client.clone());
     let scheduler = Scheduler::new(client, informers.clone(), Clock::system(), |name| {
         events.recorder(name)
     });
@@ -37,12 +37,12 @@ async fn pods_are_bound_while_every_field_of_every_kind_is_null_somewhere() {
     tasks.spawn(async move { scheduler.run(Stop::new()).await.expect("nothing stops it") });
     let bound = eventually(|| async { api.get::<Pod>("default", "p")?.spec?.node_name }).await;
     assert_eq!(bound, "n");
-    let figures = informers.figures();
+    let figures = informers.stats();
     assert!(figures.len() > 10, "{figures:#?}");
     let bad = figures
         .iter()
         .filter(|informer| informer.unreadable + informer.failures > 0);
-    assert_eq!(bad.collect::<Vec<_>>(), Vec::<&InformerFigures>::new());
+    assert_eq!(bad.collect::<Vec<_>>(), Vec::<&InformerStats>::new());
     for informer in figures {
         assert!(informer.objects > 0, "{informer:?}");
     }

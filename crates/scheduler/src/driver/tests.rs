@@ -5,10 +5,10 @@ use k8s_openapi::api::{
 };
 use kubecontroller::{
     Clock,
-    events::Events,
-    informer::Informers,
+    events::EventBroadcaster,
+    informer::SharedInformerFactory,
     manager::{Runnable, Stop},
-    testing::{FakeApi, Fault, Requests, eventually},
+    testing::{FakeApi, Fault, RequestMatcher, eventually},
 };
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::Duration};
@@ -23,9 +23,9 @@ struct Running {
 
 impl Running {
     fn new(api: &FakeApi, name: &str) -> Self {
-        let client = api.client_of(name);
-        let events = Events::new(client.clone());
-        let informers = Informers::new(client.clone());
+        let client = api.client_with_user_agent(name);
+        let events = EventBroadcaster::new(client.clone());
+        let informers = SharedInformerFactory::new(client.clone());
         let scheduler =
             Scheduler::new(client, informers, Clock::system(), |name| events.recorder(name)).seeded(1);
         let stop = Stop::new();
@@ -164,7 +164,7 @@ async fn retries_a_rejected_bind() {
     node(&api, "n", "4");
     pod(&api, "p", "1", |_| {});
     api.faults().on(
-        Requests::verb("create").of("pods/binding").times(2),
+        RequestMatcher::verb("create").resource("pods/binding").times(2),
         Fault::Status(500),
     );
     let running = Running::new(&api, "s");
@@ -184,8 +184,10 @@ async fn does_not_rebind_after_a_lost_bind_response() {
         node(&api, name, "4");
     }
     pod(&api, "p", "3", |_| {});
-    api.faults()
-        .on(Requests::verb("create").of("pods/binding").times(1), Fault::Lost);
+    api.faults().on(
+        RequestMatcher::verb("create").resource("pods/binding").times(1),
+        Fault::Lost,
+    );
     let running = Running::new(&api, "s");
     let first = bound(&api, "p").await;
     tokio::time::sleep(Duration::from_mins(10)).await;
@@ -242,7 +244,7 @@ async fn two_schedulers_bind_each_pod_once() {
     let before = assignments();
     tokio::time::sleep(Duration::from_mins(20)).await;
     assert_eq!(assignments(), before);
-    api.forget_requests();
+    api.clear_requests();
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert!(
         api.writes().is_empty(),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kubecontroller::object::{Slim, SlimMeta};
+use kubecontroller::object::{SlimMeta, SlimObject};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 use crate::interner::StringInterner;
@@ -41,7 +41,7 @@ impl<T: SchedulerObject> Stored<T> {
 /// What informers do with an object before anybody sees it.
 pub fn keep<T: SchedulerObject>(
     interner: Arc<Mutex<StringInterner>>,
-) -> impl Fn(&mut Slim<Stored<T>>) + Send + Sync + 'static {
+) -> impl Fn(&mut SlimObject<Stored<T>>) + Send + Sync + 'static {
     move |object| {
         if let Some(fields) = object.fields.fields.take() {
             let mut interner = interner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +62,7 @@ pub fn keep<T: SchedulerObject>(
 /// Reads one object.
 #[cfg(test)]
 pub(crate) fn read<T: SchedulerObject>(object: serde_json::Value, interner: &mut StringInterner) -> T {
-    let slim: Slim<T::Fields> =
+    let slim: SlimObject<T::Fields> =
         serde_json::from_value(object).expect("a test writes objects that can be read");
     T::read(&slim.metadata, &slim.fields, interner)
 }

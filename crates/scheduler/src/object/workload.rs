@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashSet;
-use kubecontroller::object::{Bare, SlimMeta};
+use kubecontroller::object::{MetadataOnly, SlimMeta};
 use serde::Deserialize;
 
 use super::SchedulerObject;
@@ -127,9 +127,9 @@ impl Owner {
 }
 
 impl SchedulerObject for Namespace {
-    type Fields = Bare;
+    type Fields = MetadataOnly;
 
-    fn read(meta: &SlimMeta, _: &Bare, interner: &mut StringInterner) -> Self {
+    fn read(meta: &SlimMeta, _: &MetadataOnly, interner: &mut StringInterner) -> Self {
         Namespace {
             name: interner.text(&meta.name),
             labels: Labels::read(meta.labels.iter(), interner),

@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
-    controller::{Error, Keys, Outcome, Reconciler, Request, Source, Started},
+    controller::{Enqueuer, Error, Outcome, Reconciler, Request, RunningSource, Source},
     informer::Informer,
 };
 use serde_json::json;
@@ -68,7 +68,7 @@ impl NodeController {
     async fn register(&self, number: u32, request: &Request) -> Result<Outcome, Error> {
         let node = self.fleet.made(number, self.clock.now());
         match self.writer.create(NODES, &node).await {
-            Ok(version) => request.wrote_at(&self.nodes, &version),
+            Ok(version) => request.record_write(&self.nodes, &version),
             // Another writer was faster; its event will arrive.
             Err(error) if is(&error, 409) => {}
             Err(error) => return Err(error.into()),
@@ -101,7 +101,7 @@ impl NodeController {
             version = Some(self.writer.merge_lists(&format!("{path}/status"), &patch).await?);
         }
         if let Some(version) = version {
-            request.wrote_at(&self.nodes, &version);
+            request.record_write(&self.nodes, &version);
         }
         Ok(())
     }
@@ -130,7 +130,7 @@ impl Reconciler for NodeController {
             let next = until(self.slots().next(number, now), now);
             left = Some(left.map_or(next, |left| left.min(next)));
         }
-        Ok(left.map_or(Outcome::Done, Outcome::After))
+        Ok(left.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) struct Numbers(pub(crate) u32);
 struct NumbersHandle;
 
 impl Source for Numbers {
-    fn start(&self, keys: Keys) -> Box<dyn Started> {
+    fn start(&self, keys: Enqueuer) -> Box<dyn RunningSource> {
         for number in 0..self.0 {
             keys.add(Key::new("", &name(number)));
         }
@@ -154,8 +154,8 @@ impl Source for Numbers {
     }
 }
 
-impl Started for NumbersHandle {
-    fn synced(&self) -> BoxFuture<'_, ()> {
+impl RunningSource for NumbersHandle {
+    fn wait_for_sync(&self) -> BoxFuture<'_, ()> {
         async {}.boxed()
     }
 }

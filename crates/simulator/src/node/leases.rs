@@ -100,13 +100,13 @@ impl Reconciler for LeaseController {
         let now = self.clock.now();
         let availability = self.fleet.availability(number, &node, now);
         if let Availability::Down(_) = availability {
-            return Ok(availability.left(now).map_or(Outcome::Done, Outcome::After));
+            return Ok(availability.left(now).map_or(Outcome::Done, Outcome::RequeueAfter));
         }
         self.renew(number, &node, now).await?;
         let slots = Slots {
             period: PERIOD,
             count: self.fleet.count,
         };
-        Ok(Outcome::After(until(slots.next(number, now), now)))
+        Ok(Outcome::RequeueAfter(until(slots.next(number, now), now)))
     }
 }

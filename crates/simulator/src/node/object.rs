@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use k8s_openapi::jiff::Timestamp;
-use kubecontroller::object::{Object, Pairs};
+use kubecontroller::object::{Object, StringMap};
 use serde::{Deserialize, Deserializer};
 
 use super::network::Network;
@@ -40,7 +40,7 @@ pub(crate) struct Spec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {
-    pub(crate) capacity: Pairs,
+    pub(crate) capacity: StringMap,
     pub(crate) conditions: Conditions,
     /// Its address in the cluster.
     #[serde(rename = "addresses", deserialize_with = "internal_ip")]

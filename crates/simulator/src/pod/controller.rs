@@ -11,7 +11,7 @@ use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
     informer::Informer,
-    store::{By, Store},
+    store::{Index, Store},
 };
 use serde_json::json;
 
@@ -37,7 +37,7 @@ pub(crate) struct PodController {
     writer: Writer,
     clock: Clock,
     pods: Informer<Pod>,
-    by_node: By<Pod>,
+    by_node: Index<Pod>,
     nodes: Store<Node>,
     addresses: Addresses,
     /// When the status of pods was written that have another step.
@@ -86,7 +86,7 @@ impl PodController {
                 let neighbours = self.by_node.get(&name(number));
                 match self.addresses.give(number, node, pod, &neighbours) {
                     Some(own) => own,
-                    None => return Ok(Outcome::After(LATER)),
+                    None => return Ok(Outcome::RequeueAfter(LATER)),
                 }
             }
             _ => Vec::new(),
@@ -100,11 +100,11 @@ impl PodController {
         match self.writer.merge_lists(&path, &patch).await {
             Ok(version) => {
                 self.wrote().insert(request.key.clone(), now);
-                request.wrote_at(&self.pods, &version);
+                request.record_write(&self.pods, &version);
                 Ok(Outcome::Done)
             }
             Err(error) if is(&error, 404) => Ok(Outcome::Done),
-            Err(error) if is(&error, 409) => Ok(Outcome::After(SOON)),
+            Err(error) if is(&error, 409) => Ok(Outcome::RequeueAfter(SOON)),
             Err(error) => Err(error.into()),
         }
     }
@@ -141,7 +141,7 @@ impl Reconciler for PodController {
         let now = self.clock.now();
         let availability = self.fleet.availability(number, &node, now);
         if let Availability::Down(_) = availability {
-            return Ok(availability.left(now).map_or(Outcome::Done, Outcome::After));
+            return Ok(availability.left(now).map_or(Outcome::Done, Outcome::RequeueAfter));
         }
         let wrote = self.wrote().get(key).copied();
         match plan(&pod, &self.fleet.rules, Moment { now, wrote }) {
@@ -149,7 +149,7 @@ impl Reconciler for PodController {
                 self.wrote().remove(key);
                 Ok(Outcome::Done)
             }
-            Step::Wait(then) => Ok(Outcome::After(until(then, now))),
+            Step::Wait(then) => Ok(Outcome::RequeueAfter(until(then, now))),
             Step::Write(scene) => self.write(number, &node, &pod, scene, &request).await,
             Step::Remove => self.remove(&pod, &request).await,
         }
@@ -157,7 +157,7 @@ impl Reconciler for PodController {
 }
 
 /// The pods of each simulated node.
-pub(crate) fn by_node(pods: &Store<Pod>) -> By<Pod> {
+pub(crate) fn by_node(pods: &Store<Pod>) -> Index<Pod> {
     pods.shared_index("simulated node", |pod| {
         pod.spec.node.map(name).into_iter().collect()
     })

@@ -71,7 +71,7 @@ async fn a_thousand_leases_are_renewed_evenly_and_nothing_else_is_written() {
     let _running = stage.start("one", 1000, "");
     stage.until_nodes(1000).await;
     sleep(Duration::from_secs(20)).await;
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     for second in 0..20 {
         let before = stage.api.writes().len();
         sleep(Duration::from_secs(1)).await;
@@ -81,7 +81,7 @@ async fn a_thousand_leases_are_renewed_evenly_and_nothing_else_is_written() {
     }
     let mut renewals = BTreeMap::<String, usize>::new();
     for write in stage.api.writes() {
-        if write.is_of("leases.coordination.k8s.io") {
+        if write.is_for("leases.coordination.k8s.io") {
             *renewals.entry(write.name.clone()).or_default() += 1;
         }
     }
@@ -95,7 +95,7 @@ async fn a_node_is_heard_of_every_five_minutes() {
     let _running = stage.start("one", 1, "");
     stage.until_nodes(1).await;
     sleep(Duration::from_mins(6)).await;
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     let heartbeat = |stage: &Stage| stage.node("simulated-0").unwrap()["status"]["conditions"][3].clone();
     let before = heartbeat(&stage);
     sleep(Duration::from_mins(5)).await;
@@ -103,7 +103,7 @@ async fn a_node_is_heard_of_every_five_minutes() {
     assert_ne!(before["lastHeartbeatTime"], after["lastHeartbeatTime"]);
     assert_eq!(before["lastTransitionTime"], after["lastTransitionTime"]);
     let writes = stage.api.writes();
-    let heartbeats = writes.iter().filter(|write| write.is_of("nodes/status")).count();
+    let heartbeats = writes.iter().filter(|write| write.is_for("nodes/status")).count();
     assert_eq!(heartbeats, 1);
 }
 
@@ -173,7 +173,7 @@ async fn a_simulator_that_was_stopped_runs_again() {
         let (ended, ()) = tokio::join!(simulator.run(stop.clone()), user);
         ended.unwrap();
     }
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     sleep(Duration::from_mins(5)).await;
     assert!(stage.api.writes().is_empty());
 }

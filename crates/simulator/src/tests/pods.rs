@@ -382,15 +382,15 @@ async fn nothing_is_written_of_pods_that_rest() {
         stage.until(&format!("pod-{pod}"), is("Running")).await;
     }
     let writes = stage.api.writes();
-    let writes = writes.iter().filter(|write| write.is_of("pods/status")).count();
+    let writes = writes.iter().filter(|write| write.is_for("pods/status")).count();
     assert_eq!(writes, 50);
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     sleep(Duration::from_mins(10)).await;
     let writes = stage.api.writes();
     assert!(
         writes
             .iter()
-            .all(|write| !write.is_of("pods/status") && !write.is_of("pods"))
+            .all(|write| !write.is_for("pods/status") && !write.is_for("pods"))
     );
 }
 

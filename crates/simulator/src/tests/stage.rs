@@ -9,9 +9,9 @@ use k8s_openapi::{
 use kube::core::ApiResource;
 use kubecontroller::{
     Clock,
-    informer::Informers,
+    informer::SharedInformerFactory,
     manager::{Runnable, Stop},
-    testing::{FakeApi, Fault, Requests, eventually_within},
+    testing::{FakeApi, Fault, RequestMatcher, eventually_within},
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -33,7 +33,7 @@ pub(super) struct Stage {
 /// A simulator that runs. Dropping it is a crash.
 pub(super) struct Running {
     _tasks: JoinSet<()>,
-    _informers: Informers,
+    _informers: SharedInformerFactory,
 }
 
 /// The final state of pods, whatever crashes.
@@ -62,9 +62,9 @@ impl Stage {
     }
 
     /// Simulates nodes; its requests carry the name.
-    pub(super) fn simulator(&self, name: &str, nodes: u32, rules: &str) -> (Simulator, Informers) {
-        let client = self.api.client_of(name);
-        let informers = Informers::new(client.clone());
+    pub(super) fn simulator(&self, name: &str, nodes: u32, rules: &str) -> (Simulator, SharedInformerFactory) {
+        let client = self.api.client_with_user_agent(name);
+        let informers = SharedInformerFactory::new(client.clone());
         let rules = Rules::parse(rules).unwrap();
         let simulator = Simulator::new(client, informers.clone(), self.clock.clone(), nodes, rules);
         (simulator, informers)
@@ -113,7 +113,7 @@ impl Stage {
 
     /// Asks for the deletion of a pod, as a user does.
     pub(super) async fn delete(&self, name: &str) {
-        let pods: kube::Api<Pod> = kube::Api::namespaced(self.api.client_of("user"), "shop");
+        let pods: kube::Api<Pod> = kube::Api::namespaced(self.api.client_with_user_agent("user"), "shop");
         pods.delete(name, &kube::api::DeleteParams::default())
             .await
             .unwrap();
@@ -184,8 +184,14 @@ impl Story {
             for fault in [Fault::Status(503), Fault::Lost] {
                 let stage = Stage::new();
                 let faults = stage.api.faults();
-                faults.on(Requests::writes().from("one").after(last).times(1), fault);
-                faults.on(Requests::writes().from("one").after(last), Fault::Status(503));
+                faults.on(
+                    RequestMatcher::writes().user_agent("one").skip(last).times(1),
+                    fault,
+                );
+                faults.on(
+                    RequestMatcher::writes().user_agent("one").skip(last),
+                    Fault::Status(503),
+                );
                 (self.setup)(&stage);
                 let mut copy = Some(stage.start("one", 1, self.rules));
                 let mut next = None;

@@ -215,7 +215,7 @@ async fn follows_nodes_and_taints() {
     until(&cluster, "one", 2).await;
     cluster.api.remove::<Node>("", "n2");
     eventually(|| async { set(&cluster)["status"]["desiredNumberScheduled"] == 1 }).await;
-    cluster.api.forget_requests();
+    cluster.api.clear_requests();
     rest(&cluster, 240).await;
     assert_eq!(cluster.api.writes().len(), 0);
 }
@@ -249,7 +249,7 @@ async fn backs_off_for_repeatedly_failing_pods() {
     put_set(&cluster, &plain());
     let _running = cluster.start("one", make);
     until(&cluster, "one", 1).await;
-    cluster.api.forget_requests();
+    cluster.api.clear_requests();
     // All fail at once, for a minute.
     for _ in 0..240 {
         for mut pod in cluster.pods() {

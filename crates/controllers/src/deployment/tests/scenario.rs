@@ -4,7 +4,7 @@ use k8s_openapi::api::{
     apps::v1::{Deployment, ReplicaSet},
     core::v1::Pod,
 };
-use kubecontroller::testing::{Fault, Requests, eventually};
+use kubecontroller::testing::{Fault, RequestMatcher, eventually};
 use serde_json::{Value, json};
 
 use crate::{
@@ -280,10 +280,10 @@ async fn counts_and_avoids_hash_collisions() {
 async fn reports_failed_replica_set_creation() {
     let cluster = TestCluster::new();
     cluster.put(&DEPLOYMENTS, web("one", 1, &json!({})));
-    cluster
-        .api
-        .faults()
-        .on(Requests::verb("create").of("replicasets"), Fault::Status(403));
+    cluster.api.faults().on(
+        RequestMatcher::verb("create").resource("replicasets"),
+        Fault::Status(403),
+    );
     let _running = cluster.start("k3", make);
     cluster
         .until(|| reason(&cluster, "Progressing").filter(|reason| reason == "ReplicaSetCreateError"))
@@ -305,7 +305,7 @@ async fn limits_history_and_stays_idle() {
         .until(|| cluster.api.list::<ReplicaSet>().len() == 2)
         .await;
     cluster.rest(Duration::from_secs(1)).await;
-    cluster.api.forget_requests();
+    cluster.api.clear_requests();
     cluster.rest(Duration::from_mins(1)).await;
     assert_eq!(cluster.api.writes().len(), 0);
 }

@@ -207,7 +207,7 @@ async fn rolls_back_to_an_earlier_revision() {
     let third = until(&cluster, "one").await;
     assert_eq!(first["revision"], third["revision"]);
     assert_eq!(third["revisions"], json!([2, 3]));
-    cluster.api.forget_requests();
+    cluster.api.clear_requests();
     rest(&cluster, 240).await;
     assert_eq!(cluster.api.writes().len(), 0);
 }

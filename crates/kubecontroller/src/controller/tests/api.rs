@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    events::Events,
-    informer::{Delta, Informer, Informers, Scope},
+    events::EventBroadcaster,
+    informer::{Delta, Informer, InformerScope, SharedInformerFactory},
     testing::{FakeApi, eventually},
 };
 
@@ -26,15 +26,15 @@ fn map(name: &str) -> ConfigMap {
     object("shop", name, &json!({}))
 }
 
-fn maps(api: &FakeApi) -> (Informers, Informer<ConfigMap>) {
-    let informers = Informers::new(api.client());
-    let maps = informers.typed::<ConfigMap>(Scope::default());
+fn maps(api: &FakeApi) -> (SharedInformerFactory, Informer<ConfigMap>) {
+    let informers = SharedInformerFactory::new(api.client());
+    let maps = informers.typed::<ConfigMap>(InformerScope::default());
     informers.start();
     (informers, maps)
 }
 
 /// Notes what it is asked to reconcile.
-fn noting(seen: &Seen) -> impl Reconciler + use<> {
+fn noting(seen: &CacheLookup) -> impl Reconciler + use<> {
     let seen = seen.clone();
     reconcile_fn(move |request| {
         seen.note(&request);
@@ -49,13 +49,17 @@ async fn a_reconciler_by_object_is_told_of_those_that_are_gone() {
     let (_informers, maps) = maps(&api);
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let noted = Arc::clone(&told);
-    let running = start(Controller::new("test").for_(&maps).reconciler(by_object(
-        maps.store(),
-        move |seen: super::super::Seen<ConfigMap>| {
-            noted.lock().unwrap().push(format!("{seen:?}"));
-            async { Ok(Outcome::Done) }
-        },
-    )));
+    let running = start(
+        Controller::new("test")
+            .for_(&maps)
+            .reconciler(reconcile_object_fn(
+                maps.store(),
+                move |seen: super::super::CacheLookup<ConfigMap>| {
+                    noted.lock().unwrap().push(format!("{seen:?}"));
+                    async { Ok(Outcome::Done) }
+                },
+            )),
+    );
     let is_told = async |words: &[&str]| {
         eventually(async || {
             let told = told.lock().unwrap().clone();
@@ -76,11 +80,11 @@ async fn what_happens_to_an_object_concerns_its_owner_old_and_new() {
             json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": name, "controller": true});
         object::<Pod>("shop", "pod", &json!({"uid": "1", "ownerReferences": [owner]}))
     };
-    let (api, seen) = (FakeApi::new(), Seen::default());
+    let (api, seen) = (FakeApi::new(), CacheLookup::default());
     api.put(&owned_by("apps/v1", "ReplicaSet", "a"));
-    let informers = Informers::new(api.client());
-    let pods = informers.typed::<Pod>(Scope::default());
-    let sets = informers.typed::<ReplicaSet>(Scope::default());
+    let informers = SharedInformerFactory::new(api.client());
+    let pods = informers.typed::<Pod>(InformerScope::default());
+    let sets = informers.typed::<ReplicaSet>(InformerScope::default());
     informers.start();
     let controller = Controller::new("test").for_(&sets).owns(&pods, "apps/ReplicaSet");
     let running = start(controller.workers(1).reconciler(noting(&seen)));
@@ -101,17 +105,17 @@ async fn what_happens_to_an_object_concerns_its_owner_old_and_new() {
 
 #[tokio::test(start_paused = true)]
 async fn owners_without_a_namespace_are_found() {
-    let (api, seen) = (FakeApi::new(), Seen::default());
+    let (api, seen) = (FakeApi::new(), CacheLookup::default());
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "1", "controller": true});
     api.put(&object::<Pod>(
         "shop",
         "pod",
         &json!({"ownerReferences": [owner]}),
     ));
-    let informers = Informers::new(api.client());
-    let pods = informers.typed::<Pod>(Scope::default());
+    let informers = SharedInformerFactory::new(api.client());
+    let pods = informers.typed::<Pod>(InformerScope::default());
     informers.start();
-    let controller = Controller::new("test").owns(&pods, "Node").cluster_wide();
+    let controller = Controller::new("test").owns(&pods, "Node").cluster_scoped();
     let running = start(controller.reconciler(noting(&seen)));
     seen.reaches(1).await;
     assert_eq!(seen.keys(), ["n1"]);
@@ -120,7 +124,11 @@ async fn owners_without_a_namespace_are_found() {
 
 #[tokio::test(start_paused = true)]
 async fn live_changes_come_before_what_was_there() {
-    let (api, seen, gate) = (FakeApi::new(), Seen::default(), Arc::new(Semaphore::new(0)));
+    let (api, seen, gate) = (
+        FakeApi::new(),
+        CacheLookup::default(),
+        Arc::new(Semaphore::new(0)),
+    );
     for number in 0..20 {
         api.put(&map(&format!("map-{number:02}")));
     }
@@ -153,13 +161,13 @@ async fn live_changes_come_before_what_was_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_filter_looks_at_labels_wherever_a_key_comes_from() {
-    let (api, seen) = (FakeApi::new(), Seen::default());
+    let (api, seen) = (FakeApi::new(), CacheLookup::default());
     let labelled =
         |name: &str, app: &str| object::<ConfigMap>("shop", name, &json!({"labels": {"app": app}}));
     api.put(&labelled("a", "web"));
     api.put(&labelled("b", "db"));
     let (informers, maps) = maps(&api);
-    let pods = informers.typed::<Pod>(Scope::default());
+    let pods = informers.typed::<Pod>(InformerScope::default());
     let both = |_: &Delta<Pod>| vec![Key::new("shop", "a"), Key::new("shop", "b")];
     let controller = Controller::new("test").for_(&maps).watches(&pods, both);
     let running = start(
@@ -182,7 +190,7 @@ async fn a_filter_looks_at_labels_wherever_a_key_comes_from() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_does_not_run_again_before_its_own_write_was_seen() {
-    let (api, seen) = (FakeApi::new(), Seen::default());
+    let (api, seen) = (FakeApi::new(), CacheLookup::default());
     api.put(&map("parent"));
     let (_informers, maps) = maps(&api);
     let children: Api<ConfigMap> = Api::namespaced(api.client(), "shop");
@@ -203,7 +211,7 @@ async fn a_key_does_not_run_again_before_its_own_write_was_seen() {
                         ..ConfigMap::default()
                     };
                     let child = children.create(&PostParams::default(), &child).await?;
-                    request.wrote_at(&informer, &child.resource_version().unwrap_or_default());
+                    request.record_write(&informer, &child.resource_version().unwrap_or_default());
                 }
                 Ok(Outcome::Done)
             }
@@ -226,11 +234,13 @@ async fn a_key_does_not_run_again_before_its_own_write_was_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn an_api_that_does_not_answer_is_an_error_after_a_while_and_nothing_ran() {
-    let (api, seen) = (FakeApi::new(), Seen::default());
+    let (api, seen) = (FakeApi::new(), CacheLookup::default());
     api.put(&map("web"));
     api.faults().fail_next(usize::MAX, 503);
     let (_informers, maps) = maps(&api);
-    let runner = Controller::new("test").for_(&maps).sync_limit(30 * SECOND);
+    let runner = Controller::new("test")
+        .for_(&maps)
+        .cache_sync_timeout(30 * SECOND);
     let runner = runner.reconciler(noting(&seen));
     let begin = Instant::now();
     let mistake = runner.run(Stop::new()).await.unwrap_err();
@@ -240,10 +250,14 @@ async fn an_api_that_does_not_answer_is_an_error_after_a_while_and_nothing_ran()
 
 #[tokio::test(start_paused = true)]
 async fn users_hear_once_of_an_object_that_fails_again_and_again() {
-    let (api, seen) = (FakeApi::new(), Seen::default());
+    let (api, seen) = (FakeApi::new(), CacheLookup::default());
     let uid = api.put(&map("web")).metadata.uid;
     let (_informers, maps) = maps(&api);
-    let (events, stop, mut tasks) = (Arc::new(Events::new(api.client())), Stop::new(), JoinSet::new());
+    let (events, stop, mut tasks) = (
+        Arc::new(EventBroadcaster::new(api.client())),
+        Stop::new(),
+        JoinSet::new(),
+    );
     let (writer, told) = (Arc::clone(&events), stop.clone());
     tasks.spawn(async move { crate::manager::Runnable::run(&*writer, told).await });
     let noted = seen.clone();

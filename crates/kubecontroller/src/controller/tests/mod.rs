@@ -22,7 +22,7 @@ use crate::{
     Key,
     manager::{BoxError, Stop},
     metrics::{self, Metrics},
-    queue::{Backoff, Options},
+    workqueue::{ExponentialBackoff, WorkQueueOptions},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A source that a test speaks through.
 #[derive(Clone)]
 struct Script {
-    keys: watch::Sender<Option<Keys>>,
+    keys: watch::Sender<Option<Enqueuer>>,
     is_synced: watch::Sender<bool>,
 }
 
@@ -60,14 +60,14 @@ impl Script {
 }
 
 impl Source for Script {
-    fn start(&self, keys: Keys) -> Box<dyn Started> {
+    fn start(&self, keys: Enqueuer) -> Box<dyn RunningSource> {
         self.keys.send_replace(Some(keys));
         Box::new(Playing(self.clone()))
     }
 }
 
-impl Started for Playing {
-    fn synced(&self) -> BoxFuture<'_, ()> {
+impl RunningSource for Playing {
+    fn wait_for_sync(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let mut is_synced = self.0.is_synced.subscribe();
             is_synced.wait_for(|is_synced| *is_synced).await.unwrap();
@@ -87,9 +87,9 @@ impl Drop for Playing {
 
 /// What was run, in order.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<(String, u32)>>>);
+struct CacheLookup(Arc<Mutex<Vec<(String, u32)>>>);
 
-impl Seen {
+impl CacheLookup {
     fn note(&self, request: &Request) -> usize {
         let mut runs = self.0.lock().unwrap();
         runs.push((request.key.to_string(), request.failures));
@@ -124,10 +124,10 @@ impl Seen {
 struct Running {
     stop: Stop,
     tasks: JoinSet<Result<(), BoxError>>,
-    handle: Handle,
+    handle: ControllerHandle,
 }
 
-fn start<R: Reconciler>(runner: Runner<R>) -> Running {
+fn start<R: Reconciler>(runner: ControllerRunner<R>) -> Running {
     let (stop, mut tasks, handle) = (Stop::new(), JoinSet::new(), runner.handle());
     let told = stop.clone();
     tasks.spawn(async move { runner.run(told).await });
@@ -147,7 +147,7 @@ fn controller(script: &Script) -> Controller {
 
 #[tokio::test(start_paused = true)]
 async fn what_happens_during_a_run_causes_one_more_and_no_two_run_at_once() {
-    let (script, seen, gate) = (Script::new(), Seen::default(), Arc::new(Semaphore::new(0)));
+    let (script, seen, gate) = (Script::new(), CacheLookup::default(), Arc::new(Semaphore::new(0)));
     let (told, held) = (seen.clone(), Arc::clone(&gate));
     let running = start(
         controller(&script)
@@ -169,19 +169,19 @@ async fn what_happens_during_a_run_causes_one_more_and_no_two_run_at_once() {
     sleep(SECOND).await;
     assert_eq!(seen.count(), 1);
     assert_eq!(
-        running.handle.running(),
-        [(Key::new("shop", "web"), running.handle.running()[0].1)]
+        running.handle.processing(),
+        [(Key::new("shop", "web"), running.handle.processing()[0].1)]
     );
     gate.add_permits(10);
     seen.reaches(2).await;
     sleep(SECOND).await;
-    assert_eq!((seen.count(), running.handle.figures().running), (2, 0));
+    assert_eq!((seen.count(), running.handle.stats().running), (2, 0));
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn as_many_run_at_once_as_there_are_workers() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     let [now, most] = [0, 1].map(|_| Arc::new(AtomicUsize::new(0)));
     let (told, running_now, most_then) = (seen.clone(), Arc::clone(&now), Arc::clone(&most));
     let running = start(
@@ -210,7 +210,7 @@ async fn as_many_run_at_once_as_there_are_workers() {
 
 #[tokio::test(start_paused = true)]
 async fn outcomes_say_when_a_key_runs_again() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     let told = seen.clone();
     let priorities: Arc<Mutex<Vec<i32>>> = Arc::default();
     let noted = Arc::clone(&priorities);
@@ -220,8 +220,8 @@ async fn outcomes_say_when_a_key_runs_again() {
             .reconciler(reconcile_fn(move |request: Request| {
                 noted.lock().unwrap().push(request.priority);
                 let outcome = match told.note(&request) {
-                    1 => Outcome::after(10 * SECOND),
-                    2 => Outcome::WithPriority(7),
+                    1 => Outcome::requeue_after(10 * SECOND),
+                    2 => Outcome::RequeueWithPriority(7),
                     _ => Outcome::done(),
                 };
                 async move { Ok(outcome) }
@@ -241,10 +241,10 @@ async fn outcomes_say_when_a_key_runs_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_fails_is_tried_again_later_each_time() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     let told = seen.clone();
-    let backoff = |options| Options {
-        backoff: Backoff {
+    let backoff = |options| WorkQueueOptions {
+        backoff: ExponentialBackoff {
             base: SECOND,
             max: 4 * SECOND,
         },
@@ -281,7 +281,7 @@ async fn a_key_that_fails_is_tried_again_later_each_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_is_given_up_after_exactly_as_many_retries_as_it_may_have() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     let told = seen.clone();
     let running = start(
         controller(&script)
@@ -308,7 +308,7 @@ async fn a_key_is_given_up_after_exactly_as_many_retries_as_it_may_have() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_succeed_is_not_tried_again_until_the_object_changes() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     let told = seen.clone();
     let running = start(controller(&script).reconciler(reconcile_fn(move |request| {
         told.note(&request);
@@ -321,17 +321,17 @@ async fn what_cannot_succeed_is_not_tried_again_until_the_object_changes() {
     sleep(Duration::from_hours(1)).await;
     assert_eq!(seen.count(), 2);
     assert_eq!(running.handle.last_errors().len(), 2);
-    assert_eq!(running.handle.last_errors()[0].class, Some(Class::Permanent));
+    assert_eq!(running.handle.last_errors()[0].class, Some(ErrorClass::Permanent));
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_asks_to_be_left_alone_is() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     let told = seen.clone();
     let running = start(controller(&script).reconciler(reconcile_fn(move |request| {
         told.note(&request);
-        async { Err(Error::transient("busy").not_before(10 * SECOND)) }
+        async { Err(Error::transient("busy").with_retry_after(10 * SECOND)) }
     })));
     let begin = Instant::now();
     script.say("shop/web").await;
@@ -342,7 +342,7 @@ async fn who_asks_to_be_left_alone_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_survives_panics_and_hanging_reconciles() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
     let told = seen.clone();
@@ -367,7 +367,7 @@ async fn a_worker_survives_panics_and_hanging_reconciles() {
     seen.reaches(4).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
     sleep(SECOND).await;
-    let text = metrics::text(&registry);
+    let text = metrics::encode_text(&registry);
     for line in [
         r#"controller_runtime_reconcile_panics_total{controller="test"} 2"#,
         r#"controller_runtime_reconcile_timeouts_total{controller="test"} 1"#,
@@ -394,7 +394,7 @@ async fn a_worker_survives_panics_and_hanging_reconciles() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_ready_is_worked_off_before_the_end() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     let told = seen.clone();
     let running = start(
         controller(&script)
@@ -404,7 +404,7 @@ async fn what_is_ready_is_worked_off_before_the_end() {
                 async move {
                     sleep(SECOND).await;
                     told.note(&request);
-                    Ok(Outcome::after(SECOND))
+                    Ok(Outcome::requeue_after(SECOND))
                 }
             })),
     );
@@ -419,7 +419,7 @@ async fn what_is_ready_is_worked_off_before_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn there_is_an_end_even_if_work_is_left() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     let told = seen.clone();
     let running = start(
         controller(&script)
@@ -442,11 +442,11 @@ async fn there_is_an_end_even_if_work_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn no_worker_begins_before_the_sources_are_synced_and_waiting_has_an_end() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     script.is_synced.send_replace(false);
     let told = seen.clone();
     let runner = controller(&script)
-        .sync_limit(30 * SECOND)
+        .cache_sync_timeout(30 * SECOND)
         .reconciler(reconcile_fn(move |request| {
             told.note(&request);
             async { Ok(Outcome::Done) }
@@ -470,7 +470,7 @@ async fn no_worker_begins_before_the_sources_are_synced_and_waiting_has_an_end()
 
 #[tokio::test(start_paused = true)]
 async fn sources_come_and_go_while_it_runs() {
-    let (first, second, seen) = (Script::new(), Script::new(), Seen::default());
+    let (first, second, seen) = (Script::new(), Script::new(), CacheLookup::default());
     let told = seen.clone();
     let running = start(controller(&first).reconciler(reconcile_fn(move |request| {
         told.note(&request);
@@ -491,7 +491,7 @@ async fn sources_come_and_go_while_it_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_filter_keeps_the_others_out() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     let told = seen.clone();
     let controller = controller(&script).filter("shop/*; !shop/b".parse().unwrap());
     let running = start(controller.reconciler(reconcile_fn(move |request| {
@@ -509,7 +509,7 @@ async fn a_filter_keeps_the_others_out() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hot_key_and_a_busy_namespace_do_not_keep_the_others_waiting() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     let (told, again) = (seen.clone(), script.clone());
     let running = start(
         controller(&script)
@@ -546,7 +546,7 @@ async fn a_hot_key_and_a_busy_namespace_do_not_keep_the_others_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn the_fifth_failure_in_a_row_is_reported_once() {
-    let (script, seen) = (Script::new(), Seen::default());
+    let (script, seen) = (Script::new(), CacheLookup::default());
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
     let told = seen.clone();
@@ -560,7 +560,7 @@ async fn the_fifth_failure_in_a_row_is_reported_once() {
     );
     let stuck = |times: usize| {
         let line = format!(r#"controller_reconcile_stuck_total{{controller="test"}} {times}"#);
-        metrics::text(&registry).contains(&line)
+        metrics::encode_text(&registry).contains(&line)
     };
     script.say("shop/web").await;
     seen.reaches(5).await;

@@ -9,19 +9,19 @@ use super::{
     view::Viewer,
     world::{Fault, RETRY_AFTER, World},
 };
-use crate::informer::{Informer, InformerHealth, InformerOptions, Informers};
+use crate::informer::{Informer, InformerHealth, InformerOptions, SharedInformerFactory};
 
 const DAY: Duration = Duration::from_hours(24);
 
 /// A world with some objects, an informer that is synced, and a handler that has been told of them.
-async fn synced(names: &[&str]) -> (World, Informers, Informer<Thing>, Viewer) {
+async fn synced(names: &[&str]) -> (World, SharedInformerFactory, Informer<Thing>, Viewer) {
     let world = World::new();
     for name in names {
         world.set(name, "1");
     }
     let (informers, informer) = informer(&world, InformerOptions::default());
     let viewer = Viewer::new(&informer);
-    viewer.subscription.synced().await;
+    viewer.subscription.wait_for_sync().await;
     until("a watch", || world.open_watches() == 1).await;
     viewer.told();
     (world, informers, informer, viewer)
@@ -37,13 +37,13 @@ fn retry_in(informer: &Informer<Thing>) -> Option<Duration> {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_cut_goes_on_where_it_was() {
     let (world, _informers, informer, viewer) = synced(&["a"]).await;
-    informer.reached(world.set("a", "2")).await;
+    informer.wait_for_version(world.set("a", "2")).await;
     let mark = world.bookmark();
-    informer.reached(mark).await;
+    informer.wait_for_version(mark).await;
     world.cut();
-    informer.reached(world.set("b", "1")).await;
+    informer.wait_for_version(world.set("b", "1")).await;
     assert_eq!(viewer.told(), ["updated a=2", "added b=1"]);
-    assert_eq!(informer.figures().lists, 1);
+    assert_eq!(informer.stats().lists, 1);
     let last = world.requests().pop().unwrap();
     assert!(last.contains(&format!("resourceVersion={mark} ")), "{last}");
 }
@@ -55,9 +55,9 @@ async fn an_event_is_read_whole_or_not_at_all() {
         world.faults([fault]);
         world.cut();
         sleep(Duration::from_secs(10)).await;
-        informer.reached(world.set("a", "2")).await;
+        informer.wait_for_version(world.set("a", "2")).await;
         assert_eq!(viewer.told(), ["updated a=2"], "{fault:?}");
-        assert_eq!(informer.figures().lists, 1);
+        assert_eq!(informer.stats().lists, 1);
     }
 }
 
@@ -74,7 +74,7 @@ async fn what_was_missed_is_found_by_a_list() {
         world.set("changed", "2");
         let last = world.set("new", "1");
         world.forget();
-        informer.reached(last).await;
+        informer.wait_for_version(last).await;
         let mut told = viewer.told();
         told.sort();
         let expected = [
@@ -86,7 +86,7 @@ async fn what_was_missed_is_found_by_a_list() {
             "replaced same=1",
         ];
         assert_eq!(told, expected, "{fault:?}");
-        assert_eq!(informer.figures().lists, 2);
+        assert_eq!(informer.stats().lists, 2);
         assert_eq!(
             world.asked("resourceVersion=0 "),
             1,
@@ -103,8 +103,8 @@ async fn what_has_not_changed_is_not_held_twice() {
     world.set("b", "2");
     world.forget();
     world.cut();
-    until("a second list", || informer.figures().lists == 2).await;
-    informer.reached(world.bookmark()).await;
+    until("a second list", || informer.stats().lists == 2).await;
+    informer.wait_for_version(world.bookmark()).await;
     let kept = |name: &str| {
         let object = informer
             .store()
@@ -119,11 +119,11 @@ async fn what_has_not_changed_is_not_held_twice() {
 async fn an_old_event_that_comes_again_is_not_heard() {
     let (world, _informers, informer, viewer) = synced(&["a", "b"]).await;
     world.set("a", "2");
-    informer.reached(world.delete("b").unwrap()).await;
+    informer.wait_for_version(world.delete("b").unwrap()).await;
     viewer.told();
     world.faults([Fault::Repeat]);
     world.cut();
-    informer.reached(world.set("a", "3")).await;
+    informer.wait_for_version(world.set("a", "3")).await;
     assert_eq!(viewer.told(), ["updated a=3"]);
     assert_eq!(held(&informer), world.objects());
 }
@@ -141,12 +141,12 @@ async fn pages_that_expire_are_asked_for_again() {
     };
     let (_informers, informer) = informer(&world, options);
     let viewer = Viewer::new(&informer);
-    viewer.subscription.synced().await;
+    viewer.subscription.wait_for_sync().await;
     assert_eq!(
         viewer.told(),
         ["initial a=1", "replaced a=1", "initial b=1", "initial c=1"]
     );
-    assert_eq!((informer.figures().lists, world.asked("limit=1")), (2, 5));
+    assert_eq!((informer.stats().lists, world.asked("limit=1")), (2, 5));
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,7 +169,7 @@ async fn waits_get_longer_and_start_over_after_health() {
     ] {
         until("the next wait", || retry_in(&informer) == Some(wait)).await;
     }
-    informer.synced().await;
+    informer.wait_for_sync().await;
     assert_eq!(informer.health(), InformerHealth::Synced);
     sleep(Duration::from_mins(1)).await;
     world.faults([Fault::Status(500)]);
@@ -179,7 +179,7 @@ async fn waits_get_longer_and_start_over_after_health() {
     })
     .await;
     until("health", || informer.health() == InformerHealth::Synced).await;
-    assert_eq!(informer.figures().lists, 5);
+    assert_eq!(informer.stats().lists, 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +193,7 @@ async fn a_watch_that_dies_at_once_is_not_begun_again_and_again() {
     let tries = world.requests().len() - before;
     assert!((5..=12).contains(&tries), "{tries} tries in two minutes");
     assert!(retry_in(&informer).is_some());
-    informer.reached(world.set("a", "2")).await;
+    informer.wait_for_version(world.set("a", "2")).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,7 +205,7 @@ async fn a_connection_that_is_dead_is_noticed() {
         world.cut();
         sleep(Duration::from_secs(10)).await;
         let (start, version) = (Instant::now(), world.set("a", "2"));
-        informer.reached(version).await;
+        informer.wait_for_version(version).await;
         assert!(start.elapsed() < Duration::from_mins(5), "{:?}", start.elapsed());
     }
 }
@@ -217,13 +217,13 @@ async fn a_list_that_does_not_go_on_is_given_up() {
     world.faults([Fault::Hang(30), Fault::Slow(Duration::from_secs(50))]);
     let (_informers, informer) = informer(&world, InformerOptions::default());
     let start = Instant::now();
-    informer.synced().await;
+    informer.wait_for_sync().await;
     assert!(
         (110..120).contains(&start.elapsed().as_secs()),
         "{:?}",
         start.elapsed()
     );
-    assert_eq!(informer.figures().lists, 2);
+    assert_eq!(informer.stats().lists, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,7 +238,7 @@ async fn a_server_that_cannot_stream_lists_is_asked_for_pages() {
             ..InformerOptions::default()
         };
         let (_informers, informer) = informer(&world, options);
-        informer.synced().await;
+        informer.wait_for_sync().await;
         assert_eq!(held(&informer), world.objects());
         let lists = world
             .requests()
@@ -263,8 +263,8 @@ async fn a_streamed_list_becomes_the_watch() {
     };
     let (_informers, informer) = informer(&world, options);
     let viewer = Viewer::new(&informer);
-    viewer.subscription.synced().await;
-    informer.reached(world.set("a", "2")).await;
+    viewer.subscription.wait_for_sync().await;
+    informer.wait_for_version(world.set("a", "2")).await;
     assert_eq!(viewer.told(), ["initial a=1", "updated a=2"]);
     assert_eq!(world.requests().len(), 1);
 }
@@ -276,16 +276,16 @@ async fn an_object_that_cannot_be_read_keeps_nobody_from_going_on() {
         serde_json::json!({"metadata": {"name": "a", "namespace": "ns", "resourceVersion": "3"}, "data": 7});
     world.say(&serde_json::json!({"type": "MODIFIED", "object": bad}).to_string());
     world.put("a", bad);
-    informer.reached(world.set("b", "2")).await;
+    informer.wait_for_version(world.set("b", "2")).await;
     assert_eq!(viewer.told(), ["updated b=2"]);
     world.forget();
     world.set("b", "3");
     world.forget();
     world.cut();
-    until("a second list", || informer.figures().lists == 2).await;
+    until("a second list", || informer.stats().lists == 2).await;
     until("its end", || viewer.told() == ["replaced b=3"]).await;
     assert_eq!(informer.store().len(), 2, "its last known state is kept");
-    assert_eq!(informer.figures().unreadable, 2);
+    assert_eq!(informer.stats().unreadable, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -298,7 +298,7 @@ async fn more_objects_than_may_be_held_are_not_held() {
         ..InformerOptions::default()
     };
     let (_informers, informer) = informer(&world, options);
-    informer.synced().await;
+    informer.wait_for_sync().await;
     let viewer = Viewer::new(&informer);
     world.set("c", "1");
     until("it says so", || {
@@ -307,7 +307,7 @@ async fn more_objects_than_may_be_held_are_not_held() {
     .await;
     sleep(DAY).await;
     assert_eq!(informer.store().len(), 2);
-    informer.reached(world.delete("a").unwrap()).await;
+    informer.wait_for_version(world.delete("a").unwrap()).await;
     assert_eq!(informer.health(), InformerHealth::Synced);
     assert_eq!(held(&informer), world.objects());
     assert_eq!(viewer.objects(), world.objects());

@@ -12,8 +12,8 @@ use std::{collections::BTreeMap, time::Duration};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde::Deserialize;
 
-use super::{Informer, InformerOptions, Informers, Scope};
-use crate::object::{Object, Slim};
+use super::{Informer, InformerOptions, InformerScope, SharedInformerFactory};
+use crate::object::{Object, SlimObject};
 
 /// What is kept of the objects.
 #[derive(Debug, Deserialize)]
@@ -22,13 +22,16 @@ struct Content {
     data: BTreeMap<String, String>,
 }
 
-type Thing = Slim<Content>;
+type Thing = SlimObject<Content>;
 
 /// An informer of a world, started.
-fn informer(world: &world::World, options: InformerOptions<Thing>) -> (Informers, Informer<Thing>) {
-    let informers = Informers::new(world.client()).with_random(|| 0.5);
+fn informer(
+    world: &world::World,
+    options: InformerOptions<Thing>,
+) -> (SharedInformerFactory, Informer<Thing>) {
+    let informers = SharedInformerFactory::new(world.client()).with_random(|| 0.5);
     let informer = informers
-        .slim_with::<ConfigMap, Content>(Scope::default(), options)
+        .slim_with::<ConfigMap, Content>(InformerScope::default(), options)
         .unwrap();
     informers.start();
     (informers, informer)

@@ -87,7 +87,7 @@ async fn play(
     }
     viewers.push(Viewer::new(&informer));
     let version = world.bookmark();
-    let reached = timeout(Duration::from_hours(6), informer.reached(version)).await;
+    let reached = timeout(Duration::from_hours(6), informer.wait_for_version(version)).await;
     prop_assert!(
         reached.is_ok(),
         "{:?} after {:?}",
@@ -97,7 +97,7 @@ async fn play(
     let expected: BTreeMap<_, _> = world.objects();
     prop_assert_eq!(held(&informer), expected.clone());
     for viewer in &viewers {
-        viewer.subscription.synced().await;
+        viewer.subscription.wait_for_sync().await;
         prop_assert_eq!(viewer.objects(), expected.clone());
         prop_assert_eq!(&viewer.view.lock().unwrap().mistakes, &Vec::<String>::new());
     }

@@ -10,20 +10,20 @@ use kube::api::ApiResource;
 
 use super::{Content, Thing, held, until, world::World};
 use crate::{
-    informer::{Informer, InformerOptions, Informers, Scope, Subscription},
+    informer::{EventHandlerRegistration, Informer, InformerOptions, InformerScope, SharedInformerFactory},
     metrics::{self, Metrics},
 };
 
-fn world() -> (World, Informers) {
+fn world() -> (World, SharedInformerFactory) {
     let world = World::new();
     world.set("a", "1");
     world.set("b", "1");
-    let informers = Informers::new(world.client());
+    let informers = SharedInformerFactory::new(world.client());
     (world, informers)
 }
 
-fn things(informers: &Informers) -> Informer<Thing> {
-    informers.slim::<ConfigMap, Content>(Scope::default())
+fn things(informers: &SharedInformerFactory) -> Informer<Thing> {
+    informers.slim::<ConfigMap, Content>(InformerScope::default())
 }
 
 #[tokio::test(start_paused = true)]
@@ -32,18 +32,18 @@ async fn fifty_controllers_have_one_watch_and_one_decoding_of_each_event() {
     let told = Arc::new(AtomicUsize::new(0));
     let subscribe = |_| {
         let told = Arc::clone(&told);
-        things(&informers).on_change(move |_| _ = told.fetch_add(1, Ordering::Relaxed))
+        things(&informers).add_event_handler(move |_| _ = told.fetch_add(1, Ordering::Relaxed))
     };
-    let subscriptions: Vec<Subscription> = (0..50).map(subscribe).collect();
+    let subscriptions: Vec<EventHandlerRegistration> = (0..50).map(subscribe).collect();
     informers.start();
-    informers.synced().await;
+    informers.wait_for_sync().await;
     let informer = things(&informers);
     for value in ["2", "3", "4"] {
-        informer.reached(world.set("a", value)).await;
+        informer.wait_for_version(world.set("a", value)).await;
     }
     assert_eq!(told.load(Ordering::Relaxed), 50 * 5);
     assert_eq!((world.asked("watch=true"), world.requests().len()), (1, 2));
-    assert_eq!(informer.figures().decoded, 5);
+    assert_eq!(informer.stats().decoded, 5);
     drop(subscriptions);
 }
 
@@ -52,20 +52,20 @@ async fn kind_type_and_scope_make_an_informer() {
     let (world, informers) = world();
     informers.start();
     let things = things(&informers);
-    let same = informers.slim::<ConfigMap, Content>(Scope::default());
-    let typed = informers.typed::<ConfigMap>(Scope::default());
-    let scope = Scope::default()
+    let same = informers.slim::<ConfigMap, Content>(InformerScope::default());
+    let typed = informers.typed::<ConfigMap>(InformerScope::default());
+    let scope = InformerScope::default()
         .namespace("shop")
         .labels("app in (a,b)")
         .fields("metadata.name!=c");
     let scoped = informers.typed::<ConfigMap>(scope);
-    let metadata = informers.metadata::<ConfigMap>(Scope::default());
+    let metadata = informers.metadata::<ConfigMap>(InformerScope::default());
     let resource = ApiResource::erase::<ConfigMap>(&());
-    let dynamic = informers.dynamic(&resource, Scope::default());
-    informers.synced().await;
+    let dynamic = informers.dynamic(&resource, InformerScope::default());
+    informers.wait_for_sync().await;
     until("five watches", || world.open_watches() == 5).await;
     assert!(Arc::ptr_eq(&things.core, &same.core));
-    assert_eq!(informers.figures().len(), 5);
+    assert_eq!(informers.stats().len(), 5);
     let asked =
         "/namespaces/shop/configmaps?&fieldSelector=metadata.name%21%3Dc&labelSelector=app+in+%28a%2Cb%29";
     assert_eq!(world.asked(asked), 1, "{:?}", world.requests());
@@ -98,12 +98,14 @@ async fn settings_that_differ_are_refused() {
         page_size: Some(10),
         ..InformerOptions::default()
     };
-    let with = |options: &InformerOptions<ConfigMap>| informers.typed_with(Scope::default(), options.clone());
+    let with = |options: &InformerOptions<ConfigMap>| {
+        informers.typed_with(InformerScope::default(), options.clone())
+    };
     let first = with(&options).unwrap();
     assert!(Arc::ptr_eq(&first.core, &with(&options).unwrap().core));
     assert!(Arc::ptr_eq(
         &first.core,
-        &informers.typed::<ConfigMap>(Scope::default()).core
+        &informers.typed::<ConfigMap>(InformerScope::default()).core
     ));
     let mistake = with(&options.clone().transform(|_| {})).unwrap_err().to_string();
     assert_eq!(
@@ -118,23 +120,23 @@ async fn an_informer_lives_as_long_as_somebody_needs_it() {
     let informer = things(&informers);
     assert_eq!(world.requests().len(), 0, "nothing happens before the start");
     informers.start();
-    let (subscription, store) = (informer.on_change(|_| {}), informer.store().clone());
-    informer.synced().await;
+    let (subscription, store) = (informer.add_event_handler(|_| {}), informer.store().clone());
+    informer.wait_for_sync().await;
     drop(informer);
     until("a watch", || world.open_watches() == 1).await;
     drop(subscription);
     until("no watch", || world.open_watches() == 0).await;
-    assert_eq!((store.len(), informers.figures().len()), (2, 0));
+    assert_eq!((store.len(), informers.stats().len()), (2, 0));
     // Asked for again it begins anew, and goes on without the factory.
     let informer = things(&informers);
-    informer.synced().await;
+    informer.wait_for_sync().await;
     until("a watch", || world.open_watches() == 1).await;
-    assert_eq!(informer.figures().lists, 1);
+    assert_eq!(informer.stats().lists, 1);
     drop(informers);
-    informer.reached(world.set("c", "1")).await;
-    let subscription = informer.on_change(|_| {});
+    informer.wait_for_version(world.set("c", "1")).await;
+    let subscription = informer.add_event_handler(|_| {});
     drop(informer);
-    subscription.synced().await;
+    subscription.wait_for_sync().await;
     assert_eq!(world.open_watches(), 1);
     drop(subscription);
     until("no watch", || world.open_watches() == 0).await;
@@ -144,10 +146,10 @@ async fn an_informer_lives_as_long_as_somebody_needs_it() {
 async fn stopping_ends_every_watch() {
     let (world, informers) = world();
     let things = things(&informers);
-    let mut changes = things.changes();
-    let typed = informers.typed::<ConfigMap>(Scope::default());
+    let mut changes = things.delta_stream();
+    let typed = informers.typed::<ConfigMap>(InformerScope::default());
     informers.start();
-    informers.synced().await;
+    informers.wait_for_sync().await;
     until("two watches", || world.open_watches() == 2).await;
     informers.stop().await;
     assert_eq!(world.open_watches(), 0);
@@ -165,8 +167,8 @@ async fn informers_show_their_figures() {
     let informers = informers.with_metrics(&Metrics::new(&mut registry));
     let informer = things(&informers);
     informers.start();
-    informer.reached(world.bookmark()).await;
-    let text = metrics::text(&registry);
+    informer.wait_for_version(world.bookmark()).await;
+    let text = metrics::encode_text(&registry);
     for (family, figure) in [
         ("reflector_lists_total", 1),
         ("reflector_watches_total", 1),
@@ -184,6 +186,6 @@ async fn one_that_is_dropped_before_the_start_never_begins() {
     let (world, informers) = world();
     drop(things(&informers));
     informers.start();
-    informers.synced().await;
+    informers.wait_for_sync().await;
     assert_eq!(world.requests().len(), 0);
 }

@@ -13,8 +13,8 @@ use tokio::{sync::mpsc, time::sleep};
 use super::{Content, Thing, held, informer, until, view::Viewer, world::World};
 use crate::{
     informer::{
-        Delta, Event, InformerHealth, InformerOptions, Informers, Scope, Source, Start, Subscription,
-        Trouble, WatcherStream,
+        Delta, EventHandlerRegistration, InformerHealth, InformerOptions, InformerScope, ListWatch,
+        ListWatchError, ListWatchStart, SharedInformerFactory, WatchEvent, WatcherStream,
     },
     object::Object,
 };
@@ -24,15 +24,15 @@ async fn a_late_handler_is_told_what_is_there() {
     let world = World::new();
     world.set("a", "1");
     let (_informers, informer) = informer(&world, InformerOptions::default());
-    informer.synced().await;
-    informer.reached(world.set("b", "1")).await;
+    informer.wait_for_sync().await;
+    informer.wait_for_version(world.set("b", "1")).await;
     let late = Viewer::new(&informer);
     assert!(!late.subscription.is_synced());
-    late.subscription.synced().await;
+    late.subscription.wait_for_sync().await;
     let mut told = late.told();
     told.sort();
     assert_eq!(told, ["initial a=1", "initial b=1"]);
-    informer.reached(world.set("b", "2")).await;
+    informer.wait_for_version(world.set("b", "2")).await;
     assert_eq!(late.told(), ["updated b=2"]);
 }
 
@@ -40,10 +40,10 @@ async fn a_late_handler_is_told_what_is_there() {
 async fn a_handler_can_end_its_own_subscription() {
     let world = World::new();
     let (_informers, informer) = informer(&world, InformerOptions::default());
-    let own: Arc<Mutex<Option<Subscription>>> = Arc::default();
+    let own: Arc<Mutex<Option<EventHandlerRegistration>>> = Arc::default();
     let (told, mut hears) = mpsc::unbounded_channel();
     let subscription = Arc::clone(&own);
-    *own.lock().unwrap() = Some(informer.on_change(move |delta| {
+    *own.lock().unwrap() = Some(informer.add_event_handler(move |delta| {
         told.send(delta.object().name().to_owned()).unwrap();
         subscription.lock().unwrap().take();
     }));
@@ -58,11 +58,11 @@ async fn a_handler_that_panics_stops_nobody() {
     let world = World::new();
     world.set("a", "1");
     let (_informers, informer) = informer(&world, InformerOptions::default());
-    let _bad = informer.on_change(|delta| assert_ne!(delta.object().name(), "a"));
+    let _bad = informer.add_event_handler(|delta| assert_ne!(delta.object().name(), "a"));
     let good = Viewer::new(&informer);
-    informer.synced().await;
-    informer.reached(world.set("b", "1")).await;
-    informer.reached(world.set("a", "2")).await;
+    informer.wait_for_sync().await;
+    informer.wait_for_version(world.set("b", "1")).await;
+    informer.wait_for_version(world.set("a", "2")).await;
     assert_eq!(good.told(), ["initial a=1", "added b=1", "updated a=2"]);
     assert_eq!(informer.core.counts.panics.load(Ordering::Relaxed), 2);
 }
@@ -71,10 +71,10 @@ async fn a_handler_that_panics_stops_nobody() {
 async fn a_handler_finds_in_the_store_what_it_is_told() {
     let world = World::new();
     let (_informers, informer) = informer(&world, InformerOptions::default());
-    informer.synced().await;
+    informer.wait_for_sync().await;
     let (told, mut hears) = mpsc::unbounded_channel();
     let (store, core) = (informer.store().clone(), Arc::clone(&informer.core));
-    let _subscription = informer.on_change(move |delta| {
+    let _subscription = informer.add_event_handler(move |delta| {
         let held = store
             .get(&delta.object().key())
             .and_then(|object| object.revision());
@@ -93,10 +93,10 @@ async fn changes_are_a_stream_too() {
     let world = World::new();
     world.set("a", "1");
     let (_informers, informer) = informer(&world, InformerOptions::default());
-    let changes = informer.changes();
-    changes.synced().await;
-    informer.reached(world.set("a", "2")).await;
-    informer.reached(world.delete("a").unwrap()).await;
+    let changes = informer.delta_stream();
+    changes.wait_for_sync().await;
+    informer.wait_for_version(world.set("a", "2")).await;
+    informer.wait_for_version(world.delete("a").unwrap()).await;
     let told: Vec<_> = changes.take(3).collect().await;
     let [
         Delta::Added {
@@ -129,7 +129,7 @@ async fn everything_is_told_again_after_a_while_if_asked() {
         };
         let (_informers, informer) = informer(&world, options);
         let viewer = Viewer::new(&informer);
-        viewer.subscription.synced().await;
+        viewer.subscription.wait_for_sync().await;
         viewer.told();
         sleep(Duration::from_secs(190)).await;
         let told = viewer.told();
@@ -145,8 +145,8 @@ async fn objects_are_transformed_before_anybody_sees_them() {
     let options = InformerOptions::default().transform(|thing: &mut Thing| thing.fields.data.clear());
     let (_informers, informer) = informer(&world, options);
     let viewer = Viewer::new(&informer);
-    informer.synced().await;
-    informer.reached(world.set("a", "2")).await;
+    informer.wait_for_sync().await;
+    informer.wait_for_version(world.set("a", "2")).await;
     assert_eq!(viewer.told(), ["initial a=", "updated a="]);
 }
 
@@ -163,8 +163,8 @@ async fn a_list_is_large_and_read_on_other_threads() {
             ..InformerOptions::default()
         };
         let (_informers, informer) = informer(&world, options);
-        let mut changes = informer.changes();
-        changes.synced().await;
+        let mut changes = informer.delta_stream();
+        changes.wait_for_sync().await;
         assert_eq!(held(&informer), world.objects());
         let mut names: Vec<String> = world.objects().into_keys().collect();
         for name in names.drain(..) {
@@ -187,15 +187,15 @@ async fn a_stream_of_kubes_watcher_is_a_source() {
         kube::Api::<ConfigMap>::all(world.client()),
         watcher::Config::default(),
     );
-    let informers = Informers::new(world.client());
+    let informers = SharedInformerFactory::new(world.client());
     let options =
         InformerOptions::default().transform(|object: &mut ConfigMap| object.metadata.labels = None);
-    let informer = informers.from_source("maps", WatcherStream::new(stream), options);
-    let mut changes = informer.changes();
+    let informer = informers.from_list_watch("maps", WatcherStream::new(stream), options);
+    let mut changes = informer.delta_stream();
     informers.start();
-    informer.synced().await;
+    informer.wait_for_sync().await;
     until("a watch", || world.open_watches() == 1).await;
-    informer.reached(world.set("a", "2")).await;
+    informer.wait_for_version(world.set("a", "2")).await;
     world.delete("b");
     world.forget();
     world.cut();
@@ -217,14 +217,20 @@ async fn a_stream_of_kubes_watcher_is_a_source() {
 
 /// Tells what it is told to, one stream after the other.
 struct Script {
-    streams: std::vec::IntoIter<Vec<Result<Event<Thing>, Trouble>>>,
-    starts: mpsc::UnboundedSender<Start>,
+    streams: std::vec::IntoIter<Vec<Result<WatchEvent<Thing>, ListWatchError>>>,
+    starts: mpsc::UnboundedSender<ListWatchStart>,
 }
 
-impl Source<Thing> for Script {
-    fn open(&mut self, start: Start) -> stream::BoxStream<'static, Result<Event<Thing>, Trouble>> {
+impl ListWatch<Thing> for Script {
+    fn open(
+        &mut self,
+        start: ListWatchStart,
+    ) -> stream::BoxStream<'static, Result<WatchEvent<Thing>, ListWatchError>> {
         self.starts.send(start).unwrap();
-        let events = self.streams.next().unwrap_or_else(|| vec![Err(Trouble::Over)]);
+        let events = self
+            .streams
+            .next()
+            .unwrap_or_else(|| vec![Err(ListWatchError::Over)]);
         stream::iter(events).boxed()
     }
 }
@@ -239,26 +245,26 @@ fn thing(name: &str, version: &str) -> Arc<Thing> {
 async fn a_list_that_is_older_than_what_was_seen_is_not_believed() {
     let (starts, mut started) = mpsc::unbounded_channel();
     let complete = |version: &str| {
-        Ok(Event::Complete {
+        Ok(WatchEvent::Complete {
             version: version.to_owned(),
         })
     };
-    let lost = || Err(Trouble::Broken("lost".to_owned()));
+    let lost = || Err(ListWatchError::Broken("lost".to_owned()));
     let streams = vec![
         vec![
-            Ok(Event::Restarted),
-            Ok(Event::Listed(vec![thing("a", "5")])),
+            Ok(WatchEvent::Restarted),
+            Ok(WatchEvent::Listed(vec![thing("a", "5")])),
             lost(),
         ],
         vec![
-            Ok(Event::Restarted),
-            Ok(Event::Listed(vec![thing("a", "3")])),
+            Ok(WatchEvent::Restarted),
+            Ok(WatchEvent::Listed(vec![thing("a", "3")])),
             complete("4"),
         ],
         // A server that was put back: what it says when asked for the truth is the truth.
         vec![
-            Ok(Event::Restarted),
-            Ok(Event::Listed(vec![thing("b", "2")])),
+            Ok(WatchEvent::Restarted),
+            Ok(WatchEvent::Listed(vec![thing("b", "2")])),
             complete("2"),
         ],
     ];
@@ -267,15 +273,15 @@ async fn a_list_that_is_older_than_what_was_seen_is_not_believed() {
         starts,
     };
     let world = World::new();
-    let informers = Informers::new(world.client());
-    let informer = informers.from_source("script", script, InformerOptions::<Thing>::default());
+    let informers = SharedInformerFactory::new(world.client());
+    let informer = informers.from_list_watch("script", script, InformerOptions::<Thing>::default());
     informers.start();
-    informer.synced().await;
+    informer.wait_for_sync().await;
     for expected in [
-        Start::List { consistent: false },
-        Start::List { consistent: false },
-        Start::List { consistent: true },
-        Start::Version("2".to_owned()),
+        ListWatchStart::List { consistent: false },
+        ListWatchStart::List { consistent: false },
+        ListWatchStart::List { consistent: true },
+        ListWatchStart::Version("2".to_owned()),
     ] {
         assert_eq!(started.recv().await, Some(expected));
     }
@@ -294,10 +300,10 @@ async fn a_list_that_is_older_than_what_was_seen_is_not_believed() {
 #[tokio::test(start_paused = true)]
 async fn kinds_are_asked_for_by_their_address() {
     let world = World::new();
-    let informers = Informers::new(world.client());
+    let informers = SharedInformerFactory::new(world.client());
     informers.start();
-    let informer = informers.slim::<ConfigMap, Content>(Scope::default().namespace("shop"));
-    informer.synced().await;
+    let informer = informers.slim::<ConfigMap, Content>(InformerScope::default().namespace("shop"));
+    informer.wait_for_sync().await;
     assert_eq!(informer.name(), "/api/v1/namespaces/shop/configmaps");
     until("a watch", || world.open_watches() == 1).await;
     let requests = world.requests();

@@ -8,7 +8,7 @@ use std::{
 use super::Thing;
 use crate::{
     Key,
-    informer::{Delta, Informer, Subscription},
+    informer::{Delta, EventHandlerRegistration, Informer},
     object::Object,
 };
 
@@ -24,14 +24,14 @@ pub(super) struct View {
 /// A handler with its view.
 pub(super) struct Viewer {
     pub(super) view: Arc<Mutex<View>>,
-    pub(super) subscription: Subscription,
+    pub(super) subscription: EventHandlerRegistration,
 }
 
 impl Viewer {
     pub(super) fn new(informer: &Informer<Thing>) -> Self {
         let view = Arc::new(Mutex::new(View::default()));
         let shared = Arc::clone(&view);
-        let subscription = informer.on_change(move |delta| shared.lock().unwrap().take(delta));
+        let subscription = informer.add_event_handler(move |delta| shared.lock().unwrap().take(delta));
         Viewer { view, subscription }
     }
 

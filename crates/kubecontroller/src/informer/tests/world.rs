@@ -20,7 +20,7 @@ use tokio::sync::watch;
 #[derive(Clone)]
 pub(super) struct World {
     inner: Arc<Mutex<Inner>>,
-    /// Changes whenever anything does.
+    /// DeltaStream whenever anything does.
     changes: watch::Sender<u64>,
 }
 

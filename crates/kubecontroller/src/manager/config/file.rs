@@ -5,11 +5,11 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-use super::{BadConfig, Given, Origin};
+use super::{ConfigError, Given, Origin};
 
 /// What a file says of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ConfigEntry {
     /// The key, with dots for levels.
     pub key: String,
     /// Its value as it is written; several for a list, and an empty one for nothing.
@@ -23,7 +23,7 @@ pub struct Entry {
 /// Why a text is not a file of settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub struct BadFile {
+pub struct ConfigFileError {
     /// Where, if it is somewhere.
     pub line: Option<u64>,
     /// What is wrong there.
@@ -42,17 +42,17 @@ enum Node {
 /// Reads a file of settings in YAML: the keys of nested maps are joined with dots.
 ///
 /// ```
-/// use kubecontroller::manager::config::entries;
+/// use kubecontroller::manager::config::parse_entries;
 ///
 /// let found = entries("log:\n  level: debug\nnames: [a, b]").unwrap();
 /// assert_eq!((found[0].key.as_str(), found[0].line), ("log.level", 2));
 /// assert_eq!(found[1].values, ["a", "b"]);
 /// ```
-pub fn entries(text: &str) -> Result<Vec<Entry>, BadFile> {
+pub fn parse_entries(text: &str) -> Result<Vec<ConfigEntry>, ConfigFileError> {
     let root: Option<Spanned<Node>> = serde_saphyr::from_str(text).map_err(|error| {
         // The message is shown with a picture of the place; its first line says it all.
         let why = error.to_string();
-        BadFile {
+        ConfigFileError {
             line: error.location().map(|place| place.line()),
             why: why.lines().next().unwrap_or_default().to_owned(),
         }
@@ -67,7 +67,7 @@ pub fn entries(text: &str) -> Result<Vec<Entry>, BadFile> {
         }
         Node::Text(text) if text.is_empty() => {}
         _ => {
-            return Err(BadFile {
+            return Err(ConfigFileError {
                 line: None,
                 why: "want keys and values".to_owned(),
             });
@@ -77,8 +77,8 @@ pub fn entries(text: &str) -> Result<Vec<Entry>, BadFile> {
 }
 
 /// The same, as what was given; the items of a list are joined with commas.
-pub(super) fn read(path: &str, text: &str) -> Result<Vec<Given>, BadConfig> {
-    let found = entries(text).map_err(|bad| BadConfig {
+pub(super) fn read(path: &str, text: &str) -> Result<Vec<Given>, ConfigError> {
+    let found = parse_entries(text).map_err(|bad| ConfigError {
         faults: vec![match bad.line {
             Some(line) => format!("{path}:{line}: {bad}"),
             None => format!("{path}: {bad}"),
@@ -95,7 +95,7 @@ pub(super) fn read(path: &str, text: &str) -> Result<Vec<Given>, BadConfig> {
     Ok(given.collect())
 }
 
-fn flatten(text: &str, key: String, node: Spanned<Node>, found: &mut Vec<Entry>) {
+fn flatten(text: &str, key: String, node: Spanned<Node>, found: &mut Vec<ConfigEntry>) {
     let line = node.referenced.line();
     let is_list = matches!(node.value, Node::List(_));
     let values = match node.value {
@@ -108,7 +108,7 @@ fn flatten(text: &str, key: String, node: Spanned<Node>, found: &mut Vec<Entry>)
         Node::Text(_) | Node::Number(_) => vec![scalar(text, node)],
         Node::List(items) => items.into_iter().map(|item| scalar(text, item)).collect(),
     };
-    found.push(Entry {
+    found.push(ConfigEntry {
         key,
         values,
         is_list,

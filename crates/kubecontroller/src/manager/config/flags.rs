@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Arg, ArgAction, Command};
 
 use super::{
-    BadConfig, Config, Given, Origin, OwnSetting, file,
+    Config, ConfigError, ControllerSetting, Given, Origin, file,
     keys::{KEYS, Setting},
 };
 
@@ -36,14 +36,14 @@ pub(in crate::manager) enum Unfollowed {
     },
     /// A setting is wrong.
     #[error("{0}")]
-    Config(#[from] BadConfig),
+    Config(#[from] ConfigError),
 }
 
 /// Reads a command line, whose first word is the program's name.
 pub(in crate::manager) fn read(
     program: &'static str,
     about: &str,
-    own: &[OwnSetting],
+    own: &[ControllerSetting],
     args: Vec<OsString>,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<Asked, Unfollowed> {
@@ -124,7 +124,7 @@ fn families(args: &[OsString]) -> Vec<String> {
     keys
 }
 
-fn command(program: &'static str, about: &str, own: &[OwnSetting], families: &[String]) -> Command {
+fn command(program: &'static str, about: &str, own: &[ControllerSetting], families: &[String]) -> Command {
     let config = Arg::new("config").short('c').long("config").value_name("FILE");
     let list = Arg::new("list").long("list").action(ArgAction::SetTrue);
     let crds = Arg::new("print-crds")

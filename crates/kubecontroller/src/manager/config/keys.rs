@@ -21,11 +21,11 @@ use std::path::PathBuf;
 
 use super::{
     Config, LogFormat,
-    values::{address, duration, level, names, number, some_time, switch, time_or_none},
+    values::{address, level, names, number, parse_duration, some_time, switch, time_or_none},
 };
 use crate::{
     controller::KeyFilter,
-    manager::{gate::Gate, selection::Selection},
+    manager::{selection::ControllerSelection, start_condition::StartCondition},
 };
 
 /// One setting.
@@ -127,7 +127,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.context",
         "context",
         "NAME",
-        "Context of the kubeconfig",
+        "ManagerContext of the kubeconfig",
         |c, _, v| {
             c.cluster.context = Some(v.to_owned()).filter(|v| !v.is_empty());
             Ok(())
@@ -172,7 +172,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "DURATION",
         "How long a stop may take; default: 30s",
         |c, _, v| {
-            c.grace = duration(v).map_err(|bad| bad.to_string())?;
+            c.grace = parse_duration(v).map_err(|bad| bad.to_string())?;
             Ok(())
         },
     ),
@@ -277,7 +277,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "NAMES",
         "Run only these controllers; default: all",
         |c, _, v| {
-            c.selection = Selection::only(names(v));
+            c.selection = ControllerSelection::only(names(v));
             Ok(())
         },
     ),
@@ -287,7 +287,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "NAMES",
         "Run these controllers: `*` all, `-x` not x, `x` x; default: *",
         |c, _, v| {
-            c.selection = Selection::parse(&names(v))?;
+            c.selection = ControllerSelection::parse(&names(v))?;
             Ok(())
         },
     ),
@@ -308,7 +308,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "LIST",
         "Start the controller when these answer: HOST:PORT, or names of controllers",
         |c, name, v| {
-            let gates: Result<_, _> = names(v).iter().map(|gate| Gate::parse(gate)).collect();
+            let gates: Result<_, _> = names(v).iter().map(|gate| StartCondition::parse(gate)).collect();
             c.dependencies.insert(name.to_owned(), gates?);
             Ok(())
         },

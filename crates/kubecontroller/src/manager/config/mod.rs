@@ -17,14 +17,14 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use self::keys::{KEYS, Setting};
 pub use self::{
-    file::{BadFile, Entry, entries},
-    values::{BadDuration, duration},
+    file::{ConfigEntry, ConfigFileError, parse_entries},
+    values::{ParseDurationError, parse_duration},
 };
 pub(super) use self::{
     flags::{Asked, Unfollowed, read},
     values::level,
 };
-use super::{gate::Gate, selection::Selection};
+use super::{selection::ControllerSelection, start_condition::StartCondition};
 
 /// What a program is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,13 +40,13 @@ pub struct Config {
     /// How long a stop may take. Default: 30 s.
     pub grace: Duration,
     /// Which controllers run. Default: all.
-    pub selection: Selection,
+    pub selection: ControllerSelection,
     /// Whether controllers of resources that need a whole cluster are left out. Default: no.
     pub portable: bool,
     /// Which objects of a resource are looked at, by resource. Default: all.
     pub filters: BTreeMap<String, String>,
     /// What a controller waits for, by name or resource.
-    pub dependencies: BTreeMap<String, Vec<Gate>>,
+    pub dependencies: BTreeMap<String, Vec<StartCondition>>,
     /// How controllers work.
     pub controller: ControllerConfig,
     /// How informers work.
@@ -114,7 +114,7 @@ pub struct LeaderConfig {
     pub name: Option<String>,
     /// Its namespace. Default: that of the client.
     pub namespace: Option<String>,
-    /// See [`lease::Options`](crate::lease::Options). Default: 15 s.
+    /// See [`lease::Options`](crate::leader_election::LeaderElectionConfig). Default: 15 s.
     pub duration: Duration,
     /// Default: 10 s.
     pub renew_deadline: Duration,
@@ -150,7 +150,7 @@ pub enum LogFormat {
 
 /// All that is wrong with what a program was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadConfig {
+pub struct ConfigError {
     /// One line each.
     pub faults: Vec<String>,
 }
@@ -182,7 +182,7 @@ impl Default for Config {
             health_address: None,
             profiling: false,
             grace: Duration::from_secs(30),
-            selection: Selection::default(),
+            selection: ControllerSelection::default(),
             portable: false,
             filters: BTreeMap::new(),
             dependencies: BTreeMap::new(),
@@ -225,37 +225,37 @@ impl Default for Config {
 
 impl Config {
     /// A setting of the program itself; empty if the program never named it.
-    pub fn own(&self, key: &str) -> &str {
+    pub fn controller_setting(&self, key: &str) -> &str {
         self.own.get(key).map_or("", String::as_str)
     }
 
     /// A setting of the program itself that is a time, such as `30s`; nothing if it is empty.
-    pub fn own_duration(&self, key: &str) -> Result<Option<Duration>, BadConfig> {
-        let text = Some(self.own(key)).filter(|text| !text.is_empty());
-        let read = text.map(values::duration).transpose();
-        read.map_err(|why| BadConfig {
+    pub fn controller_duration(&self, key: &str) -> Result<Option<Duration>, ConfigError> {
+        let text = Some(self.controller_setting(key)).filter(|text| !text.is_empty());
+        let read = text.map(values::parse_duration).transpose();
+        read.map_err(|why| ConfigError {
             faults: vec![format!("{key}: {why}")],
         })
     }
 
     /// A setting of the program itself that is `true` or `false`, which it is if it is empty.
-    pub fn own_switch(&self, key: &str) -> Result<bool, BadConfig> {
-        match self.own(key) {
+    pub fn controller_switch(&self, key: &str) -> Result<bool, ConfigError> {
+        match self.controller_setting(key) {
             "" => Ok(false),
-            text => values::switch(text).map_err(|why| BadConfig {
+            text => values::switch(text).map_err(|why| ConfigError {
                 faults: vec![format!("{key}: {why}")],
             }),
         }
     }
 
     /// Reads a configuration from the text of a file; `name` is how errors call it.
-    pub fn from_yaml(name: &str, text: &str) -> Result<Self, BadConfig> {
+    pub fn from_yaml(name: &str, text: &str) -> Result<Self, ConfigError> {
         let given = file::read(name, text)?;
         Config::from_given(&given, &[])
     }
 
     /// What was given, the least important first, with the program's own settings beside those of the table.
-    pub(super) fn from_given(given: &[Given], own: &[OwnSetting]) -> Result<Self, BadConfig> {
+    pub(super) fn from_given(given: &[Given], own: &[ControllerSetting]) -> Result<Self, ConfigError> {
         let mut config = Config::default();
         let mut faults = Vec::new();
         for setting in own {
@@ -292,14 +292,14 @@ impl Config {
         if faults.is_empty() {
             Ok(config)
         } else {
-            Err(BadConfig { faults })
+            Err(ConfigError { faults })
         }
     }
 }
 
 /// A setting of the program itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OwnSetting {
+pub struct ControllerSetting {
     /// Its key in the file, with dots; and, behind `--`, its flag.
     pub key: &'static str,
     /// What it is for.
@@ -387,7 +387,7 @@ fn contradictions(config: &Config, told: &BTreeMap<&'static str, &Given>) -> Vec
 }
 
 /// Why a key is not known, with the one that may have been meant.
-fn unknown(key: &str, own: &[OwnSetting]) -> String {
+fn unknown(key: &str, own: &[ControllerSetting]) -> String {
     if key.starts_with("apiextmgr.") {
         return "this program has no API extension server".to_owned();
     }
@@ -395,14 +395,14 @@ fn unknown(key: &str, own: &[OwnSetting]) -> String {
         .iter()
         .map(|setting| setting.key)
         .chain(own.iter().map(|own| own.key));
-    match nearest(key, known) {
+    match closest_match(key, known) {
         Some(known) => format!("no such key; is it {known}?"),
         None => "no such key".to_owned(),
     }
 }
 
 /// The name that may have been meant: the one with the fewest other letters, if they are few.
-pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest_match<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let nearest = known.map(|known| (distance(word, known), known)).min();
     nearest
         .filter(|(distance, _)| *distance <= 3)
@@ -447,12 +447,12 @@ impl Origin {
     }
 }
 
-// --- BadConfig ---
+// --- ConfigError ---
 
-impl fmt::Display for BadConfig {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.faults.join("\n"))
     }
 }
 
-impl std::error::Error for BadConfig {}
+impl std::error::Error for ConfigError {}

@@ -3,12 +3,12 @@
 use std::{ffi::OsString, time::Duration};
 
 use super::{
-    Config, OwnSetting,
+    Config, ControllerSetting,
     flags::{Asked, Unfollowed, read},
     keys::KEYS,
 };
 
-const OWN: &[OwnSetting] = &[OwnSetting {
+const OWN: &[ControllerSetting] = &[ControllerSetting {
     key: "redis.image",
     help: "Which image",
     default: "redis:8",
@@ -208,12 +208,17 @@ fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
         (9, Some(5))
     );
     assert!(config.informer.incremental_sync);
-    assert_eq!(config.own("redis.image"), "redis:7");
+    assert_eq!(config.controller_setting("redis.image"), "redis:7");
     assert_eq!(
-        told(&["--redis.image=redis:6"], &[]).unwrap().own("redis.image"),
+        told(&["--redis.image=redis:6"], &[])
+            .unwrap()
+            .controller_setting("redis.image"),
         "redis:6"
     );
-    assert_eq!(told(&[], &[]).unwrap().own("redis.image"), "redis:8");
+    assert_eq!(
+        told(&[], &[]).unwrap().controller_setting("redis.image"),
+        "redis:8"
+    );
     let error = told(&[], &[("LIST_TIMEOUT", "soon")]).unwrap_err();
     assert!(
         error.starts_with("LIST_TIMEOUT (environment): \"soon\" is not a duration"),

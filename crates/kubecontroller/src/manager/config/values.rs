@@ -5,19 +5,19 @@ use std::{fmt::Display, str::FromStr, time::Duration};
 /// A text that is not a length of time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a duration: want a number with a unit, such as 5s, 100ms or 1m30s")]
-pub struct BadDuration(String);
+pub struct ParseDurationError(String);
 
 /// Reads a length of time: `5s`, `1m30s`, `100ms`, `1.5h`, numbers with units as Go writes them. `0` needs no unit.
 ///
 /// ```
 /// use std::time::Duration;
-/// use kubecontroller::manager::config::duration;
+/// use kubecontroller::manager::config::parse_duration;
 ///
 /// assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
 /// assert!(duration("90").is_err());
 /// ```
-pub fn duration(text: &str) -> Result<Duration, BadDuration> {
-    let bad = || BadDuration(text.to_owned());
+pub fn parse_duration(text: &str) -> Result<Duration, ParseDurationError> {
+    let bad = || ParseDurationError(text.to_owned());
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -52,7 +52,7 @@ pub fn duration(text: &str) -> Result<Duration, BadDuration> {
 
 /// The same, where there must be some of it.
 pub(super) fn some_time(text: &str) -> Result<Duration, String> {
-    let time = duration(text).map_err(|bad| bad.to_string())?;
+    let time = parse_duration(text).map_err(|bad| bad.to_string())?;
     if time.is_zero() {
         return Err("must be more than nothing".to_owned());
     }
@@ -61,7 +61,7 @@ pub(super) fn some_time(text: &str) -> Result<Duration, String> {
 
 /// The same, where `0` means none.
 pub(super) fn time_or_none(text: &str) -> Result<Option<Duration>, String> {
-    let time = duration(text).map_err(|bad| bad.to_string())?;
+    let time = parse_duration(text).map_err(|bad| bad.to_string())?;
     Ok(Some(time).filter(|time| !time.is_zero()))
 }
 

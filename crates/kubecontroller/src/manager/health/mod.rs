@@ -33,7 +33,7 @@ use hyper_util::{
 use tokio::{net::TcpListener, task::JoinSet};
 use tracing::debug;
 
-use super::{Config, Context, Error, Stop, log};
+use super::{Config, ManagerContext, ManagerError, Stop, log};
 use crate::metrics;
 
 /// A question that is answered with a reason why not.
@@ -41,7 +41,7 @@ type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// Whether the program is alive and ready. Clones are the same.
 #[derive(Clone, Default)]
-pub struct Health {
+pub struct HealthChecks {
     state: Arc<Mutex<State>>,
 }
 
@@ -57,7 +57,7 @@ struct State {
 /// What an address serves.
 #[derive(Clone)]
 pub(super) struct Pages {
-    context: Context,
+    context: ManagerContext,
     health: bool,
     metrics: bool,
     profiling: bool,
@@ -75,26 +75,34 @@ const LONGEST_BODY: usize = 64;
 /// Whoever does not even finish his question is not waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-// --- Health ---
+// --- HealthChecks ---
 
-impl Health {
+impl HealthChecks {
     /// With a check of one's own for `/healthz`. It must not wait.
-    pub fn alive(&self, name: &str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+    pub fn add_healthz_check(
+        &self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
         self.state().alive.push((name.to_owned(), Arc::new(check)));
     }
 
     /// With a check of one's own for `/readyz`. It must not wait.
-    pub fn ready(&self, name: &str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+    pub fn add_readyz_check(
+        &self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
         self.state().ready.push((name.to_owned(), Arc::new(check)));
     }
 
     /// Why the program is not alive, if it is not.
-    pub fn check_alive(&self) -> Result<(), String> {
+    pub fn healthz(&self) -> Result<(), String> {
         first(&self.alive_checks())
     }
 
     /// Why the program is not ready, if it is not.
-    pub fn check_ready(&self) -> Result<(), String> {
+    pub fn readyz(&self) -> Result<(), String> {
         first(&self.ready_checks())
     }
 
@@ -153,7 +161,7 @@ fn first(checks: &[(String, Check)]) -> Result<(), String> {
 // --- Pages ---
 
 /// What is served where.
-pub(super) fn servers(config: &Config, context: &Context) -> Vec<(String, Pages)> {
+pub(super) fn servers(config: &Config, context: &ManagerContext) -> Vec<(String, Pages)> {
     let pages = |health: bool, metrics: bool| Pages {
         context: context.clone(),
         health,
@@ -188,7 +196,7 @@ impl Pages {
             }
             "/readyz" if self.health && is_get => checked("readyz", &request, &health.ready_checks()),
             "/metrics" if self.metrics && is_get => {
-                let figures = metrics::text(&self.context.registry());
+                let figures = metrics::encode_text(&self.context.registry());
                 let kind = "text/plain; version=0.0.4; charset=utf-8";
                 typed(StatusCode::OK, kind, figures)
             }
@@ -281,10 +289,10 @@ fn typed(code: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Respon
 
 impl Server {
     /// Takes the address, so that a start fails that cannot have it.
-    pub(super) async fn listen(address: &str, pages: Pages) -> Result<Self, Error> {
+    pub(super) async fn listen(address: &str, pages: Pages) -> Result<Self, ManagerError> {
         let listener = TcpListener::bind(address).await;
         let bound = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
-        let (actual, listener) = bound.map_err(|source| Error::Listen {
+        let (actual, listener) = bound.map_err(|source| ManagerError::Listen {
             address: address.to_owned(),
             source,
         })?;

@@ -11,9 +11,9 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Error, Health, Pages, Server};
+use super::{HealthChecks, ManagerError, Pages, Server};
 use crate::{
-    manager::{App, Config, Context, Stop, task},
+    manager::{App, Config, ManagerContext, Stop, task},
     testing::{FakeApi, eventually},
 };
 
@@ -64,7 +64,7 @@ async fn a_program_is_alive_then_ready_then_stopping() {
     let app = App::new("test").register(|manager| {
         let maps = manager
             .informers()
-            .typed::<k8s_openapi::api::core::v1::ConfigMap>(crate::informer::Scope::default());
+            .typed::<k8s_openapi::api::core::v1::ConfigMap>(crate::informer::InformerScope::default());
         manager.add(task("slow-to-stop", move |stop: Stop| {
             let maps = maps.clone();
             async move {
@@ -74,7 +74,7 @@ async fn a_program_is_alive_then_ready_then_stopping() {
                 Ok(())
             }
         }));
-        manager.health().ready("moon", || Ok(()));
+        manager.health().add_readyz_check("moon", || Ok(()));
         let moons = Gauge::<i64>::default();
         moons.set(1);
         manager.registry().register("moons", "How many there are", moons);
@@ -135,27 +135,27 @@ async fn an_address_that_is_taken_ends_the_start() {
         .await
         .unwrap_err();
     assert!(
-        matches!(error, Error::Listen { .. }) && error.exit_code() == 1,
+        matches!(error, ManagerError::Listen { .. }) && error.exit_code() == 1,
         "{error}"
     );
 }
 
 #[tokio::test]
 async fn checks_of_ones_own_are_asked() {
-    let health = Health::default();
-    assert_eq!((health.check_alive(), health.check_ready()), (Ok(()), Ok(())));
-    health.alive("disk", || Err("full".to_owned()));
+    let health = HealthChecks::default();
+    assert_eq!((health.healthz(), health.readyz()), (Ok(()), Ok(())));
+    health.add_healthz_check("disk", || Err("full".to_owned()));
     assert_eq!(
-        (health.check_alive(), health.check_ready()),
+        (health.healthz(), health.readyz()),
         (Err("full".to_owned()), Ok(()))
     );
-    health.ready("cache", || Err("cold".to_owned()));
-    assert_eq!(health.check_ready(), Err("cold".to_owned()));
+    health.add_readyz_check("cache", || Err("cold".to_owned()));
+    assert_eq!(health.readyz(), Err("cold".to_owned()));
 }
 
 #[tokio::test]
 async fn debugging_is_for_callers_on_this_machine() {
-    let context = Context::new(Config::default(), FakeApi::new().client());
+    let context = ManagerContext::new(Config::default(), FakeApi::new().client());
     let pages = Pages {
         context,
         health: true,

@@ -11,11 +11,11 @@ use super::*;
 use crate::{
     Key,
     controller::Controller,
-    informer::{Informers, Scope},
+    informer::{InformerScope, SharedInformerFactory},
     manager::Stop,
     metrics::Metrics,
     store::Store,
-    testing::{FakeApi, Fault, Requests, eventually},
+    testing::{FakeApi, Fault, RequestMatcher, eventually},
 };
 
 struct Served {
@@ -228,7 +228,10 @@ async fn a_result_that_cannot_be_written_is_kept_and_written_later() {
                 .build()
                 .unwrap(),
         );
-        let write = Requests::verb("patch").of("migrations/status").after(1).times(1);
+        let write = RequestMatcher::verb("patch")
+            .resource("migrations/status")
+            .skip(1)
+            .times(1);
         served.api.faults().on(write, fault);
         assert_eq!(
             served.pass().await,
@@ -258,7 +261,7 @@ async fn whichever_write_fails_no_handler_that_ended_runs_again() {
             served
                 .api
                 .faults()
-                .on(Requests::writes().after(at).times(1), fault);
+                .on(RequestMatcher::writes().skip(at).times(1), fault);
             let mut errors = 0;
             while served.object().phase() != "Succeeded" {
                 match served.reconciler.pass(&served.key).await {
@@ -403,14 +406,14 @@ async fn actions_are_done_to_objects_of_a_server_although_others_write() {
             .annotations_mut()
             .insert("reconciling-barrier".to_owned(), "move:Run".to_owned());
     });
-    let world = World::new(served.api.client_of("someone")).clock(clock());
+    let world = World::new(served.api.client_with_user_agent("someone")).clock(clock());
     served.drive().await;
     assert!(log.all().is_empty());
     machine.act_on(&world, key, &Action::Continue).await.unwrap();
     served.drive().await;
     assert_eq!(served.object().phase(), "Failed");
     // The first write is slow, and overtaken.
-    let slow = Requests::writes().from("someone").times(1);
+    let slow = RequestMatcher::writes().user_agent("someone").times(1);
     served.api.faults().on(slow, Fault::Late(seconds(2)));
     let others = async {
         tokio::time::sleep(seconds(1)).await;
@@ -433,8 +436,8 @@ async fn actions_are_done_to_objects_of_a_server_although_others_write() {
 async fn a_controller_drives_objects_from_creation_to_deletion() {
     let (log, told) = (Log::default(), Log::default());
     let api = FakeApi::with_clock(clock());
-    let informers = Informers::new(api.client());
-    let migrations = informers.typed::<Migration>(Scope::default());
+    let informers = SharedInformerFactory::new(api.client());
+    let migrations = informers.typed::<Migration>(InformerScope::default());
     let mut registry = Registry::default();
     let teller = {
         let told = told.clone();
@@ -507,7 +510,7 @@ async fn a_controller_drives_objects_from_creation_to_deletion() {
             "m PhaseChanged Run -> Succeeded",
         ]
     );
-    let text = crate::metrics::text(&registry);
+    let text = crate::metrics::encode_text(&registry);
     for line in [
         r#"phase_transitions_total{machine="move",from="Precheck",to="Run"} 1"#,
         r#"phase_failures_total{machine="move",phase="Precheck",fatal="false"} 1"#,

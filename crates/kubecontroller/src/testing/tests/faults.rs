@@ -10,7 +10,7 @@ use kube::{
 };
 
 use super::{
-    super::{FakeApi, Fault, Requests, eventually, eventually_within},
+    super::{FakeApi, Fault, RequestMatcher, eventually, eventually_within},
     code, map, maps, take,
 };
 
@@ -48,8 +48,10 @@ async fn a_slow_list_is_old_when_it_arrives() {
     );
     assert!(listed.items.is_empty());
     api.faults().clear();
-    api.faults()
-        .on(Requests::verb("list").of("configmaps").times(1), Fault::Hang);
+    api.faults().on(
+        RequestMatcher::verb("list").resource("configmaps").times(1),
+        Fault::Hang,
+    );
     let hung = tokio::time::timeout(Duration::from_hours(1), maps(&api).list(&ListParams::default())).await;
     assert!(hung.is_err());
     assert_eq!(
@@ -103,8 +105,9 @@ async fn watches_end_tear_and_repeat_as_told() {
 #[tokio::test]
 async fn requests_are_remembered_by_who_asked() {
     let api = FakeApi::new();
-    let maps: Api<ConfigMap> = Api::namespaced(api.client_of("mine"), "default");
-    api.faults().on(Requests::all().from("other"), Fault::Status(500));
+    let maps: Api<ConfigMap> = Api::namespaced(api.client_with_user_agent("mine"), "default");
+    api.faults()
+        .on(RequestMatcher::all().user_agent("other"), Fault::Status(500));
     maps.list(&ListParams::default().labels("a=b")).await.unwrap();
     let seen = &api.requests()[0];
     assert_eq!(
@@ -112,7 +115,7 @@ async fn requests_are_remembered_by_who_asked() {
         ("list", "/api/v1/namespaces/default/configmaps", "mine")
     );
     assert!(seen.query.contains("labelSelector=a%3Db"));
-    let other: Api<ConfigMap> = Api::namespaced(api.client_of("other"), "default");
+    let other: Api<ConfigMap> = Api::namespaced(api.client_with_user_agent("other"), "default");
     assert_eq!(code(other.list(&ListParams::default()).await), 500);
 }
 

@@ -3,17 +3,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kubecontroller::events::{Kind, Recorder};
+use kubecontroller::events::{EventRecorder, EventType};
 
 /// Tells events of the node. Clones are the same.
 #[derive(Clone)]
 pub(in crate::agent) struct NodeEvents {
-    recorder: Recorder,
+    recorder: EventRecorder,
     node: Arc<Mutex<ObjectReference>>,
 }
 
 impl NodeEvents {
-    pub(in crate::agent) fn new(recorder: Recorder, node: &str) -> Self {
+    pub(in crate::agent) fn new(recorder: EventRecorder, node: &str) -> Self {
         let node = ObjectReference {
             kind: Some("Node".to_owned()),
             name: Some(node.to_owned()),
@@ -31,7 +31,7 @@ impl NodeEvents {
         node.uid = Some(uid.to_owned());
     }
 
-    pub(in crate::agent) fn tell(&self, kind: Kind, reason: &str, message: impl Into<String>) {
+    pub(in crate::agent) fn tell(&self, kind: EventType, reason: &str, message: impl Into<String>) {
         let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.recorder.event(&node, kind, reason, reason, message);
     }
@@ -43,7 +43,7 @@ impl NodeEvents {
             node.name.clone().unwrap_or_default()
         };
         self.tell(
-            Kind::Normal,
+            EventType::Normal,
             reason,
             format!("Node {name} status is now: {reason}"),
         );

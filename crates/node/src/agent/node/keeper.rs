@@ -10,7 +10,7 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
-use kubecontroller::{Clock, events::Kind, manager::Stop};
+use kubecontroller::{Clock, events::EventType, manager::Stop};
 use serde_json::json;
 use tokio::{
     sync::watch,
@@ -103,7 +103,7 @@ impl NodeKeeper {
         let _ = timeout(PATIENCE, runtime.wait_for(RuntimeState::is_known)).await;
         self.parts
             .events
-            .tell(Kind::Normal, "Starting", "Starting kubelet.");
+            .tell(EventType::Normal, "Starting", "Starting kubelet.");
         self.register().await;
         loop {
             if let Err(error) = self.synchronize().await {
@@ -271,7 +271,7 @@ impl NodeKeeper {
         if let Some(boot) = tidings.rebooted.filter(|_| !self.told_reboot) {
             self.told_reboot = true;
             let message = format!("Node {name} has been rebooted, boot id: {boot}");
-            self.parts.events.tell(Kind::Warning, "Rebooted", message);
+            self.parts.events.tell(EventType::Warning, "Rebooted", message);
         }
         Ok(())
     }
@@ -373,7 +373,7 @@ pub(in crate::agent) fn addresses(config: &Config) -> Vec<IpAddr> {
 mod tests {
     use k8s_openapi::api::core::v1::Event;
     use kubecontroller::{
-        events::{Events, Style},
+        events::{EventApi, EventBroadcaster},
         manager::Runnable,
         testing::{FakeApi, eventually},
     };
@@ -415,8 +415,8 @@ mod tests {
         config.labels = BTreeMap::from([("disk".to_owned(), "ssd".to_owned())]);
         let begin = Instant::now();
         let clock = Clock::new(move || Timestamp::from_second(1_767_225_600).unwrap() + begin.elapsed());
-        let events = Events::new(api.client()).clock(clock.clone());
-        let recorder = events.recorder("kubelet").style(Style::Core).host("n");
+        let events = EventBroadcaster::new(api.client()).clock(clock.clone());
+        let recorder = events.recorder("kubelet").style(EventApi::Core).host("n");
         let (runtime, state) = watch::channel(state);
         let (images, known) = watch::channel(Arc::default());
         let (pressures, pressed) = watch::channel(Pressures::default());
@@ -424,7 +424,7 @@ mod tests {
         let (facts, learned) = watch::channel(Arc::default());
         let keeper = NodeKeeper::new(Parts {
             config: Arc::new(config),
-            client: api.client_of("node"),
+            client: api.client_with_user_agent("node"),
             clock,
             events: NodeEvents::new(recorder, "n"),
             eyes: Eyes::new(),

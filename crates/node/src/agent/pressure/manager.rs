@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Resource as _;
 use kubecontroller::{
-    events::{Kind, Recorder},
+    events::{EventRecorder, EventType},
     manager::Stop,
 };
 use tokio::{
@@ -52,7 +52,7 @@ pub(in crate::agent) struct Parts {
     pub(in crate::agent) images: Arc<ImageKeeper>,
     pub(in crate::agent) tenants: Arc<dyn Tenants>,
     pub(in crate::agent) events: NodeEvents,
-    pub(in crate::agent) recorder: Recorder,
+    pub(in crate::agent) recorder: EventRecorder,
     pub(in crate::agent) pressures: watch::Sender<Pressures>,
 }
 
@@ -113,7 +113,7 @@ impl Manager {
         let text = format!("Attempting to reclaim {}", resource.name());
         self.parts
             .events
-            .tell(Kind::Warning, "EvictionThresholdMet", text);
+            .tell(EventType::Warning, "EvictionThresholdMet", text);
         if first.signal.is_disk() && self.reclaim().await {
             return false;
         }
@@ -276,7 +276,7 @@ impl Manager {
         let reference: ObjectReference = pod.object_ref(&());
         self.parts
             .recorder
-            .event(&reference, Kind::Warning, "Evicted", "Evicted", text.clone());
+            .event(&reference, EventType::Warning, "Evicted", "Evicted", text.clone());
         let eviction = Eviction {
             message: text,
             grace: GRACE,
@@ -308,7 +308,7 @@ mod tests {
 
     use k8s_openapi::api::core::v1::Event;
     use kubecontroller::{
-        events::{Events, Style},
+        events::{EventApi, EventBroadcaster},
         manager::Runnable,
         testing::{FakeApi, eventually},
     };
@@ -361,8 +361,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), 50 << 10);
         let api = FakeApi::new();
-        let events = Events::new(api.client());
-        let recorder = events.recorder("kubelet").style(Style::Core).host("n");
+        let events = EventBroadcaster::new(api.client());
+        let recorder = events.recorder("kubelet").style(EventApi::Core).host("n");
         let fleet = Arc::new(Fleet {
             pods: vec![pod("critical", 2_000_000_000), pod("low", 0), pod("high", 10)],
             ..Fleet::default()

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kubecontroller::{
     Clock,
-    events::{Events, Style},
+    events::{EventApi, EventBroadcaster},
     manager::{Runnable, Stop},
     testing::{FakeApi, eventually_within},
 };
@@ -75,8 +75,8 @@ impl Harness {
     /// Starts an agent.
     pub(super) fn start_agent(&self) -> Agent {
         let client = self.api.client();
-        let events = Arc::new(Events::new(client.clone()).clock(self.clock.clone()));
-        let recorder = events.recorder("kubelet").style(Style::Core);
+        let events = Arc::new(EventBroadcaster::new(client.clone()).clock(self.clock.clone()));
+        let recorder = events.recorder("kubelet").style(EventApi::Core);
         let runtime = self.has_runtime.subscribe();
         let facts = self.facts.subscribe();
         let prober = Prober::new(

@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 use kube::Api;
 use kubecontroller::{
-    events::{Events, Style},
+    events::{EventApi, EventBroadcaster},
     manager::{Runnable, Stop},
     testing::{FakeApi, eventually},
 };
@@ -36,8 +36,8 @@ fn world() -> World {
     let clock = clock();
     let runtime = FakeRuntime::new(clock.clone()).with_image("busybox");
     let api = FakeApi::new();
-    let events = Arc::new(Events::new(api.client()).clock(clock.clone()));
-    let recorder = events.recorder("kubelet").style(Style::Core);
+    let events = Arc::new(EventBroadcaster::new(api.client()).clock(clock.clone()));
+    let recorder = events.recorder("kubelet").style(EventApi::Core);
     let mut running = JoinSet::new();
     running.spawn(async move {
         let _ = events.run(Stop::new()).await;

@@ -9,13 +9,13 @@ use serde::{
 
 /// Names and their values, in order: one slice, for there are few. A map would take ten times the memory for three.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pairs(Box<[Pair]>);
+pub struct StringMap(Box<[Pair]>);
 
 type Pair = (Box<str>, Box<str>);
 
-// --- Pairs ---
+// --- StringMap ---
 
-impl Pairs {
+impl StringMap {
     /// The value of a name.
     pub fn get(&self, name: &str) -> Option<&str> {
         let at = self.0.binary_search_by(|(other, _)| (**other).cmp(name)).ok()?;
@@ -44,7 +44,7 @@ impl Pairs {
     }
 }
 
-impl<N: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(N, V)> for Pairs {
+impl<N: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(N, V)> for StringMap {
     /// Of two values for a name the last one counts.
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
         let mut pairs: Vec<Pair> = pairs
@@ -54,13 +54,13 @@ impl<N: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(N, V)> for Pairs {
         pairs.reverse();
         pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
         pairs.dedup_by(|(one, _), (other, _)| one == other);
-        Pairs(pairs.into_boxed_slice())
+        StringMap(pairs.into_boxed_slice())
     }
 }
 
-impl<'de> Deserialize<'de> for Pairs {
+impl<'de> Deserialize<'de> for StringMap {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Pairs::read_without(from, "")
+        StringMap::read_without(from, "")
     }
 }
 
@@ -102,15 +102,18 @@ impl<'de> Visitor<'de> for Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::Pairs;
+    use super::StringMap;
 
     #[test]
     fn a_value_is_found_by_its_name() {
-        let pairs: Pairs = serde_json::from_str(r#"{"tier":"web","app":"old","app":"cart"}"#).unwrap();
+        let pairs: StringMap = serde_json::from_str(r#"{"tier":"web","app":"old","app":"cart"}"#).unwrap();
         assert_eq!(pairs.get("app"), Some("cart"));
         assert_eq!(pairs.get("none"), None);
         let all: Vec<_> = pairs.iter().collect();
         assert_eq!(all, [("app", "cart"), ("tier", "web")]);
-        assert_eq!(serde_json::from_str::<Pairs>("null").unwrap(), Pairs::default());
+        assert_eq!(
+            serde_json::from_str::<StringMap>("null").unwrap(),
+            StringMap::default()
+        );
     }
 }

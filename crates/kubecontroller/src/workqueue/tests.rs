@@ -13,15 +13,17 @@ use tokio::{
     time::{Instant, advance, timeout},
 };
 
-use super::{Backoff, Bucket, Debounce, Options, Queue, state, tick::Tick};
+use super::{
+    BucketRateLimiter, Debounce, ExponentialBackoff, WorkQueue, WorkQueueOptions, state, time::Tick,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
-fn queue() -> Queue<&'static str> {
-    Queue::new(Options::default())
+fn queue() -> WorkQueue<&'static str> {
+    WorkQueue::new(WorkQueueOptions::default())
 }
 
-async fn next<K: Clone + Eq + std::hash::Hash>(queue: &Queue<K>) -> super::Job<K> {
+async fn next<K: Clone + Eq + std::hash::Hash>(queue: &WorkQueue<K>) -> super::WorkItem<K> {
     queue.next().await.expect("the queue is open")
 }
 
@@ -37,7 +39,7 @@ async fn keys_come_in_the_order_they_were_added_each_once() {
         job.done();
     }
     assert!(queue.try_next().is_none());
-    assert_eq!(queue.figures().adds, 3);
+    assert_eq!(queue.stats().adds, 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,9 +62,9 @@ async fn a_higher_priority_comes_first_and_lifts_a_key_that_waits_its_turn() {
     for key in ["a", "b", "c"] {
         queue.add(key);
     }
-    queue.add_with("c", 5);
-    queue.add_with("d", 1);
-    queue.add_with("a", -5);
+    queue.add_with_priority("c", 5);
+    queue.add_with_priority("d", 1);
+    queue.add_with_priority("a", -5);
     let mut order = Vec::new();
     while let Some(job) = queue.try_next() {
         order.push(*job.key());
@@ -73,7 +75,7 @@ async fn a_higher_priority_comes_first_and_lifts_a_key_that_waits_its_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lane_with_many_keys_does_not_keep_the_others_waiting() {
-    let queue = Queue::new(Options::default().lanes_by(|key: &(u8, u16)| key.0));
+    let queue = WorkQueue::new(WorkQueueOptions::default().lanes_by(|key: &(u8, u16)| key.0));
     for number in 0..100 {
         queue.add((1, number));
     }
@@ -90,19 +92,19 @@ async fn a_lane_with_many_keys_does_not_keep_the_others_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_fails_waits_twice_as_long_each_time_up_to_the_most() {
-    let queue = Queue::new(Options {
-        backoff: Backoff {
+    let queue = WorkQueue::new(WorkQueueOptions {
+        backoff: ExponentialBackoff {
             base: 5 * MS,
             max: 30 * MS,
         },
-        ..Options::default()
+        ..WorkQueueOptions::default()
     });
     queue.add("a");
     let mut waits = Vec::new();
     let mut reports = Vec::new();
     for _ in 0..7 {
         let start = Instant::now();
-        let failure = next(&queue).await.failed();
+        let failure = next(&queue).await.fail();
         waits.push(start.elapsed().as_millis());
         reports.push(failure.report);
     }
@@ -114,47 +116,47 @@ async fn a_key_that_fails_waits_twice_as_long_each_time_up_to_the_most() {
     );
     next(&queue).await.done();
     queue.add("a");
-    let failure = next(&queue).await.failed();
+    let failure = next(&queue).await.fail();
     assert_eq!(failure.failures, 1, "success is a new beginning");
 }
 
 #[tokio::test(start_paused = true)]
 async fn failing_early_because_of_an_event_does_not_make_the_next_wait_longer() {
-    let queue = Queue::new(Options {
-        backoff: Backoff {
+    let queue = WorkQueue::new(WorkQueueOptions {
+        backoff: ExponentialBackoff {
             base: 100 * MS,
             max: 1000 * MS,
         },
-        ..Options::default()
+        ..WorkQueueOptions::default()
     });
     queue.add("a");
     let start = Instant::now();
-    next(&queue).await.failed();
+    next(&queue).await.fail();
     for _ in 0..10 {
         queue.add("a");
-        let failure = next(&queue).await.failed();
+        let failure = next(&queue).await.fail();
         assert_eq!(failure.failures, 1);
     }
     assert_eq!(start.elapsed(), Duration::ZERO, "events run it at once");
-    let failure = next(&queue).await.failed();
+    let failure = next(&queue).await.fail();
     assert_eq!(start.elapsed(), 100 * MS);
     assert_eq!(failure.retry_after, Some(200 * MS));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_is_dropped_after_as_many_retries_as_it_may_have() {
-    let queue = Queue::new(Options {
+    let queue = WorkQueue::new(WorkQueueOptions {
         max_retries: Some(5),
-        ..Options::default()
+        ..WorkQueueOptions::default()
     });
     queue.add("a");
     let mut runs = 1;
-    while !next(&queue).await.failed().dropped {
+    while !next(&queue).await.fail().dropped {
         runs += 1;
     }
     assert_eq!(runs, 6);
-    assert_eq!(queue.figures(), {
-        let mut none = state::Figures::default();
+    assert_eq!(queue.stats(), {
+        let mut none = state::WorkQueueStats::default();
         (none.adds, none.retries) = (6, 5);
         none
     });
@@ -162,17 +164,17 @@ async fn a_key_is_dropped_after_as_many_retries_as_it_may_have() {
 
 #[tokio::test(start_paused = true)]
 async fn retries_of_all_keys_share_a_bucket() {
-    let queue = Queue::new(Options {
-        bucket: Some(Bucket {
+    let queue = WorkQueue::new(WorkQueueOptions {
+        bucket: Some(BucketRateLimiter {
             rate: 10.0,
             burst: 2.0,
         }),
-        ..Options::default()
+        ..WorkQueueOptions::default()
     });
     let start = Instant::now();
     for key in 0..12 {
         queue.add(key);
-        next(&queue).await.failed();
+        next(&queue).await.fail();
     }
     for _ in 0..12 {
         next(&queue).await.done();
@@ -191,7 +193,7 @@ async fn the_earliest_of_the_times_a_key_is_wanted_at_counts() {
     queue.add_after("a", 50 * MS);
     queue.add_after("a", 20 * MS);
     queue.add_after("a", 80 * MS);
-    next(&queue).await.again_after(40 * MS);
+    next(&queue).await.requeue_after(40 * MS);
     assert_eq!(start.elapsed(), 20 * MS);
     next(&queue).await.done();
     assert_eq!(start.elapsed(), 60 * MS);
@@ -200,12 +202,12 @@ async fn the_earliest_of_the_times_a_key_is_wanted_at_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn events_are_left_to_come_to_rest_but_not_for_ever() {
-    let queue = Queue::new(Options {
+    let queue = WorkQueue::new(WorkQueueOptions {
         debounce: Some(Debounce {
             quiet: 10 * MS,
             longest: 35 * MS,
         }),
-        ..Options::default()
+        ..WorkQueueOptions::default()
     });
     let start = Instant::now();
     queue.add("a");
@@ -232,12 +234,12 @@ async fn a_closed_queue_works_off_what_is_ready_and_ends() {
     queue.add("a");
     queue.close();
     queue.add("c");
-    let drained = queue.drained();
+    let drained = queue.wait_until_drained();
     tokio::pin!(drained);
     assert!(timeout(MS, &mut drained).await.is_err(), "there is work left");
     let other = next(&queue).await;
     assert_eq!(*other.key(), "b");
-    assert!(other.failed().retry_after.is_none(), "there is no later");
+    assert!(other.fail().retry_after.is_none(), "there is no later");
     job.done();
     assert_eq!(
         *next(&queue).await.key(),
@@ -273,12 +275,12 @@ async fn a_job_that_is_lost_counts_as_failed() {
 async fn a_key_that_cannot_be_worked_on_yet_has_neither_failed_nor_succeeded() {
     let queue = queue();
     queue.add("a");
-    next(&queue).await.failed();
+    next(&queue).await.fail();
     let start = Instant::now();
-    next(&queue).await.not_yet(Duration::from_secs(1));
+    next(&queue).await.put_back_after(Duration::from_secs(1));
     let job = next(&queue).await;
     assert_eq!((job.failures(), start.elapsed().as_secs()), (1, 1));
-    job.not_yet(Duration::from_hours(1));
+    job.put_back_after(Duration::from_hours(1));
     queue.add("a");
     assert_eq!(next(&queue).await.failures(), 1);
 }
@@ -287,7 +289,7 @@ async fn a_key_that_cannot_be_worked_on_yet_has_neither_failed_nor_succeeded() {
 async fn a_failure_may_say_how_long_to_wait_at_least() {
     let queue = queue();
     queue.add("a");
-    let failure = next(&queue).await.failed_for(Duration::from_secs(7));
+    let failure = next(&queue).await.fail_with_min_delay(Duration::from_secs(7));
     assert_eq!(failure.retry_after, Some(Duration::from_secs(7)));
     let start = Instant::now();
     assert_eq!(next(&queue).await.failures(), 1);
@@ -301,9 +303,9 @@ async fn who_always_asks_for_another_run_does_not_keep_a_queue_from_closing() {
     let job = next(&queue).await;
     queue.add("a");
     queue.close();
-    job.again_with(1);
+    job.requeue_with_priority(1);
     // What happened during the run is still worked on; what the run asked for is not.
-    next(&queue).await.again_with(1);
+    next(&queue).await.requeue_with_priority(1);
     assert!(queue.next().await.is_none());
 }
 
@@ -317,14 +319,14 @@ async fn what_is_worked_on_is_known() {
     advance(Duration::from_secs(2)).await;
     let third = next(&queue).await;
     first.done();
-    let mut running = queue.running();
+    let mut running = queue.processing();
     running.sort_unstable();
     assert_eq!(running, [("b", Duration::from_secs(2)), ("c", Duration::ZERO)]);
     assert_eq!(second.done(), Duration::from_secs(2));
-    let (took, waits) = third.done_then_next();
-    assert_eq!((took, queue.running().len()), (Duration::ZERO, 1));
+    let (took, waits) = third.done_and_next();
+    assert_eq!((took, queue.processing().len()), (Duration::ZERO, 1));
     drop(waits);
-    assert!(queue.running().is_empty());
+    assert!(queue.processing().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -361,14 +363,14 @@ async fn a_wait_without_an_end_has_none() {
     queue.add_after("b", Duration::from_secs(1));
     let job = next(&queue).await;
     assert_eq!(*job.key(), "b");
-    job.again_after(Duration::MAX);
-    assert_eq!(queue.figures().waiting, 2);
+    job.requeue_after(Duration::MAX);
+    assert_eq!(queue.stats().waiting, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_two_workers_have_a_key_and_nothing_is_forgotten() {
     const KEYS: usize = 50;
-    let queue = Queue::new(Options::default().lanes_by(|key: &usize| key % 7));
+    let queue = WorkQueue::new(WorkQueueOptions::default().lanes_by(|key: &usize| key % 7));
     let running: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
     let wanted: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
     let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
@@ -453,7 +455,7 @@ proptest! {
     #[test]
     fn whatever_happens_a_key_that_is_wanted_comes_and_no_other(steps in vec(step(), 1..200)) {
         let mut now = Tick::default();
-        let options = Options::default().lanes_by(|key: &u8| key % 3);
+        let options = WorkQueueOptions::default().lanes_by(|key: &u8| key % 3);
         let naming = state::Naming::new(&options);
         let mut state = state::State::new(options);
         let mut model = Model::default();

@@ -16,24 +16,24 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{
-    BadOptions, Options,
+    LeaderElectionConfig, LeaderElectionConfigError,
     options::JITTER,
     record::{self, Seen},
 };
 use crate::{Clock, manager::Stop, metrics::Metrics};
 
 /// A candidate for a lease.
-pub struct Elector {
+pub struct LeaderElector {
     leases: Api<Lease>,
-    options: Options,
+    options: LeaderElectionConfig,
     clock: Clock,
     metrics: Metrics,
-    standing: watch::Sender<Standing>,
+    standing: watch::Sender<LeaderStatus>,
 }
 
 /// How an election stands, as far as a candidate knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct LeaderStatus {
     /// Who leads.
     pub leader: Option<String>,
     /// Whether that is this candidate.
@@ -65,18 +65,18 @@ enum Renewal {
     Lost,
 }
 
-// --- Elector ---
+// --- LeaderElector ---
 
-impl Elector {
+impl LeaderElector {
     /// A candidate, if the settings make sense.
-    pub fn new(client: Client, options: Options) -> Result<Self, BadOptions> {
+    pub fn new(client: Client, options: LeaderElectionConfig) -> Result<Self, LeaderElectionConfigError> {
         options.check()?;
-        Ok(Elector {
+        Ok(LeaderElector {
             leases: Api::namespaced(client, &options.namespace),
             options,
             clock: Clock::system(),
             metrics: Metrics::default(),
-            standing: watch::Sender::new(Standing::default()),
+            standing: watch::Sender::new(LeaderStatus::default()),
         })
     }
 
@@ -95,7 +95,7 @@ impl Elector {
     }
 
     /// How the election stands, and when that changes.
-    pub fn standing(&self) -> watch::Receiver<Standing> {
+    pub fn standing(&self) -> watch::Receiver<LeaderStatus> {
         self.standing.subscribe()
     }
 
@@ -108,7 +108,7 @@ impl Elector {
         F: FnMut(Stop) -> Fut,
         Fut: Future<Output = ()>,
     {
-        self.metrics.leads(&self.options.name, false);
+        self.metrics.set_leader(&self.options.name, false);
         let mut seen = Seen::default();
         let mut chance = Chance::of(&self.options.identity);
         while let Some(mut term) = self.campaign(stop, &mut seen, &mut chance).await {
@@ -321,13 +321,13 @@ impl Elector {
 
     fn show(&self, leader: Option<String>) {
         let is_leading = leader.as_deref() == Some(&self.options.identity);
-        let standing = Standing { leader, is_leading };
+        let standing = LeaderStatus { leader, is_leading };
         self.standing.send_if_modified(|old| {
             if *old == standing {
                 return false;
             }
             if old.is_leading != is_leading {
-                self.metrics.leads(&self.options.name, is_leading);
+                self.metrics.set_leader(&self.options.name, is_leading);
             }
             *old = standing;
             true

@@ -8,11 +8,11 @@ use tokio::{
 };
 use tracing::info;
 
-use super::board::Board;
+use super::status::StatusBoard;
 
 /// What a controller waits for before it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Gate {
+pub enum StartCondition {
     /// A TCP port that answers: `HOST:PORT`.
     Port(String),
     /// Another controller of the process that runs and is ready.
@@ -24,23 +24,23 @@ const POLL: Duration = Duration::from_secs(5);
 /// How often another controller is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-// --- Gate ---
+// --- StartCondition ---
 
-impl Gate {
+impl StartCondition {
     /// `HOST:PORT`, with or without `tcp://`, or the name of a controller.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix("tcp://").unwrap_or(text);
         let Some((host, port)) = text.rsplit_once(':') else {
-            return Ok(Gate::Controller(text.to_owned()));
+            return Ok(StartCondition::Controller(text.to_owned()));
         };
         if host.is_empty() || port.parse::<u16>().is_err() {
             return Err(format!("{text:?} is not HOST:PORT nor the name of a controller"));
         }
-        Ok(Gate::Port(text.to_owned()))
+        Ok(StartCondition::Port(text.to_owned()))
     }
 
     /// Waits until it is open, and says so in the log every five seconds.
-    pub(super) async fn open(&self, who: &str, board: &Board) {
+    pub(super) async fn open(&self, who: &str, board: &StatusBoard) {
         let mut told = None;
         loop {
             let began = Instant::now();
@@ -53,26 +53,28 @@ impl Gate {
                 told = Some(began);
             }
             let pause = match self {
-                Gate::Port(_) => POLL.saturating_sub(began.elapsed()),
-                Gate::Controller(_) => LOOK,
+                StartCondition::Port(_) => POLL.saturating_sub(began.elapsed()),
+                StartCondition::Controller(_) => LOOK,
             };
             sleep(pause).await;
         }
     }
 
-    async fn is_open(&self, board: &Board) -> bool {
+    async fn is_open(&self, board: &StatusBoard) -> bool {
         match self {
-            Gate::Port(address) => matches!(timeout(POLL, TcpStream::connect(address)).await, Ok(Ok(_))),
-            Gate::Controller(name) => board.is_ready(name),
+            StartCondition::Port(address) => {
+                matches!(timeout(POLL, TcpStream::connect(address)).await, Ok(Ok(_)))
+            }
+            StartCondition::Controller(name) => board.is_ready(name),
         }
     }
 }
 
-impl fmt::Display for Gate {
+impl fmt::Display for StartCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Gate::Port(address) => write!(f, "port {address}"),
-            Gate::Controller(name) => write!(f, "controller {name}"),
+            StartCondition::Port(address) => write!(f, "port {address}"),
+            StartCondition::Controller(name) => write!(f, "controller {name}"),
         }
     }
 }

@@ -7,10 +7,10 @@ use std::{
 
 use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
 
-use super::Class;
+use super::ErrorClass;
 use crate::{
     Key,
-    events::{Kind, Recorder},
+    events::{EventRecorder, EventType},
 };
 
 /// So many errors are kept.
@@ -22,7 +22,7 @@ pub struct LastError {
     /// Which object failed.
     pub key: Key,
     /// What is done about it; `None` for panics and time-outs.
-    pub class: Option<Class>,
+    pub class: Option<ErrorClass>,
     /// What was said.
     pub message: String,
     /// How often it has failed in a row.
@@ -39,7 +39,7 @@ pub(super) struct LastErrors {
 
 /// Tells users of keys that fail again and again.
 pub(super) struct Reporter {
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) api_version: String,
     pub(super) kind: String,
 }
@@ -61,7 +61,7 @@ impl Reporter {
         };
         let note = format!("failed {failures} times in a row, and is tried again: {message}");
         self.recorder
-            .event(&object, Kind::Warning, "ReconcileFailed", "Reconcile", note);
+            .event(&object, EventType::Warning, "ReconcileFailed", "Reconcile", note);
     }
 }
 

@@ -17,18 +17,18 @@ use super::Metrics;
 /// sees to it that those are few.
 ///
 /// ```
-/// use kubecontroller::metrics::{self, Figure, Metrics};
+/// use kubecontroller::metrics::{self, MetricDesc, Metrics};
 /// use prometheus_client::registry::Registry;
 ///
-/// const BAKED: Figure = Figure::counter("bakery_loaves_total", "Loaves that were baked", &["kind"]);
+/// const BAKED: MetricDesc = MetricDesc::counter("bakery_loaves_total", "Loaves that were baked", &["kind"]);
 ///
 /// let mut registry = Registry::default();
 /// let metrics = Metrics::new(&mut registry);
 /// metrics.count(&BAKED, &["rye"], 2);
-/// assert!(metrics::text(&registry).contains(r#"bakery_loaves_total{kind="rye"} 2"#));
+/// assert!(metrics::encode_text(&registry).contains(r#"bakery_loaves_total{kind="rye"} 2"#));
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Figure {
+pub struct MetricDesc {
     name: &'static str,
     help: &'static str,
     labels: &'static [&'static str],
@@ -50,7 +50,7 @@ pub(super) struct Own {
 }
 
 struct Family {
-    figure: Figure,
+    figure: MetricDesc,
     /// By the values of the labels. They are few: looking through them costs less than keeping them in order.
     samples: Vec<(Box<[Box<str>]>, Sample)>,
 }
@@ -66,7 +66,7 @@ enum Sample {
 }
 
 /// Bounds of buckets, each so many times the one before.
-pub const fn exponential<const N: usize>(first: f64, factor: f64) -> [f64; N] {
+pub const fn exponential_buckets<const N: usize>(first: f64, factor: f64) -> [f64; N] {
     let mut bounds = [first; N];
     let mut at = 1;
     while at < N {
@@ -76,12 +76,12 @@ pub const fn exponential<const N: usize>(first: f64, factor: f64) -> [f64; N] {
     bounds
 }
 
-// --- Figure ---
+// --- MetricDesc ---
 
-impl Figure {
+impl MetricDesc {
     /// Something that is counted.
     pub const fn counter(name: &'static str, help: &'static str, labels: &'static [&'static str]) -> Self {
-        Figure {
+        MetricDesc {
             name,
             help,
             labels,
@@ -90,8 +90,8 @@ impl Figure {
     }
 
     /// Something that rises and falls.
-    pub const fn level(name: &'static str, help: &'static str, labels: &'static [&'static str]) -> Self {
-        Figure {
+    pub const fn gauge(name: &'static str, help: &'static str, labels: &'static [&'static str]) -> Self {
+        MetricDesc {
             name,
             help,
             labels,
@@ -100,13 +100,13 @@ impl Figure {
     }
 
     /// Times or amounts, counted by how long or large they are.
-    pub const fn spread(
+    pub const fn histogram(
         name: &'static str,
         help: &'static str,
         labels: &'static [&'static str],
         bounds: &'static [f64],
     ) -> Self {
-        Figure {
+        MetricDesc {
             name,
             help,
             labels,
@@ -119,7 +119,7 @@ impl Figure {
 
 impl Metrics {
     /// Counts a figure up.
-    pub fn count(&self, figure: &Figure, labels: &[&str], more: u64) {
+    pub fn increment(&self, figure: &MetricDesc, labels: &[&str], more: u64) {
         self.own().change(figure, labels, |sample| {
             if let Sample::Counter(count) = sample {
                 *count += more;
@@ -128,7 +128,7 @@ impl Metrics {
     }
 
     /// Says how high a figure is now.
-    pub fn level(&self, figure: &Figure, labels: &[&str], now: f64) {
+    pub fn set_gauge(&self, figure: &MetricDesc, labels: &[&str], now: f64) {
         self.own().change(figure, labels, |sample| {
             if let Sample::Level(level) = sample {
                 *level = now;
@@ -137,7 +137,7 @@ impl Metrics {
     }
 
     /// Counts a time in seconds, or an amount.
-    pub fn observe(&self, figure: &Figure, labels: &[&str], amount: f64) {
+    pub fn observe(&self, figure: &MetricDesc, labels: &[&str], amount: f64) {
         self.own().change(figure, labels, |sample| {
             if let Sample::Spread { buckets, sum } = sample {
                 let at = buckets.partition_point(|(bound, _)| *bound < amount);
@@ -153,7 +153,7 @@ impl Metrics {
 // --- Own ---
 
 impl Own {
-    fn change(&self, figure: &Figure, labels: &[&str], change: impl FnOnce(&mut Sample)) {
+    fn change(&self, figure: &MetricDesc, labels: &[&str], change: impl FnOnce(&mut Sample)) {
         debug_assert_eq!(labels.len(), figure.labels.len(), "the labels of {}", figure.name);
         let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
         let family = families.entry(figure.name).or_insert_with(|| Family {
@@ -242,33 +242,37 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use super::*;
-    use crate::metrics::text;
+    use crate::metrics::encode_text;
 
-    const SYNCS: Figure = Figure::counter("job_syncs_total", "The number of syncs", &["mode", "result"]);
-    const CHANGES: Figure = Figure::counter("changes", "Changes", &[]);
-    const WAITING: Figure = Figure::level("waiting", "Who waits", &["queue"]);
-    const TOOK: Figure = Figure::spread(
+    const SYNCS: MetricDesc =
+        MetricDesc::counter("job_syncs_total", "The number of syncs", &["mode", "result"]);
+    const CHANGES: MetricDesc = MetricDesc::counter("changes", "Changes", &[]);
+    const WAITING: MetricDesc = MetricDesc::gauge("waiting", "Who waits", &["queue"]);
+    const TOOK: MetricDesc = MetricDesc::histogram(
         "took_seconds",
         "How long",
         &["result"],
-        &exponential::<3>(0.5, 2.0),
+        &exponential_buckets::<3>(0.5, 2.0),
     );
 
     #[test]
     fn figures_of_a_controller_are_shown_by_name_and_labels() {
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);
-        metrics.count(&SYNCS, &["b", "ok"], 1);
-        metrics.count(&SYNCS, &["a", "ok"], 2);
-        metrics.clone().count(&SYNCS, &["b", "ok"], 4);
-        metrics.count(&CHANGES, &[], 3);
-        metrics.level(&WAITING, &["active"], 7.0);
-        metrics.level(&WAITING, &["active"], 5.0);
+        metrics.increment(&SYNCS, &["b", "ok"], 1);
+        metrics.increment(&SYNCS, &["a", "ok"], 2);
+        metrics.clone().increment(&SYNCS, &["b", "ok"], 4);
+        metrics.increment(&CHANGES, &[], 3);
+        metrics.set_gauge(&WAITING, &["active"], 7.0);
+        metrics.set_gauge(&WAITING, &["active"], 5.0);
         for amount in [0.5, 0.6, 9.0] {
             metrics.observe(&TOOK, &["ok"], amount);
         }
-        let text = text(&registry);
-        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let encode_text = encode_text(&registry);
+        let lines: Vec<_> = encode_text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .collect();
         assert_eq!(
             lines,
             [
@@ -284,7 +288,7 @@ mod tests {
                 r#"waiting{queue="active"} 5.0"#,
             ]
         );
-        assert!(text.contains("# TYPE job_syncs_total counter"));
-        assert!(text.contains("# TYPE took_seconds histogram"));
+        assert!(encode_text.contains("# TYPE job_syncs_total counter"));
+        assert!(encode_text.contains("# TYPE took_seconds histogram"));
     }
 }

@@ -10,15 +10,15 @@ use std::{
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::{
-    LaneOf, Options,
+    LaneFn, WorkQueueOptions,
     lanes::{Lanes, Ticket},
-    tick::Tick,
+    time::Tick,
     tokens::Tokens,
 };
 
 /// The keys of a queue, and where each of them is.
 pub(super) struct State<K> {
-    options: Options<K>,
+    options: WorkQueueOptions<K>,
     /// Positions in `slots`, by key.
     table: HashTable<u32>,
     slots: Vec<Option<Slot<K>>>,
@@ -92,7 +92,7 @@ pub(super) struct Named<K> {
 /// Finds out what follows from a key alone. Needs no lock.
 pub(super) struct Naming<K> {
     hasher: DefaultHashBuilder,
-    lane: LaneOf<K>,
+    lane: LaneFn<K>,
 }
 
 /// What has changed for those who wait.
@@ -135,7 +135,7 @@ pub(super) enum End {
 
 /// What became of a key that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailureReport {
     /// Failures in a row, as far as they count.
     pub failures: u32,
     /// When it is tried again; `None` if it was dropped, or the queue is closed.
@@ -146,9 +146,9 @@ pub struct Failure {
     pub dropped: bool,
 }
 
-/// Figures of a queue.
+/// WorkQueueStats of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct WorkQueueStats {
     /// Keys that are ready and not yet worked on.
     pub depth: usize,
     /// Keys that wait for a time to come.
@@ -164,10 +164,10 @@ pub struct Figures {
 // --- Naming ---
 
 impl<K: Hash> Naming<K> {
-    pub(super) fn new(options: &Options<K>) -> Self {
+    pub(super) fn new(options: &WorkQueueOptions<K>) -> Self {
         Naming {
             hasher: DefaultHashBuilder::default(),
-            lane: LaneOf::clone(&options.lane),
+            lane: LaneFn::clone(&options.lane),
         }
     }
 
@@ -195,7 +195,7 @@ impl Again {
 // --- State ---
 
 impl<K: Clone + Eq + Hash> State<K> {
-    pub(super) fn new(options: Options<K>) -> Self {
+    pub(super) fn new(options: WorkQueueOptions<K>) -> Self {
         State {
             tokens: options.bucket.map(Tokens::new),
             options,
@@ -315,7 +315,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// A run is over. Tells what became of a key that failed, and who has to look.
-    pub(super) fn end(&mut self, position: u32, end: End, now: Tick) -> (Option<Failure>, Look) {
+    pub(super) fn end(&mut self, position: u32, end: End, now: Tick) -> (Option<FailureReport>, Look) {
         let now = self.later(now);
         self.leave(position);
         let mut failure = None;
@@ -403,8 +403,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.waiting.peek().map(|Reverse((at, ..))| *at)
     }
 
-    pub(super) fn figures(&self) -> Figures {
-        Figures {
+    pub(super) fn figures(&self) -> WorkQueueStats {
+        WorkQueueStats {
             depth: self.queued,
             waiting: self.table.len() - self.queued - self.running.len(),
             running: self.running.len(),
@@ -532,11 +532,11 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// A key failed. When it is to be tried again; `None` if it is dropped.
-    fn fail(&mut self, position: u32, at_least: Duration, now: Tick) -> (Failure, Option<Tick>) {
+    fn fail(&mut self, position: u32, at_least: Duration, now: Tick) -> (FailureReport, Option<Tick>) {
         let past = self.slot_mut(position).past_mut();
         if let Some(window) = past.window.filter(|window| *window > now) {
             // An event ran it early: it fails as it would have failed anyway.
-            let failure = Failure {
+            let failure = FailureReport {
                 failures: past.failures,
                 retry_after: Some(window.since(now)),
                 report: false,
@@ -550,7 +550,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         let report = failures == self.options.report_after;
         if self.options.max_retries.is_some_and(|most| failures > most) {
             self.forgive(position);
-            let failure = Failure {
+            let failure = FailureReport {
                 failures,
                 retry_after: None,
                 report,
@@ -567,7 +567,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         let window = now.plus(delay);
         self.slot_mut(position).past_mut().window = Some(window);
         self.retries += 1;
-        let failure = Failure {
+        let failure = FailureReport {
             failures,
             retry_after: (!self.closed).then_some(delay),
             report,

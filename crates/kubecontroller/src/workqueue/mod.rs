@@ -12,9 +12,9 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
-//! use kubecontroller::queue::{Options, Queue};
+//! use kubecontroller::workqueue::{WorkQueueOptions, WorkQueue};
 //!
-//! let queue = Queue::new(Options::default().lanes_by(|key: &(String, String)| key.0.clone()));
+//! let queue = WorkQueue::new(WorkQueueOptions::default().lanes_by(|key: &(String, String)| key.0.clone()));
 //! queue.add(("default".to_owned(), "web".to_owned()));
 //! let job = queue.next().await.expect("the queue is open");
 //! assert_eq!(job.key().1, "web");
@@ -23,13 +23,13 @@
 //! ```
 
 mod lanes;
-mod next;
+mod next_item;
 mod options;
 mod state;
 // Not in the model of the queue, which has the feature but never turned on: these tests need real threads.
 #[cfg(all(test, feature = "testing"))]
 mod tests;
-mod tick;
+mod time;
 mod tokens;
 mod waiters;
 
@@ -43,19 +43,19 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 pub use self::{
-    next::Next,
-    options::{Backoff, Bucket, Debounce, LaneOf, Options},
-    state::{Failure, Figures},
+    next_item::NextItem,
+    options::{BucketRateLimiter, Debounce, ExponentialBackoff, LaneFn, WorkQueueOptions},
+    state::{FailureReport, WorkQueueStats},
 };
 use self::{
     state::{End, Look, Naming, State, Taken},
-    tick::Tick,
+    time::Tick,
     waiters::Waiters,
 };
 use crate::sync::{Mutex, MutexGuard};
 
 /// A queue of keys. Clones are the same queue.
-pub struct Queue<K> {
+pub struct WorkQueue<K> {
     shared: Arc<Shared<K>>,
 }
 
@@ -76,9 +76,9 @@ struct Inner<K> {
 
 /// A key that is worked on. One that is dropped without a word counts as failed: so does a worker that panics.
 #[must_use = "a job that is dropped counts as failed"]
-pub struct Job<K: Clone + Eq + Hash> {
+pub struct WorkItem<K: Clone + Eq + Hash> {
     /// There until it is over.
-    queue: Option<Queue<K>>,
+    queue: Option<WorkQueue<K>>,
     key: K,
     slot: u32,
     priority: i32,
@@ -87,20 +87,20 @@ pub struct Job<K: Clone + Eq + Hash> {
     since: Instant,
 }
 
-// --- Queue ---
+// --- WorkQueue ---
 
-impl<K> Clone for Queue<K> {
+impl<K> Clone for WorkQueue<K> {
     fn clone(&self) -> Self {
-        Queue {
+        WorkQueue {
             shared: Arc::clone(&self.shared),
         }
     }
 }
 
-impl<K: Clone + Eq + Hash> Queue<K> {
+impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// A queue with nothing in it.
-    pub fn new(options: Options<K>) -> Self {
-        Queue {
+    pub fn new(options: WorkQueueOptions<K>) -> Self {
+        WorkQueue {
             shared: Arc::new(Shared {
                 naming: Naming::new(&options),
                 birth: Instant::now(),
@@ -116,11 +116,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// Something happened to a key: it is to be worked on.
     pub fn add(&self, key: K) {
-        self.add_with(key, 0);
+        self.add_with_priority(key, 0);
     }
 
     /// The same with a priority; 0 is the ordinary one. A key that is there already is moved to the front if this is higher.
-    pub fn add_with(&self, key: K, priority: i32) {
+    pub fn add_with_priority(&self, key: K, priority: i32) {
         // Whatever can be found out without the lock is found out without it.
         let (named, now) = (self.shared.naming.name(key), self.tick(Instant::now()));
         let mut inner = self.lock();
@@ -137,15 +137,15 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     /// Waits for the next key. `None` once the queue is closed and has nothing left.
-    pub fn next(&self) -> Next<K> {
-        Next::new(self.clone(), None)
+    pub fn next(&self) -> NextItem<K> {
+        NextItem::new(self.clone(), None)
     }
 
     /// The next key if there is one that is ready.
-    pub fn try_next(&self) -> Option<Job<K>> {
+    pub fn try_next(&self) -> Option<WorkItem<K>> {
         let now = Instant::now();
         let taken = self.lock().state.take(self.tick(now))?;
-        Some(Job::new(self.clone(), taken, now))
+        Some(WorkItem::new(self.clone(), taken, now))
     }
 
     /// Takes no more keys and drops those that wait for a time to come. What is ready is still handed out.
@@ -167,7 +167,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     /// Waits until nothing is ready and nothing runs.
-    pub async fn drained(&self) {
+    pub async fn wait_until_drained(&self) {
         let drainer = Drainer::of(self);
         loop {
             let idle = drainer.0.shared.idle.notified();
@@ -179,12 +179,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     /// What there is in the queue, and was.
-    pub fn figures(&self) -> Figures {
+    pub fn stats(&self) -> WorkQueueStats {
         self.lock().state.figures()
     }
 
     /// The keys that are worked on, and for how long.
-    pub fn running(&self) -> Vec<(K, Duration)> {
+    pub fn processing(&self) -> Vec<(K, Duration)> {
         let now = self.tick(Instant::now());
         let inner = self.lock();
         let running = inner.state.running();
@@ -193,7 +193,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             .collect()
     }
 
-    fn end(&self, slot: u32, end: End, now: Instant) -> Option<Failure> {
+    fn end(&self, slot: u32, end: End, now: Instant) -> Option<FailureReport> {
         let now = self.tick(now);
         let mut inner = self.lock();
         let (failure, look) = inner.state.end(slot, end, now);
@@ -259,10 +259,10 @@ impl<K: Clone + Eq + Hash> Call for MutexGuard<'_, Inner<K>> {
 // --- Drainer ---
 
 /// One who waits until nothing is left to do.
-struct Drainer<'q, K: Clone + Eq + Hash>(&'q Queue<K>);
+struct Drainer<'q, K: Clone + Eq + Hash>(&'q WorkQueue<K>);
 
 impl<'q, K: Clone + Eq + Hash> Drainer<'q, K> {
-    fn of(queue: &'q Queue<K>) -> Self {
+    fn of(queue: &'q WorkQueue<K>) -> Self {
         queue.lock().drainers += 1;
         Drainer(queue)
     }
@@ -274,11 +274,11 @@ impl<K: Clone + Eq + Hash> Drop for Drainer<'_, K> {
     }
 }
 
-// --- Job ---
+// --- WorkItem ---
 
-impl<K: Clone + Eq + Hash> Job<K> {
-    fn new(queue: Queue<K>, taken: Taken<K>, since: Instant) -> Self {
-        Job {
+impl<K: Clone + Eq + Hash> WorkItem<K> {
+    fn new(queue: WorkQueue<K>, taken: Taken<K>, since: Instant) -> Self {
+        WorkItem {
             queue: Some(queue),
             key: taken.key,
             slot: taken.slot,
@@ -305,12 +305,12 @@ impl<K: Clone + Eq + Hash> Job<K> {
     }
 
     /// How long it was ready before it was worked on.
-    pub fn waited(&self) -> Duration {
+    pub fn queue_time(&self) -> Duration {
         self.waited
     }
 
     /// For how long it is worked on.
-    pub fn running(&self) -> Duration {
+    pub fn processing_time(&self) -> Duration {
         self.since.elapsed()
     }
 
@@ -319,45 +319,45 @@ impl<K: Clone + Eq + Hash> Job<K> {
         self.finish(End::Done).0
     }
 
-    /// It is done, and its failures are forgotten; the next key is waited for. The same as [`Job::done`] and [`Queue::next`]
+    /// It is done, and its failures are forgotten; the next key is waited for. The same as [`WorkItem::done`] and [`WorkQueue::next`]
     /// one after the other, at about half the cost. Gives how long it took.
-    pub fn done_then_next(mut self) -> (Duration, Next<K>) {
+    pub fn done_and_next(mut self) -> (Duration, NextItem<K>) {
         let now = Instant::now();
         let took = now.saturating_duration_since(self.since);
         let queue = self.queue.take().expect("a job is over once");
-        (took, Next::new(queue, Some((self.slot, now))))
+        (took, NextItem::new(queue, Some((self.slot, now))))
     }
 
     /// It is done for now, and to be worked on again after a while. Gives how long it took so far.
-    pub fn again_after(mut self, after: Duration) -> Duration {
+    pub fn requeue_after(mut self, after: Duration) -> Duration {
         let priority = self.priority;
         self.finish(End::Again { after, priority }).0
     }
 
     /// It is done for now, and to be worked on again at once with another priority. Gives how long it took so far.
-    pub fn again_with(mut self, priority: i32) -> Duration {
+    pub fn requeue_with_priority(mut self, priority: i32) -> Duration {
         let after = Duration::ZERO;
         self.finish(End::Again { after, priority }).0
     }
 
     /// It could not be worked on yet, and is to be handed out again after a while, or when something happens to it. Its
     /// failures are not forgotten.
-    pub fn not_yet(mut self, after: Duration) {
+    pub fn put_back_after(mut self, after: Duration) {
         self.finish(End::NotYet { after });
     }
 
     /// It failed: it is tried again later.
-    pub fn failed(self) -> Failure {
-        self.failed_for(Duration::ZERO)
+    pub fn fail(self) -> FailureReport {
+        self.fail_with_min_delay(Duration::ZERO)
     }
 
     /// The same, where somebody said how long to wait at least.
-    pub fn failed_for(mut self, at_least: Duration) -> Failure {
+    pub fn fail_with_min_delay(mut self, at_least: Duration) -> FailureReport {
         let (_, failure) = self.finish(End::Failed { at_least });
         failure.expect("a failure is told what becomes of it")
     }
 
-    fn finish(&mut self, end: End) -> (Duration, Option<Failure>) {
+    fn finish(&mut self, end: End) -> (Duration, Option<FailureReport>) {
         let now = Instant::now();
         let queue = self.queue.take();
         let failure = queue.and_then(|queue| queue.end(self.slot, end, now));
@@ -365,7 +365,7 @@ impl<K: Clone + Eq + Hash> Job<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Drop for Job<K> {
+impl<K: Clone + Eq + Hash> Drop for WorkItem<K> {
     fn drop(&mut self) {
         if self.queue.is_some() {
             let at_least = Duration::ZERO;

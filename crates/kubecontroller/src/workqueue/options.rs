@@ -3,11 +3,11 @@
 use std::{fmt, hash::BuildHasher, hash::Hash, sync::Arc, time::Duration};
 
 /// The settings of a queue.
-pub struct Options<K> {
+pub struct WorkQueueOptions<K> {
     /// How long a key waits after it failed.
-    pub backoff: Backoff,
+    pub backoff: ExponentialBackoff,
     /// How many retries there are in all; `None`: as many as the keys' own back-off lets through.
-    pub bucket: Option<Bucket>,
+    pub bucket: Option<BucketRateLimiter>,
     /// After how many retries a key is dropped; `None`: never, which is what level-driven controllers want.
     pub max_retries: Option<u32>,
     /// After how many failures in a row a key is reported, once.
@@ -16,15 +16,15 @@ pub struct Options<K> {
     pub debounce: Option<Debounce>,
     /// The lane of a key. Keys of equal priority are served lane by lane in turn, so that a lane with many keys does not keep
     /// the others waiting.
-    pub lane: LaneOf<K>,
+    pub lane: LaneFn<K>,
 }
 
 /// The lane that a key is in.
-pub type LaneOf<K> = Arc<dyn Fn(&K) -> u64 + Send + Sync>;
+pub type LaneFn<K> = Arc<dyn Fn(&K) -> u64 + Send + Sync>;
 
 /// Twice as long after each failure in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
+pub struct ExponentialBackoff {
     /// After the first failure.
     pub base: Duration,
     /// At most.
@@ -33,7 +33,7 @@ pub struct Backoff {
 
 /// So many at once, and then so many per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bucket {
+pub struct BucketRateLimiter {
     /// Per second.
     pub rate: f64,
     /// At once.
@@ -49,14 +49,14 @@ pub struct Debounce {
     pub longest: Duration,
 }
 
-// --- Options ---
+// --- WorkQueueOptions ---
 
-impl<K> Default for Options<K> {
+impl<K> Default for WorkQueueOptions<K> {
     /// 5 ms to 1000 s per key, 10 retries per second after 100 at once, no end of retries, one lane.
     fn default() -> Self {
-        Options {
-            backoff: Backoff::default(),
-            bucket: Some(Bucket::default()),
+        WorkQueueOptions {
+            backoff: ExponentialBackoff::default(),
+            bucket: Some(BucketRateLimiter::default()),
             max_retries: None,
             report_after: 5,
             debounce: None,
@@ -65,18 +65,18 @@ impl<K> Default for Options<K> {
     }
 }
 
-impl<K> Clone for Options<K> {
+impl<K> Clone for WorkQueueOptions<K> {
     fn clone(&self) -> Self {
-        Options {
+        WorkQueueOptions {
             lane: Arc::clone(&self.lane),
             ..*self
         }
     }
 }
 
-impl<K> fmt::Debug for Options<K> {
+impl<K> fmt::Debug for WorkQueueOptions<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("WorkQueueOptions")
             .field("backoff", &self.backoff)
             .field("bucket", &self.bucket)
             .field("max_retries", &self.max_retries)
@@ -86,7 +86,7 @@ impl<K> fmt::Debug for Options<K> {
     }
 }
 
-impl<K> Options<K> {
+impl<K> WorkQueueOptions<K> {
     /// With a lane for each value of a part of the key, such as its namespace.
     #[must_use]
     pub fn lanes_by<L: Hash>(mut self, part: impl Fn(&K) -> L + Send + Sync + 'static) -> Self {
@@ -97,18 +97,18 @@ impl<K> Options<K> {
     }
 }
 
-// --- Backoff ---
+// --- ExponentialBackoff ---
 
-impl Default for Backoff {
+impl Default for ExponentialBackoff {
     fn default() -> Self {
-        Backoff {
+        ExponentialBackoff {
             base: Duration::from_millis(5),
             max: Duration::from_secs(1000),
         }
     }
 }
 
-impl Backoff {
+impl ExponentialBackoff {
     /// How long to wait after so many failures in a row.
     pub fn after(&self, failures: u32) -> Duration {
         let times = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
@@ -116,11 +116,11 @@ impl Backoff {
     }
 }
 
-// --- Bucket ---
+// --- BucketRateLimiter ---
 
-impl Default for Bucket {
+impl Default for BucketRateLimiter {
     fn default() -> Self {
-        Bucket {
+        BucketRateLimiter {
             rate: 10.0,
             burst: 100.0,
         }

@@ -4,7 +4,7 @@
 //!
 //! Promises:
 //! - At most one of them leads at a time. The tasks of a leader are told to stop when it could not renew for
-//!   [`Options::renew_deadline`], and dropped before others may take over, [`Options::duration`] after the last renewal.
+//!   [`LeaderElectionConfig::renew_deadline`], and dropped before others may take over, [`LeaderElectionConfig::duration`] after the last renewal.
 //! - No clocks are compared. Others judge a leader by how long, on their own monotonic clock, the lease has not changed; a
 //!   leader judges itself from before it sent its last successful renewal. The time of day may jump as it likes.
 //! - A leader that stops gives the lease back when its tasks have ended, and only then, so that the next one begins at once.
@@ -15,9 +15,9 @@
 //!
 //! ```no_run
 //! # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
-//! use kubecontroller::{lease::{Elector, Options}, manager::Stop};
+//! use kubecontroller::{leader_election::{LeaderElector, LeaderElectionConfig}, manager::Stop};
 //!
-//! let elector = Elector::new(client, Options::new("kube-system", "my-operator"))?;
+//! let elector = LeaderElector::new(client, LeaderElectionConfig::new("kube-system", "my-operator"))?;
 //! let stop = Stop::new();
 //! elector.run(&stop, |term| async move {
 //!     println!("my turn");
@@ -36,6 +36,6 @@ mod tests;
 
 pub(crate) use self::options::hostname;
 pub use self::{
-    elector::{Elector, Standing},
-    options::{BadOptions, Options, unique_identity},
+    elector::{LeaderElector, LeaderStatus},
+    options::{LeaderElectionConfig, LeaderElectionConfigError, unique_identity},
 };

@@ -22,7 +22,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use super::{Elector, Options};
+use super::{LeaderElectionConfig, LeaderElector};
 use crate::{Clock, manager::Stop};
 
 /// The lease, as the API keeps it.
@@ -228,14 +228,14 @@ async fn play(troubles: Vec<(u64, Trouble)>) -> u64 {
     let skews: Vec<_> = (0..3).map(|_| Arc::new(Mutex::new(0_i64))).collect();
     let mut processes = JoinSet::new();
     let mut start = |who: usize, life: usize| {
-        let mut options = Options::new("default", "test");
+        let mut options = LeaderElectionConfig::new("default", "test");
         options.identity = format!("candidate-{who}-{life}");
         let skew = Arc::clone(&skews[who]);
         let clock = Clock::new(move || {
             let skew = *skew.lock().unwrap();
             k8s_openapi::jiff::Timestamp::from_millisecond(1_700_000_000_000 + skew).unwrap()
         });
-        let elector = Elector::new(server.client(&links[who]), options)
+        let elector = LeaderElector::new(server.client(&links[who]), options)
             .unwrap()
             .clock(clock);
         let turns = Arc::clone(&turns);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Bucket, tick::Tick};
+use super::{BucketRateLimiter, time::Tick};
 
 /// A bucket of tokens. Whoever takes one that is not there yet waits until it is.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    bucket: Bucket,
+    bucket: BucketRateLimiter,
     /// Below zero if tokens were taken that are still to come.
     left: f64,
     at: Option<Tick>,
@@ -16,7 +16,7 @@ pub(super) struct Tokens {
 // --- Tokens ---
 
 impl Tokens {
-    pub(super) fn new(bucket: Bucket) -> Self {
+    pub(super) fn new(bucket: BucketRateLimiter) -> Self {
         Tokens {
             bucket,
             left: bucket.burst,

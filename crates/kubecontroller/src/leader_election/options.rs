@@ -7,7 +7,7 @@ use std::{
 
 /// The settings of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct LeaderElectionConfig {
     /// The namespace of the lease.
     pub namespace: String,
     /// The name of the lease. All replicas have the same.
@@ -25,7 +25,7 @@ pub struct Options {
 
 /// Settings that would not elect a leader, or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadOptions {
+pub enum LeaderElectionConfigError {
     /// The time to renew is not shorter than the lease.
     #[error("the renew deadline must be shorter than the lease duration")]
     LateRenewal,
@@ -43,12 +43,12 @@ pub enum BadOptions {
 /// How much later than after the retry period a look may come, as a part of it.
 pub(super) const JITTER: f64 = 1.2;
 
-// --- Options ---
+// --- LeaderElectionConfig ---
 
-impl Options {
+impl LeaderElectionConfig {
     /// 15, 10 and 2 seconds, and an identity of this process.
     pub fn new(namespace: &str, name: &str) -> Self {
-        Options {
+        LeaderElectionConfig {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             identity: unique_identity(),
@@ -59,21 +59,21 @@ impl Options {
     }
 
     /// Whether these settings elect one leader.
-    pub fn check(&self) -> Result<(), BadOptions> {
+    pub fn check(&self) -> Result<(), LeaderElectionConfigError> {
         if [&self.namespace, &self.name, &self.identity]
             .iter()
             .any(|text| text.is_empty())
         {
-            return Err(BadOptions::Nameless);
+            return Err(LeaderElectionConfigError::Nameless);
         }
         if self.duration < Duration::from_secs(1) {
-            return Err(BadOptions::ShortLease);
+            return Err(LeaderElectionConfigError::ShortLease);
         }
         if self.renew_deadline >= self.duration {
-            return Err(BadOptions::LateRenewal);
+            return Err(LeaderElectionConfigError::LateRenewal);
         }
         if self.retry.mul_f64(JITTER) >= self.renew_deadline || self.retry.is_zero() {
-            return Err(BadOptions::RareRetry);
+            return Err(LeaderElectionConfigError::RareRetry);
         }
         Ok(())
     }

@@ -7,21 +7,21 @@ use tokio::{task::JoinSet, time::timeout};
 use tracing::info;
 
 use super::{
-    BadConfig, Config, Context, Error, Runnable, Setup, Stop, gate::Gate, process, setup::AnySetup,
-    supervisor::Post,
+    Config, ConfigError, ManagerContext, ManagerError, Runnable, Setup, Stop, process, setup::ErasedSetup,
+    start_condition::StartCondition, supervisor::Post,
 };
 use crate::{
     controller::{Controller, KeyFilter},
-    events::Recorder,
-    lease::{Elector, Options},
+    events::EventRecorder,
+    leader_election::{LeaderElectionConfig, LeaderElector},
 };
 
 /// Runs controllers together: informers first, then hooks, then tasks, then what only a leader does.
 ///
-/// It gives its setups what they need: see [`Context`], to which it dereferences.
+/// It gives its setups what they need: see [`ManagerContext`], to which it dereferences.
 ///
 /// ```no_run
-/// # async fn example(client: kube::Client) -> Result<(), kubecontroller::manager::Error> {
+/// # async fn example(client: kube::Client) -> Result<(), kubecontroller::manager::ManagerError> {
 /// use kubecontroller::manager::{BoxError, Config, Manager, Setup, Stop, task};
 ///
 /// struct Greeter;
@@ -43,10 +43,10 @@ use crate::{
 /// ```
 pub struct Manager {
     name: String,
-    context: Context,
-    setups: Vec<Arc<dyn AnySetup>>,
+    context: ManagerContext,
+    setups: Vec<Arc<dyn ErasedSetup>>,
     /// Those of the setups that run here.
-    installed: Vec<Arc<dyn AnySetup>>,
+    installed: Vec<Arc<dyn ErasedSetup>>,
     posts: Vec<Owned>,
     /// What is set up at the moment.
     installing: Option<Installing>,
@@ -77,11 +77,11 @@ struct Installing {
 impl Manager {
     /// A manager on its own.
     pub fn new(config: Config, client: Client) -> Self {
-        Manager::within("manager", Context::new(config, client))
+        Manager::with_context("manager", ManagerContext::new(config, client))
     }
 
     /// One of several managers of a process.
-    pub fn within(name: &str, context: Context) -> Self {
+    pub fn with_context(name: &str, context: ManagerContext) -> Self {
         Manager {
             name: name.to_owned(),
             context,
@@ -103,18 +103,18 @@ impl Manager {
         self.with_any(Box::new(setup))
     }
 
-    pub(super) fn with_any(&mut self, setup: Box<dyn AnySetup>) -> &mut Self {
+    pub(super) fn with_any(&mut self, setup: Box<dyn ErasedSetup>) -> &mut Self {
         self.setups.push(setup.into());
         self
     }
 
     /// Adds something to run. It is supervised: if it fails or panics it is started again, and the others go on.
     pub fn add(&mut self, runnable: impl Runnable) -> &mut Self {
-        self.add_after(runnable, Vec::new())
+        self.add_when(runnable, Vec::new())
     }
 
     /// The same, begun when these gates are open.
-    pub fn add_after(&mut self, runnable: impl Runnable, gates: Vec<Gate>) -> &mut Self {
+    pub fn add_when(&mut self, runnable: impl Runnable, gates: Vec<StartCondition>) -> &mut Self {
         let runnable: Arc<dyn Runnable> = Arc::new(runnable);
         let owner = self
             .installing
@@ -139,7 +139,7 @@ impl Manager {
             .map_or(told.workers, |max| max.min(told.workers));
         let mut controller = Controller::new(name)
             .workers(workers)
-            .sync_limit(config.informer.sync_timeout)
+            .cache_sync_timeout(config.informer.sync_timeout)
             .metrics(self.context.metrics())
             .clock(self.context.clock())
             .queue(|mut options| {
@@ -173,24 +173,24 @@ impl Manager {
     }
 
     /// A recorder of events for a component.
-    pub fn recorder(&self, component: &str) -> Recorder {
+    pub fn recorder(&self, component: &str) -> EventRecorder {
         self.context.events().recorder(component)
     }
 
     /// Sets up all reconcilers that are enabled, in order. The first that fails ends it.
-    pub async fn setup(&mut self) -> Result<(), Error> {
+    pub async fn setup(&mut self) -> Result<(), ManagerError> {
         check_names(&[self])?;
         self.install().await
     }
 
     /// Runs until it is stopped, or cannot go on. Start order: servers, informers until they are synced, hooks, tasks of
     /// everyone, tasks of the leader. Stop order: the other way round, by the deadline of `stop`.
-    pub async fn run(self, stop: Stop) -> Result<(), Error> {
+    pub async fn run(self, stop: Stop) -> Result<(), ManagerError> {
         let context = self.context.clone();
         process::run(&context, vec![self], Vec::new(), &stop).await
     }
 
-    pub(super) async fn install(&mut self) -> Result<(), Error> {
+    pub(super) async fn install(&mut self) -> Result<(), ManagerError> {
         for setup in self.setups.clone() {
             let owner = Owner {
                 name: setup.name().to_owned(),
@@ -210,20 +210,20 @@ impl Manager {
             let result = setup.setup(self).await;
             let installing = self.installing.take().expect("it was put there above");
             let Owner { name, resource } = installing.owner;
-            result.map_err(|source| Error::Setup {
+            result.map_err(|source| ManagerError::Setup {
                 name: name.clone(),
                 source,
             })?;
             if self.context.config().filters.contains_key(&resource) && !installing.is_filtered {
                 let why = format!("resource-filter.{resource}: the controller {name} does not filter");
-                return Err(BadConfig { faults: vec![why] }.into());
+                return Err(ConfigError { faults: vec![why] }.into());
             }
             info!(controller = name, resource, "set up");
             self.installed.push(setup);
         }
         match self.faults.first() {
             None => Ok(()),
-            Some(fault) => Err(Error::Setup {
+            Some(fault) => Err(ManagerError::Setup {
                 name: self.name.clone(),
                 source: fault.clone().into(),
             }),
@@ -243,16 +243,16 @@ impl Manager {
     }
 
     /// From informers to leader tasks, and back.
-    pub(super) async fn work(mut self, stop: Stop) -> Result<(), Error> {
+    pub(super) async fn work(mut self, stop: Stop) -> Result<(), ManagerError> {
         let limit = self.config().informer.sync_timeout;
         info!(manager = self.name, "starting informers");
         self.informers().start();
         match stop
-            .unless_stopped(timeout(limit, self.informers().synced()))
+            .unless_stopped(timeout(limit, self.informers().wait_for_sync()))
             .await
         {
             None => return Ok(()),
-            Some(Err(_)) => return Err(Error::NotSynced(limit)),
+            Some(Err(_)) => return Err(ManagerError::NotSynced(limit)),
             Some(Ok(())) => info!(manager = self.name, "informers are synced"),
         }
         self.health().synced(&self.name);
@@ -261,7 +261,7 @@ impl Manager {
                 return Ok(());
             };
             let name = || setup.name().to_owned();
-            done.map_err(|source| Error::AfterSync { name: name(), source })?;
+            done.map_err(|source| ManagerError::AfterSync { name: name(), source })?;
         }
         let posts = std::mem::take(&mut self.posts)
             .into_iter()
@@ -312,7 +312,7 @@ impl Manager {
         Ok(())
     }
 
-    fn elector(&self) -> Result<Option<Elector>, Error> {
+    fn elector(&self) -> Result<Option<LeaderElector>, ManagerError> {
         let told = &self.config().leader;
         if !told.elect {
             return Ok(None);
@@ -321,11 +321,11 @@ impl Manager {
             .namespace
             .as_deref()
             .unwrap_or(self.client().default_namespace());
-        let mut options = Options::new(namespace, told.name.as_deref().unwrap_or(&self.name));
+        let mut options = LeaderElectionConfig::new(namespace, told.name.as_deref().unwrap_or(&self.name));
         options.duration = told.duration;
         options.renew_deadline = told.renew_deadline;
         options.retry = told.retry;
-        let elector = Elector::new(self.client().clone(), options).map_err(|bad| BadConfig {
+        let elector = LeaderElector::new(self.client().clone(), options).map_err(|bad| ConfigError {
             faults: vec![format!("leader election: {bad}")],
         })?;
         Ok(Some(elector.clock(self.clock().clone()).metrics(self.metrics())))
@@ -341,9 +341,9 @@ impl Manager {
 }
 
 impl Deref for Manager {
-    type Target = Context;
+    type Target = ManagerContext;
 
-    fn deref(&self) -> &Context {
+    fn deref(&self) -> &ManagerContext {
         &self.context
     }
 }
@@ -358,7 +358,7 @@ impl Drop for Turn<'_> {
 }
 
 /// Whether every name in the configuration is that of something the program has.
-pub(super) fn check_names(managers: &[&Manager]) -> Result<(), BadConfig> {
+pub(super) fn check_names(managers: &[&Manager]) -> Result<(), ConfigError> {
     let Some(context) = managers.first().map(|manager| &manager.context) else {
         return Ok(());
     };
@@ -400,6 +400,6 @@ pub(super) fn check_names(managers: &[&Manager]) -> Result<(), BadConfig> {
     if faults.is_empty() {
         Ok(())
     } else {
-        Err(BadConfig { faults })
+        Err(ConfigError { faults })
     }
 }

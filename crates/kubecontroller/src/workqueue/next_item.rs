@@ -10,16 +10,16 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{
-    Job, Queue,
+    WorkItem, WorkQueue,
     state::End,
     waiters::{Id, Post},
 };
 
-/// Waits for the next key; made by [`Queue::next`]. Dropping it loses nothing.
+/// Waits for the next key; made by [`WorkQueue::next`]. Dropping it loses nothing.
 #[must_use = "nothing is waited for until this is awaited"]
-pub struct Next<K: Clone + Eq + Hash> {
+pub struct NextItem<K: Clone + Eq + Hash> {
     /// There until a key was found.
-    queue: Option<Queue<K>>,
+    queue: Option<WorkQueue<K>>,
     /// The job that is done when the next one is looked for, and since when.
     done: Option<(u32, Instant)>,
     /// There once this had to wait.
@@ -28,11 +28,11 @@ pub struct Next<K: Clone + Eq + Hash> {
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
-// --- Next ---
+// --- NextItem ---
 
-impl<K: Clone + Eq + Hash> Next<K> {
-    pub(super) fn new(queue: Queue<K>, done: Option<(u32, Instant)>) -> Self {
-        Next {
+impl<K: Clone + Eq + Hash> NextItem<K> {
+    pub(super) fn new(queue: WorkQueue<K>, done: Option<(u32, Instant)>) -> Self {
+        NextItem {
             queue: Some(queue),
             done,
             id: None,
@@ -41,12 +41,12 @@ impl<K: Clone + Eq + Hash> Next<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Unpin for Next<K> {}
+impl<K: Clone + Eq + Hash> Unpin for NextItem<K> {}
 
-impl<K: Clone + Eq + Hash> Future for Next<K> {
-    type Output = Option<Job<K>>;
+impl<K: Clone + Eq + Hash> Future for NextItem<K> {
+    type Output = Option<WorkItem<K>>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Job<K>>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WorkItem<K>>> {
         let this = &mut *self;
         let queue = this
             .queue
@@ -70,7 +70,7 @@ impl<K: Clone + Eq + Hash> Future for Next<K> {
                 drop(inner);
                 call.into_iter().for_each(Waker::wake);
                 queue.tell_drained(is_awaited);
-                let job = taken.and_then(|taken| Some(Job::new(this.queue.take()?, taken, now)));
+                let job = taken.and_then(|taken| Some(WorkItem::new(this.queue.take()?, taken, now)));
                 return Poll::Ready(job);
             }
             let due = inner.state.due();
@@ -93,7 +93,7 @@ impl<K: Clone + Eq + Hash> Future for Next<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Drop for Next<K> {
+impl<K: Clone + Eq + Hash> Drop for NextItem<K> {
     fn drop(&mut self) {
         let Some(queue) = &self.queue else {
             return;

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    BadOptions, Elector, Options,
+    LeaderElectionConfig, LeaderElectionConfigError, LeaderElector,
     simulation::{Link, Server},
 };
 use crate::{Clock, manager::Stop};
@@ -50,9 +50,9 @@ impl Election {
 
     /// A candidate whose leader's work takes `ending` to end when told to.
     fn join(&mut self, who: &'static str, link: &Link, ending: Duration) -> (Stop, tokio::task::AbortHandle) {
-        let mut options = Options::new("default", "test");
+        let mut options = LeaderElectionConfig::new("default", "test");
         options.identity = who.to_owned();
-        let elector = Elector::new(self.server.client(link), options).unwrap();
+        let elector = LeaderElector::new(self.server.client(link), options).unwrap();
         let stop = Stop::new();
         let (stopped, diary, begin) = (stop.clone(), Arc::clone(&self.diary), self.begin);
         let handle = self.tasks.spawn(async move {
@@ -267,9 +267,9 @@ async fn the_time_of_day_may_stand_still_or_jump() {
     let mut tasks = JoinSet::new();
     let led = Arc::new(Mutex::new(Vec::new()));
     for who in ["a", "b"] {
-        let mut options = Options::new("default", "test");
+        let mut options = LeaderElectionConfig::new("default", "test");
         options.identity = who.to_owned();
-        let elector = Elector::new(server.client(&Link::default()), options)
+        let elector = LeaderElector::new(server.client(&Link::default()), options)
             .unwrap()
             .clock(clock.clone());
         let led = Arc::clone(&led);
@@ -290,16 +290,19 @@ async fn the_time_of_day_may_stand_still_or_jump() {
 
 #[test]
 fn settings_that_would_elect_nobody_or_two_are_refused() {
-    let good = Options::new("default", "test");
+    let good = LeaderElectionConfig::new("default", "test");
     assert_eq!(good.check(), Ok(()));
     let mut bad = good.clone();
     bad.renew_deadline = bad.duration;
-    assert_eq!(bad.check(), Err(BadOptions::LateRenewal));
+    assert_eq!(bad.check(), Err(LeaderElectionConfigError::LateRenewal));
     let mut bad = good.clone();
     bad.retry = Duration::from_millis(8400);
-    assert_eq!(bad.check(), Err(BadOptions::RareRetry));
+    assert_eq!(bad.check(), Err(LeaderElectionConfigError::RareRetry));
     let mut bad = good.clone();
     bad.name.clear();
-    assert_eq!(bad.check(), Err(BadOptions::Nameless));
-    assert_ne!(good.identity, Options::new("default", "test").identity);
+    assert_eq!(bad.check(), Err(LeaderElectionConfigError::Nameless));
+    assert_ne!(
+        good.identity,
+        LeaderElectionConfig::new("default", "test").identity
+    );
 }

@@ -6,15 +6,15 @@ use tokio::sync::{mpsc, watch};
 
 use super::{
     delta::Delta,
-    health::{Counts, InformerFigures, InformerHealth, Progress},
+    health::{Counts, InformerHealth, InformerStats, Progress},
     options::InformerOptions,
-    subscribers::{Changes, Command, Subscriber, Subscription},
+    subscribers::{Command, DeltaStream, EventHandlerRegistration, Subscriber},
 };
 use crate::{metrics::InformerMetrics, object::Object, store::Store};
 
 /// The objects of a kind and scope, kept up to date. Clones are the same informer.
 ///
-/// It stops when its last handle and its last [`Subscription`] are dropped; a [`Store`] does not keep it going. A handler that
+/// It stops when its last handle and its last [`EventHandlerRegistration`] are dropped; a [`Store`] does not keep it going. A handler that
 /// needs the store takes a clone of that: one that holds a handle keeps its informer going for ever.
 pub struct Informer<T> {
     pub(super) core: Arc<Core<T>>,
@@ -79,7 +79,10 @@ impl<T: Object> Informer<T> {
     /// Calls a handler for each change, in order. It runs in the informer's task and must not block: it should put a key into
     /// a queue. First it is told of what is there, as [`Delta::Added`] with `initial`. If it panics, that is logged, and it is
     /// called again for the next change.
-    pub fn on_change(&self, handler: impl FnMut(&Delta<T>) + Send + 'static) -> Subscription {
+    pub fn add_event_handler(
+        &self,
+        handler: impl FnMut(&Delta<T>) + Send + 'static,
+    ) -> EventHandlerRegistration {
         let (subscriber, subscription) =
             Subscriber::new(handler, self.commands.clone(), Arc::clone(&self.keeper));
         // If the task has stopped the subscription never tells anything.
@@ -88,13 +91,13 @@ impl<T: Object> Informer<T> {
     }
 
     /// The same as a stream, for readers that wait.
-    pub fn changes(&self) -> Changes<T> {
+    pub fn delta_stream(&self) -> DeltaStream<T> {
         let (sender, told) = mpsc::unbounded_channel();
-        let subscription = self.on_change(move |delta| {
+        let subscription = self.add_event_handler(move |delta| {
             // The reader drops the subscription with the receiver.
             let _ = sender.send(delta.clone());
         });
-        Changes::new(told, subscription)
+        DeltaStream::new(told, subscription)
     }
 
     /// Whether the first list is complete.
@@ -103,7 +106,7 @@ impl<T: Object> Informer<T> {
     }
 
     /// Waits until the first list is complete. Never ends if the informer stops before that.
-    pub async fn synced(&self) {
+    pub async fn wait_for_sync(&self) {
         self.wait(|progress| progress.is_synced).await;
     }
 
@@ -114,7 +117,7 @@ impl<T: Object> Informer<T> {
 
     /// Waits until everything up to a version is in the store; handlers are told of it right after. Of a change outside the
     /// informer's scope it hears only with the next bookmark.
-    pub async fn reached(&self, version: u64) {
+    pub async fn wait_for_version(&self, version: u64) {
         self.wait(|progress| progress.version.is_some_and(|seen| seen >= version))
             .await;
     }
@@ -125,7 +128,7 @@ impl<T: Object> Informer<T> {
     }
 
     /// What it has done so far.
-    pub fn figures(&self) -> InformerFigures {
+    pub fn stats(&self) -> InformerStats {
         self.core.figures()
     }
 
@@ -151,7 +154,7 @@ impl<T> Core<T> {
         }
     }
 
-    pub(super) fn figures(&self) -> InformerFigures {
+    pub(super) fn figures(&self) -> InformerStats {
         self.counts.figures(&self.name, self.store.len())
     }
 }

@@ -8,14 +8,14 @@ use crate::Key;
 
 /// Where objects and their changes come from. The API of a cluster is one; so is a stream of `kube`'s watcher
 /// ([`WatcherStream`](super::WatcherStream)), and so may be anything else.
-pub trait Source<T>: Send + 'static {
+pub trait ListWatch<T>: Send + 'static {
     /// Begins to tell. A stream that ends without trouble was cut as expected, and is gone on with where it ended.
-    fn open(&mut self, start: Start) -> BoxStream<'static, Result<Event<T>, Trouble>>;
+    fn open(&mut self, start: ListWatchStart) -> BoxStream<'static, Result<WatchEvent<T>, ListWatchError>>;
 }
 
 /// Where a source begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum ListWatchStart {
     /// With a list of what there is.
     List {
         /// Whether the list has to be as new as anything written before it was asked for.
@@ -27,7 +27,7 @@ pub enum Start {
 
 /// What a source tells.
 #[derive(Debug)]
-pub enum Event<T: ?Sized> {
+pub enum WatchEvent<T: ?Sized> {
     /// A list begins: what is not in it is gone.
     Restarted,
     /// Some objects of the list.
@@ -59,7 +59,7 @@ pub enum Event<T: ?Sized> {
 
 /// Why a source cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum ListWatchError {
     /// The version is no longer known: what happened since is found by a list.
     #[error("the version has expired: {0}")]
     Expired(String),

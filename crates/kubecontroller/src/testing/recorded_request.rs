@@ -8,7 +8,7 @@ use super::resource::Target;
 /// A request that arrived.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Requested {
+pub struct RecordedRequest {
     /// As RBAC calls it: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`. The HTTP method
     /// in lower case where the path names no resource.
     pub verb: &'static str,
@@ -34,9 +34,9 @@ pub struct Requested {
     pub at: Instant,
 }
 
-// --- Requested ---
+// --- RecordedRequest ---
 
-impl Requested {
+impl RecordedRequest {
     pub(super) fn new(
         method: &http::Method,
         uri: &http::Uri,
@@ -63,7 +63,7 @@ impl Requested {
             _ => "other",
         };
         let part = |part: fn(&Target) -> String| target.map(part).unwrap_or_default();
-        Requested {
+        RecordedRequest {
             verb,
             path: uri.path().to_owned(),
             query: query.to_owned(),
@@ -87,7 +87,7 @@ impl Requested {
     }
 
     /// Whether it was for this resource: `pods`, `pods/status` or `deployments.apps`.
-    pub fn is_of(&self, resource: &str) -> bool {
+    pub fn is_for(&self, resource: &str) -> bool {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let full = format!("{}.{}", self.resource, self.group);
         (resource == self.resource || resource == full)

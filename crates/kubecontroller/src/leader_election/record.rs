@@ -10,7 +10,7 @@ use k8s_openapi::{
 use kube::api::ObjectMeta;
 use tokio::time::Instant;
 
-use super::Options;
+use super::LeaderElectionConfig;
 
 /// What an onlooker remembers of a lease.
 #[derive(Default)]
@@ -48,14 +48,14 @@ pub(super) fn holder(lease: &Lease) -> Option<&str> {
 }
 
 /// For how long its holder may go on after its last change. What the holder wrote counts, for he goes by it.
-pub(super) fn duration(lease: &Lease, options: &Options) -> Duration {
+pub(super) fn duration(lease: &Lease, options: &LeaderElectionConfig) -> Duration {
     let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
     seconds.map_or(options.duration, Duration::from_secs)
 }
 
 /// The lease as it is when we hold it from now on: a new one, a free one, ours or someone else's.
-pub(super) fn held(old: Option<&Lease>, options: &Options, now: Timestamp) -> Lease {
+pub(super) fn held(old: Option<&Lease>, options: &LeaderElectionConfig, now: Timestamp) -> Lease {
     let mut lease = old.cloned().unwrap_or_else(|| Lease {
         metadata: ObjectMeta {
             name: Some(options.name.clone()),

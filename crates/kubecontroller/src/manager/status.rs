@@ -6,17 +6,17 @@ use std::{
 };
 
 use super::Runnable;
-use crate::controller::Handle;
+use crate::controller::ControllerHandle;
 
 /// How each runnable of a process fares. Clones are the same.
 #[derive(Clone, Default)]
-pub(super) struct Board {
+pub(super) struct StatusBoard {
     entries: Arc<Mutex<BTreeMap<String, Entry>>>,
 }
 
 struct Entry {
     runnable: Arc<dyn Runnable>,
-    state: State,
+    state: RunnableState,
 }
 
 /// A runnable of a process, looked at.
@@ -26,16 +26,16 @@ pub struct RunnableStatus {
     /// What it is called.
     pub name: String,
     /// How it fares.
-    pub state: State,
+    pub state: RunnableState,
     /// Whether only a leader runs it.
     pub leader_only: bool,
     /// Its queue and its errors, if it is a controller.
-    pub handle: Option<Handle>,
+    pub handle: Option<ControllerHandle>,
 }
 
 /// How a runnable fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum RunnableState {
     /// It was not begun yet, or its turn is over.
     Idle,
     /// It runs.
@@ -46,9 +46,9 @@ pub enum State {
     Done,
 }
 
-// --- Board ---
+// --- StatusBoard ---
 
-impl Board {
+impl StatusBoard {
     /// Puts a runnable on the board. False if there is one of that name.
     pub(super) fn enter(&self, runnable: Arc<dyn Runnable>) -> bool {
         let name = runnable.name().to_owned();
@@ -56,12 +56,12 @@ impl Board {
         if entries.contains_key(&name) {
             return false;
         }
-        let state = State::Idle;
+        let state = RunnableState::Idle;
         entries.insert(name, Entry { runnable, state });
         true
     }
 
-    pub(super) fn set(&self, name: &str, state: State) {
+    pub(super) fn set(&self, name: &str, state: RunnableState) {
         if let Some(entry) = self.entries().get_mut(name) {
             entry.state = state;
         }
@@ -70,8 +70,8 @@ impl Board {
     /// Whether it runs, and others may rely on it.
     pub(super) fn is_ready(&self, name: &str) -> bool {
         let runnable = match self.entries().get(name) {
-            Some(entry) if entry.state == State::Running => Arc::clone(&entry.runnable),
-            Some(entry) => return entry.state == State::Done,
+            Some(entry) if entry.state == RunnableState::Running => Arc::clone(&entry.runnable),
+            Some(entry) => return entry.state == RunnableState::Done,
             None => return false,
         };
         runnable.is_ready()
