@@ -40,7 +40,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (writer, store) = (context.writer.clone(), nodes.store().clone());
     let size = Arc::new(Mutex::new(ClusterSize::default()));
     let runner = context
-        .controller("ttlcontroller")
+        .controller("ttl-controller")
         .for_(&nodes)
         .reconciler(reconcile_fn(move |request| {
             let (writer, nodes, node) = (writer.clone(), nodes.clone(), store.get(&request.key));

@@ -44,7 +44,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (known, have) = (namespaces.store().clone(), published.store().clone());
     let (writer, cluster) = (context.writer.clone(), context.cluster.clone());
     let runner = context
-        .controller("root-ca-certificate-publisher")
+        .controller("root-ca-certificate-publisher-controller")
         .for_(&namespaces)
         .watches(&published, |delta| {
             vec![Key::new("", &delta.object().metadata.namespace)]

@@ -29,7 +29,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (writer, known) = (context.writer.clone(), namespaces.store().clone());
     let have = accounts.store().clone();
     let runner = context
-        .controller("serviceaccount")
+        .controller("serviceaccount-controller")
         .for_(&namespaces)
         .watches(&accounts, |delta| {
             vec![Key::new("", &delta.object().metadata.namespace)]

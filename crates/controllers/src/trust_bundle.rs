@@ -54,7 +54,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         .informers
         .projected::<Bundle>(&CLUSTER_TRUST_BUNDLES.api_resource(), scope);
     let runner = context
-        .controller("ca_cert_publisher_cluster_trust_bundles")
+        .controller("kube-apiserver-serving-clustertrustbundle-publisher-controller")
         .watches(&bundles, |_| vec![all()])
         .reconciler(Publisher {
             writer: context.writer.clone(),

@@ -84,8 +84,8 @@ impl ClientFactory<'_> {
                     config.headers.push((header, value));
                 }
                 Client::try_from(config).map_err(|error| {
-                    let advice = "see what is in the kubeconfig";
-                    Failure::new(format!("cannot speak to {server}"), advice).caused_by(error)
+                    let advice = "check the kubeconfig";
+                    Failure::new(format!("cannot connect to {server}"), advice).caused_by(error)
                 })
             }
         }

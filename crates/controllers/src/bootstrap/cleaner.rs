@@ -18,7 +18,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         context.clock.clone(),
     );
     let runner = context
-        .controller("token_cleaner")
+        .controller("token-cleaner-controller")
         .for_(&tokens)
         .reconciler(reconcile_fn(move |request| {
             let (writer, token, now) = (writer.clone(), store.get(&request.key), clock.now());

@@ -62,7 +62,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         tokens: tokens.store().clone(),
     };
     let runner = context
-        .controller("bootstrap_signer_queue")
+        .controller("bootstrap-signer-controller")
         .for_(&told)
         .watches(&tokens, |_: &Delta<Token>| vec![Key::new(NAMESPACE, NAME)])
         .reconciler(signer);

@@ -35,7 +35,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         context.clock.clone(),
     );
     let runner = context
-        .controller("certificate_cleaning")
+        .controller("certificatesigningrequest-cleaner-controller")
         .for_(&requests)
         .reconciler(reconcile_fn(move |key| {
             let (writer, request, now) = (writer.clone(), store.get(&key.key), clock.now());

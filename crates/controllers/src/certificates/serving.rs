@@ -78,7 +78,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         service_cidrs: service_cidrs.store().clone(),
     };
     let runner = context
-        .controller("kubelet_serving_approving")
+        .controller("kubelet-serving-approver")
         .for_(&requests)
         // No request is decided before they are known; none waits for a change of them.
         .watches(&service_cidrs, |_| Vec::new())

@@ -78,14 +78,14 @@ fn make_in(context: &ControllerContext, folder: &str) -> Vec<Task> {
     let is_asked = |delta: &Delta<PersistentVolumeClaim>| delta.new().is_some_and(|claim| is_for_us(claim));
     let is_over = |delta: &Delta<PersistentVolume>| delta.new().is_some_and(|volume| is_done_with(volume));
     let making = context
-        .controller("local_path_claims")
+        .controller("local-path-provisioner")
         .for_where(&claims, Predicate::new(is_asked))
         // They are read, and have to be complete: a node that is not there is not chosen again.
         .watches(&classes, |_| Vec::new())
         .watches(&nodes, |_| Vec::new())
         .reconciler(maker);
     let removing = context
-        .controller("local_path_volumes")
+        .controller("local-path-provisioner-volumes")
         .for_where(&volumes, Predicate::new(is_over))
         .reconciler(remover);
     vec![Box::new(making), Box::new(removing)]

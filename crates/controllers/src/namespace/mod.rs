@@ -31,7 +31,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let is_going = |delta: &Delta<Namespace>| delta.new().is_some_and(|new| new.metadata.is_going());
     let (store, clock) = (namespaces.store().clone(), context.clock.clone());
     let runner = context
-        .controller("namespace")
+        .controller("namespace-controller")
         .for_where(&namespaces, Predicate::new(is_going))
         .workers(WORKERS)
         .reconciler(reconcile_fn(move |request| {

@@ -72,7 +72,7 @@ fn make_with(context: &ControllerContext, signer: TokenSigner) -> Vec<Task> {
         _ => true,
     };
     let runner = context
-        .controller("serviceaccount_tokens_secret")
+        .controller("serviceaccount-token-controller")
         .for_(&secrets)
         .watches_where(&accounts, Predicate::new(comes_or_goes), move |delta| {
             let meta = &delta.object().metadata;
@@ -85,7 +85,7 @@ fn make_with(context: &ControllerContext, signer: TokenSigner) -> Vec<Task> {
         gone: gone.clone(),
     };
     let forgetting = context
-        .controller("serviceaccount_tokens_service")
+        .controller("serviceaccount-token-controller-accounts")
         .watches(&secrets, move |delta| gone.note(delta))
         .reconciler(forgetter);
     vec![Box::new(runner), Box::new(forgetting)]

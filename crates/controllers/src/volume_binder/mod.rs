@@ -54,7 +54,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let takers_of = of_class.clone();
     let (store, by_claim) = (claims.store().clone(), sources.volumes_by_claim());
     let keeper = context
-        .controller("claims")
+        .controller("persistentvolume-binder-controller")
         .for_(claims)
         .watches(volumes, move |delta: &Delta<PersistentVolume>| {
             let volume = delta.object();
@@ -89,7 +89,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         .workers(1)
         .reconciler(Claims(binder.clone()));
     let releaser = context
-        .controller("volumes")
+        .controller("persistentvolume-binder-controller-volumes")
         .for_(volumes)
         .watches(claims, move |delta: &Delta<PersistentVolumeClaim>| {
             let claim = delta.object();

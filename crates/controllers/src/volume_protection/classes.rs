@@ -32,7 +32,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         new.is_some_and(|class| Hold::of(&**class, FINALIZER) != Hold::Leave)
     };
     let runner = context
-        .controller("vacprotection")
+        .controller("volumeattributesclass-protection-controller")
         .for_where(&classes, Predicate::new(matters))
         .watches(&claims, |delta| let_go(delta, named_by_claim))
         .watches(&volumes, |delta| let_go(delta, named_by_volume))

@@ -23,7 +23,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         new.is_some_and(|volume| Hold::of(&**volume, FINALIZER) != Hold::Leave)
     };
     let runner = context
-        .controller("pvprotection")
+        .controller("persistentvolume-protection-controller")
         .for_where(&volumes, Predicate::new(matters))
         .reconciler(reconcile_fn(move |request| {
             let (writer, volume) = (writer.clone(), store.get(&request.key));

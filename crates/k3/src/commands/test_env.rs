@@ -28,7 +28,7 @@ account, and the kinds of --crds can be used. When it ends, everything is gone. 
 Signals (INT, TERM, HUP, QUIT) are passed on to the command; one that comes before the command runs ends everything.
 
 Exit codes: that of the command; 128 and the number of the signal if one ended it; 127 if there is no such command, 126 if it
-cannot be run; 1 if there is no cluster, 2 for a call that makes no sense.";
+cannot be run; 1 if the cluster cannot be started, 2 for a usage error.";
 
 /// Run a command with a cluster of its own, and return its exit code.
 #[derive(Debug, Args)]

@@ -19,7 +19,7 @@ Examples:
   k3 version --client -o json
       this program's alone, for programs
 
-Exit codes: 0 success, also without a server; 1 failure; 2 a call that makes no sense.";
+Exit codes: 0 success, even if no server answers; 1 failure; 2 usage error.";
 
 /// Print the version of this program, and that of the server if it can be reached.
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(crate) struct VersionFlags {
     #[arg(long)]
     client: bool,
 
-    /// How it is told
+    /// Output format
     #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     output: String,
 

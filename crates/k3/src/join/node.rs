@@ -171,7 +171,7 @@ async fn join(method: &JoinMethod, name: &str) -> Result<NodeIdentity, Failure> 
         .collect::<String>();
     tracing::info!("joining {server} as node {name}");
     let client = Client::try_from(config).map_err(|error| {
-        Failure::new(format!("cannot speak to {server}"), "see --server").caused_by(error)
+        Failure::new(format!("cannot connect to {server}"), "see --server").caused_by(error)
     })?;
     let request = Request::get(format!("/api/v1/nodes/{name}"));
     let request = request.body(Vec::new()).map_err(|error| {

@@ -30,7 +30,7 @@ The files are in the directory `tls` of the data directory. Servers that share a
 common: rotate those on one machine, where a server runs; the others follow within seconds. Certificates (`serving`, `client`) are
 each machine's own.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// Show the certificates and keys of a server, or replace them.
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ enum Command {
 /// Whose certificates are meant.
 #[derive(Debug, Args)]
 struct DataDirFlags {
-    /// The data directory of the server
+    /// Data directory of the server
     /// [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,

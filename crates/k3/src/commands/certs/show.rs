@@ -17,7 +17,7 @@ const WIDTH: usize = 98;
 /// Show what certificates and keys there are, until when, and for which names.
 #[derive(Debug, Args)]
 pub(super) struct ShowFlags {
-    /// How it is told
+    /// Output format
     #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     output: String,
 

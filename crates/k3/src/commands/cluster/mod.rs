@@ -37,7 +37,7 @@ Examples:
 
 Each node is a process `k3 run --config .k3/node-N/.config.yaml`, which can also be run by hand.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// Several nodes on this machine: make, start, stop, look at and remove them.
 #[derive(Debug, Args)]

@@ -30,7 +30,7 @@ Examples:
   k3 doctor --data-dir /srv/k3 --storage etcd --etcd-servers http://10.0.0.1:2379 -o json
       the same with the flags that `k3 start` is given, for programs
 
-Exit codes: 0 all is well or can wait, 1 something fails, 2 a call that makes no sense.";
+Exit codes: 0 no check failed, 1 a check failed, 2 usage error.";
 
 /// Check whether a server can run here, or how one fares that does, and say what to do.
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ pub(crate) struct DoctorFlags {
     #[command(flatten)]
     runtime: RuntimeFlags,
 
-    /// How it is told
+    /// Output format
     #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     output: String,
 }

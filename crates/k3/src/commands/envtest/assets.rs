@@ -21,7 +21,7 @@ Examples:
 
 The links lead to this program; move it, and they have to be made again. docs/testing.md tells more.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// Make a directory that controller-runtime's envtest takes for its programs.
 ///

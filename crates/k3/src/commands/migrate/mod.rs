@@ -35,7 +35,7 @@ stay encrypted: servers of the target need the same --encryption-provider-config
 Servers that use the source should be stopped before, or what they write meanwhile is left behind: that is counted and
 told. Start them on the target afterwards; clients go on, since resourceVersions go on.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// Copy all objects of a store into another, of whatever sort, and check that they have arrived.
 #[derive(Debug, Args)]

@@ -147,7 +147,7 @@ mod tests {
             ("mysql://u:s3cret@h?colour=s3cret", "--mysql-colour"),
             ("mysql://u:s3cret@h?tls=s3cret", "--mysql-tls"),
             ("mysql://s3cret", "must name the user"),
-            ("memory:", "ends with its server"),
+            ("memory:", "only in its server's process"),
         ] {
             let message = config(text).unwrap_err();
             assert!(message.contains(word), "{text}: {message}");

@@ -17,7 +17,7 @@ pub(super) struct InspectFlags {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// How it is told
+    /// Output format
     #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     output: String,
 }

@@ -30,7 +30,7 @@ Certificates and private keys are not in a snapshot: back up the directory `tls`
 share an etcd or MySQL have the key of the authority and the signing key of tokens in the store as well; --include-keys
 adds those. Secrets of the API are in a snapshot as they are stored: encrypted if the server encrypts them, else readable.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// Save all objects of a store to a file, restore them, or look into such a file.
 #[derive(Debug, Args)]

@@ -34,7 +34,7 @@ Examples:
 The server ends on SIGINT (Ctrl-C), SIGTERM and SIGQUIT: it ends watches, waits some seconds for requests to
 finish, and exits with 0. A second signal ends it at once.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// Start the server: a Kubernetes API over HTTPS.
 ///
@@ -145,8 +145,8 @@ struct WebFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What runs beside the API server")]
 pub(crate) struct ComponentFlags {
-    /// Controllers to run, and `scheduler`, a list with commas; '*' is all that are on by themselves, -NAME leaves one
-    /// out, '' is none. `k3 controllers` shows what runs
+    /// Controllers to run, and `scheduler`, comma-separated; '*' is all that are on by default, -NAME excludes one,
+    /// '' is none. `k3 controllers` lists what runs
     #[arg(long, value_name = "LIST", default_value = "*")]
     pub(super) controllers: String,
 

@@ -32,7 +32,7 @@ Examples:
 The server is asked with the kubeconfig of an administrator. What a user may do, roles say; a token for somebody
 whom no role names is good for nothing but to say who one is.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// Make, list and revoke tokens that let somebody use the API for a while.
 #[derive(Debug, Args)]
