@@ -14,10 +14,10 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 const EXAMPLES: &str = "\
 Examples:
   k3 version
-      this program's, and that of the server which the kubeconfig names, if it answers
+      the version of this program, and of the server in the kubeconfig if it answers
 
   k3 version --client -o json
-      this program's alone, for programs
+      only the version of this program, as JSON
 
 Exit codes: 0 success, even if no server answers; 1 failure; 2 usage error.";
 
@@ -25,7 +25,7 @@ Exit codes: 0 success, even if no server answers; 1 failure; 2 usage error.";
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct VersionFlags {
-    /// Only this program's: no server is asked
+    /// Only the version of this program
     #[arg(long)]
     client: bool,
 
