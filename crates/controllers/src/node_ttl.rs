@@ -53,7 +53,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let store = nodes.store().clone();
     let size = Mutex::new(ClusterSize::default());
     let runner = context
-        .controller("ttlcontroller")
+        .controller("ttl-controller")
         .for_(&nodes)
         .reconciler(TTLController {
             writer,

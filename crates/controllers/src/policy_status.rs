@@ -45,7 +45,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let policies = context.informer::<Policy>(&VALIDATING_ADMISSION_POLICIES);
     let is_new = |delta: &Delta<Policy>| delta.new().is_some_and(|policy| is_unchecked(policy));
     let runner = context
-        .controller("validatingadmissionpolicy-status")
+        .controller("validatingadmissionpolicy-status-controller")
         .for_where(&policies, Predicate::new(is_new))
         .reconciler(ValidatingAdmissionPolicyStatusController {
             writer: context.writer.clone(),

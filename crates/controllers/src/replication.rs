@@ -19,7 +19,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     };
     vec![build_controller::<LabelEqualitySelector>(
         &context,
-        "replicationmanager",
+        "replicationcontroller-controller",
         kind,
     )]
 }

@@ -56,7 +56,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let writer = context.writer.clone();
     let concerned = aggregated.clone();
     let runner = context
-        .controller("clusterrole-aggregation")
+        .controller("clusterrole-aggregation-controller")
         // Any changed role may change the aggregated ones, of which there are few.
         .watches(&roles, move |_| {
             concerned

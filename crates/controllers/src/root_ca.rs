@@ -56,7 +56,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let writer = context.writer.clone();
     let cluster = context.cluster.clone();
     let runner = context
-        .controller("root-ca-certificate-publisher")
+        .controller("root-ca-certificate-publisher-controller")
         .for_(&namespaces)
         .watches(&published, |delta| {
             vec![Key::new("", &delta.object().metadata.namespace)]

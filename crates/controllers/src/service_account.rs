@@ -38,7 +38,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let known = namespaces.store().clone();
     let have = accounts.store().clone();
     let runner = context
-        .controller("serviceaccount")
+        .controller("serviceaccount-controller")
         .for_(&namespaces)
         .watches(&accounts, |delta| {
             vec![Key::new("", &delta.object().metadata.namespace)]

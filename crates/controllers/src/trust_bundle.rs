@@ -53,7 +53,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         .informers
         .projected::<ClusterTrustBundle>(&CLUSTER_TRUST_BUNDLES.api_resource(), scope);
     let runner = context
-        .controller("ca_cert_publisher_cluster_trust_bundles")
+        .controller("kube-apiserver-serving-clustertrustbundle-publisher-controller")
         .watches(&bundles, |_| vec![queue_key()])
         .reconciler(ClusterTrustBundlePublisher {
             writer: context.writer.clone(),

@@ -22,7 +22,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let recorder = context.recorder.clone().component(COMPONENT);
     let known = claims.store().clone();
     let runner = context
-        .controller("volume_expand")
+        .controller("persistentvolume-expander-controller")
         .for_where(&claims, Predicate::new(may_need_expansion))
         .reconciler(reconcile_fn(move |request| {
             let claim = known.get(&request.key);

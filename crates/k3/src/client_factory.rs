@@ -1,5 +1,5 @@
-//! Where the parts of the control plane find the API: ordinary clients with an identity each. In the server's own process
-//! they need no socket; elsewhere they speak HTTPS.
+//! Clients for components of the control plane, each with its own identity. In the server's process they need no socket;
+//! elsewhere they use HTTPS and impersonation.
 
 use std::convert::Infallible;
 
@@ -9,10 +9,10 @@ use kube::{Client, Config, client::Body};
 
 use crate::failure::Failure;
 
-/// Who the controllers are, as the server is told in their requests; it becomes their name among the managers of fields.
+/// User agent of controllers, which becomes their field manager.
 const CONTROLLERS: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
 
-/// Who a node is, as the server is told in its requests.
+/// User agent of nodes.
 pub(crate) const KUBELET: &str = concat!("kubelet/", env!("CARGO_PKG_VERSION"));
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
@@ -20,18 +20,18 @@ const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group
 
 const AUTHENTICATED: &str = "system:authenticated";
 
-/// A way to the API.
+/// Creates API clients.
 pub(crate) enum ClientFactory<'s> {
     /// The server is in this process.
     InProcess(&'s Server),
-    /// The server is elsewhere, and its user may act as others: a member of `system:masters`.
+    /// The server is remote. The user of the configuration impersonates others, so it must be in `system:masters`.
     Remote(Box<Config>),
 }
 
 // --- ClientFactory ---
 
 impl ClientFactory<'_> {
-    /// A client with the rights of a service account of `kube-system`.
+    /// A client with the permissions of a service account in `kube-system`.
     pub(crate) fn controller(&self, account: &str) -> Result<Client, Failure> {
         let groups = [
             "system:serviceaccounts",
@@ -42,17 +42,17 @@ impl ClientFactory<'_> {
         self.client(name, &groups, CONTROLLERS)
     }
 
-    /// A client with the rights of a user of the control plane, such as `system:kube-controller-manager`.
+    /// A client with the permissions of a control plane user, such as `system:kube-controller-manager`.
     pub(crate) fn component(&self, name: &str, agent: &'static str) -> Result<Client, Failure> {
         self.client(name.to_owned(), &[AUTHENTICATED], agent)
     }
 
-    /// A client that may do everything.
+    /// A client in `system:masters`.
     pub(crate) fn master(&self, name: &str, agent: &'static str) -> Result<Client, Failure> {
         self.client(name.to_owned(), &["system:masters", AUTHENTICATED], agent)
     }
 
-    /// A client with the rights of a node.
+    /// A client with the permissions of a node.
     pub(crate) fn node(&self, name: &str) -> Result<Client, Failure> {
         self.client(
             format!("system:node:{name}"),
@@ -78,14 +78,14 @@ impl ClientFactory<'_> {
                 let groups = groups.iter().map(|group| (IMPERSONATE_GROUP, *group));
                 for (header, value) in user.into_iter().chain(groups) {
                     let value = HeaderValue::from_str(value).map_err(|error| {
-                        Failure::new(format!("cannot act as {name}"), "this should not happen")
+                        Failure::new(format!("cannot impersonate {name}"), "this should not happen")
                             .caused_by(error)
                     })?;
                     config.headers.push((header, value));
                 }
                 Client::try_from(config).map_err(|error| {
-                    let advice = "see what is in the kubeconfig";
-                    Failure::new(format!("cannot speak to {server}"), advice).caused_by(error)
+                    let advice = "check the kubeconfig";
+                    Failure::new(format!("cannot connect to {server}"), advice).caused_by(error)
                 })
             }
         }

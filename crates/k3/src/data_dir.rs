@@ -1,4 +1,4 @@
-//! Where everything is kept if nobody says otherwise.
+//! The default data directory.
 
 use std::{
     env,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::failure::Failure;
 
-/// The directory that was named, or the default.
+/// The given directory, or the default.
 pub(crate) fn data_dir(named: Option<&Path>) -> Result<PathBuf, Failure> {
     named.map_or_else(default_data_dir, |directory| Ok(directory.to_path_buf()))
 }
@@ -34,7 +34,7 @@ pub(crate) fn is_data_file(name: &OsStr) -> bool {
     is_temporary || is_snapshot || NAMES.contains(&&*name)
 }
 
-/// The directory: the system's for root, else the user's own.
+/// `/var/lib/k3` for root, else a directory of the user.
 pub(crate) fn default_data_dir() -> Result<PathBuf, Failure> {
     if rustix::process::geteuid().is_root() {
         return Ok("/var/lib/k3".into());
@@ -49,8 +49,8 @@ pub(crate) fn default_data_dir() -> Result<PathBuf, Failure> {
         .map(|directory| directory.join("k3"))
         .ok_or_else(|| {
             Failure::usage(
-                "there is no home directory to keep data in",
-                "name one with --data-dir",
+                "no home directory for data",
+                "name a data directory with --data-dir",
             )
         })
 }

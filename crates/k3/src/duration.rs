@@ -1,10 +1,10 @@
-//! Lengths of time as people write them: `90s`, `1h30m`, `2d`.
+//! Durations such as `90s`, `1h30m`, `2d`.
 
 use std::time::Duration;
 
-const FORM: &str = "not a length of time such as 90s, 30m, 1h30m or 2d";
+const FORM: &str = "invalid duration; for example 90s, 30m, 1h30m or 2d";
 
-/// Reads a length of time.
+/// Parses a duration.
 pub(crate) fn parse(text: &str) -> Result<Duration, &'static str> {
     let (mut sum, mut rest) = (0u64, text);
     while !rest.is_empty() {
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_added_and_what_is_odd_is_refused() {
+    fn adds_units_and_rejects_invalid_durations() {
         assert_eq!(parse("1h30m"), Ok(Duration::from_mins(90)));
         assert_eq!(parse("2d"), Ok(Duration::from_hours(48)));
         assert_eq!(parse("90s"), Ok(Duration::from_secs(90)));

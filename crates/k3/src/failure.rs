@@ -1,10 +1,10 @@
-//! Why a command failed, told so that the reader can act.
+//! Errors of commands: what failed, why, and what to do.
 
 use std::{error::Error, fmt, process::ExitCode};
 
 use k3_client::with_causes;
 
-/// What failed, where, why, and what to do about it.
+/// The error of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     what: String,
@@ -15,18 +15,16 @@ pub(crate) struct Failure {
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// The call makes no sense.
     Usage,
-    /// The call makes sense and could not be carried out.
     Runtime,
-    /// The whole text is there already, and so is the exit code.
+    /// Complete text and exit code.
     Verbatim(u8),
 }
 
 // --- Failure ---
 
 impl Failure {
-    /// A call that makes no sense, and what would.
+    /// A usage error, and what to do.
     pub(crate) fn usage(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -36,7 +34,7 @@ impl Failure {
         }
     }
 
-    /// Something that could not be done, and what to do about it.
+    /// A failure, and what to do.
     pub(crate) fn new(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
             kind: Kind::Runtime,
@@ -44,7 +42,7 @@ impl Failure {
         }
     }
 
-    /// A text that is shown as it is, and an exit code.
+    /// Text that is printed as it is, and an exit code.
     pub(crate) fn verbatim(text: impl Into<String>, code: u8) -> Self {
         Self {
             kind: Kind::Verbatim(code),
@@ -52,7 +50,7 @@ impl Failure {
         }
     }
 
-    /// The same with its cause.
+    /// Adds the cause.
     pub(crate) fn caused_by(self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             cause: Some(cause.into()),
@@ -60,7 +58,7 @@ impl Failure {
         }
     }
 
-    /// The same with further lines to read.
+    /// Adds lines to the advice.
     pub(crate) fn with_notes(mut self, notes: &str) -> Self {
         if !notes.is_empty() {
             self.advice = format!("{}\n{notes}", self.advice);
@@ -93,7 +91,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What to do about an answer of a server, by its code.
+/// What to do about an HTTP status.
 pub(crate) fn advice_for_status(code: u16) -> &'static str {
     match code {
         401 | 403 => {
@@ -114,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_tells_what_why_and_what_to_do() {
+    fn prints_what_failed_why_and_what_to_do() {
         let cause = io::Error::new(io::ErrorKind::NotFound, "no such file");
         let failure =
             Failure::new("cannot read a.csv", "make it\nor leave out --token-auth-file").caused_by(cause);

@@ -1,4 +1,4 @@
-//! The versions of what k3 keeps in files, and what it does with newer ones.
+//! Versions of k3's file formats.
 //!
 //! Promises: a directory or a file of a newer format is refused before anything in it is changed, and the refusal names
 //! the version of k3 that reads it. What carries no format is of format 1: versions before formats were written had

@@ -1,4 +1,4 @@
-//! The file by which kubectl and its kin find the server and prove who they are.
+//! The kubeconfig of the administrator.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 
 use crate::certificates::Identity;
 
-/// A kubeconfig for one user of one server, with everything in it.
+/// A self-contained kubeconfig for one user of one server.
 pub(crate) fn text(server: SocketAddr, authority: &str, user: &Identity) -> String {
     let server = reachable(server);
     let [authority, certificate, key] =
@@ -35,7 +35,7 @@ current-context: k3
     )
 }
 
-/// Where a client on this machine reaches a server that listens at `address`.
+/// The address at which clients on this machine reach a server that listens at `address`.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_where_this_machine_reaches_it() {
+    fn uses_an_address_that_is_reachable_locally() {
         assert_eq!(server_of("127.0.0.1:6443"), "https://127.0.0.1:6443");
         assert_eq!(server_of("0.0.0.0:6443"), "https://127.0.0.1:6443");
         assert_eq!(server_of("[::]:1"), "https://[::1]:1");

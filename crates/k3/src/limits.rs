@@ -1,4 +1,4 @@
-//! What the operating system lets the process do.
+//! Resource limits of the process.
 
 use rustix::{
     fs::Mode,
@@ -18,7 +18,7 @@ pub(crate) fn raise_open_files() {
         return;
     }
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, limit = ?limit.current, "cannot raise the limit of open files");
+        tracing::warn!(%error, limit = ?limit.current, "failed to raise the limit of open files");
     }
 }
 
@@ -29,11 +29,11 @@ pub(crate) fn keep_owner_permissions() {
     umask(given & Mode::from_raw_mode(0o077));
 }
 
-/// Has memory given out in small pages. In huge ones a server that has just begun takes twice the memory, most of it empty;
-/// what it holds are objects of a few kilobytes, here and there.
+/// Disables transparent huge pages: with them a fresh server takes twice the memory, because its objects are small and
+/// scattered.
 pub(crate) fn use_small_pages() {
     if let Err(error) = disable_transparent_huge_pages(true) {
-        tracing::debug!(%error, "cannot do without huge pages");
+        tracing::debug!(%error, "failed to disable transparent huge pages");
     }
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_of_open_files_goes_up_to_the_hard_one() {
+    fn raises_open_files_to_the_hard_limit() {
         raise_open_files();
         let limit = getrlimit(Resource::Nofile);
         assert_eq!(limit.current, limit.maximum);

@@ -11,10 +11,10 @@ use std::{
 use k3_storage::transfer::TransferProgress;
 use tokio::time::Instant;
 
-/// How often the line changes at most: more often is not read, and costs time.
+/// Minimum time between updates.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A line that tells of one piece of work.
+/// The progress line of one operation.
 pub(crate) struct Progress<W: Write = io::Stderr> {
     /// Where the line goes; `None` if disabled looks.
     out: Option<W>,
@@ -45,7 +45,7 @@ impl<W: Write> Progress<W> {
         }
     }
 
-    /// Tells how far it has come.
+    /// Updates the line.
     pub(crate) fn update(&mut self, moved: TransferProgress) {
         let Some(out) = &mut self.out else { return };
         let spent = self.started.elapsed();
@@ -56,12 +56,12 @@ impl<W: Write> Progress<W> {
             return;
         }
         self.last_update = Some(self.started + spent);
-        // A terminal that is gone is no reason to stop the work.
+        // A closed terminal does not stop the operation.
         let _ = write!(out, "\r\x1b[K{}", line(self.verb, moved, spent));
         let _ = out.flush();
     }
 
-    /// Takes the line away, and gives how long it took.
+    /// Removes the line, and returns the elapsed time.
     pub(crate) fn end(mut self) -> Duration {
         if let Some(out) = &mut self.out {
             let _ = write!(out, "\r\x1b[K");
@@ -71,7 +71,7 @@ impl<W: Write> Progress<W> {
     }
 }
 
-/// What was verb, and how quickly: `copied 50000 objects, 12.3 MiB, 8000/s`.
+/// Amount and rate: `copied 50000 objects, 12.3 MiB, 8000/s`.
 pub(crate) fn line(verb: &str, moved: TransferProgress, spent: Duration) -> String {
     let per_second = u128::from(moved.entries) * 1000 / spent.as_millis().max(1);
     format!(
@@ -81,7 +81,7 @@ pub(crate) fn line(verb: &str, moved: TransferProgress, spent: Duration) -> Stri
     )
 }
 
-/// So many bytes, for people.
+/// A number of bytes with a binary unit.
 pub(crate) fn size(bytes: u64) -> String {
     const STEPS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (step, name) in STEPS {
@@ -103,7 +103,7 @@ mod tests {
     };
 
     #[test]
-    fn sizes_and_rates_are_told_for_people() {
+    fn formats_sizes_and_rates() {
         assert_eq!(
             line("copied", MOVED, Duration::from_millis(6250)),
             "copied 50000 objects, 12.3 MiB, 8000/s"
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_one_line_that_goes_away_and_a_pipe_gets_nothing() {
+    fn writes_one_line_to_a_terminal_and_nothing_to_a_pipe() {
         let mut shown = Vec::new();
         let mut progress = Progress::to(Some(&mut shown), "copied");
         progress.update(MOVED);

@@ -1,4 +1,4 @@
-//! Names and passwords that nobody can guess.
+//! Random names and passwords.
 
 use std::fmt::Write;
 
@@ -6,15 +6,12 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::failure::Failure;
 
-/// So many random bytes, as hexadecimal digits: they need no quoting anywhere.
+/// Random bytes as hexadecimal digits, which need no quoting.
 pub(crate) fn digits<const BYTES: usize>() -> Result<String, Failure> {
     let mut bytes = [0; BYTES];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| {
-        Failure::new(
-            "the system gives no random bytes",
-            "see that /dev/urandom is there",
-        )
-    })?;
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| Failure::new("cannot read random bytes", "check that /dev/urandom exists"))?;
     Ok(bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string does not fail.
         let _ = write!(text, "{byte:02x}");

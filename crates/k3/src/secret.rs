@@ -1,15 +1,14 @@
-//! A text that is not shown.
+//! Text that is never printed.
 
 use std::fmt;
 
-/// A password, or what holds one.
+/// A password, or text that contains one.
 #[derive(Clone)]
 pub(crate) struct Secret(String);
 
 // --- Secret ---
 
 impl Secret {
-    /// The text itself, for who needs it.
     pub(crate) fn text(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Files that only their owner may read.
+//! Files that only their owner can read.
 //!
 //! Promises: a file is there whole or not at all, also after a power loss if it is to last; at no moment can anybody else read
 //! it; of two processes that write the same file one wins, and it is whole.
@@ -23,10 +23,10 @@ pub(crate) struct FileError {
     source: io::Error,
 }
 
-/// A file that is being written. It gets its name when it is kept; dropped before that, it is gone.
+/// A temporary file that gets its name when it is persisted; dropped before that, it is removed.
 pub(crate) struct PendingFile {
     file: File,
-    /// What it is called until then.
+    /// The temporary path.
     path: PathBuf,
     target: PathBuf,
 }
@@ -36,7 +36,7 @@ pub(crate) fn write(path: &Path, content: &str) -> Result<(), FileError> {
     write_pending(path, content)?.persist()
 }
 
-/// Writes the file and does not wait for the disk: for files that nobody needs after a power loss.
+/// Writes the file without waiting for the disk: for files that may be lost in a power loss.
 pub(crate) fn write_without_sync(path: &Path, content: &str) -> Result<(), FileError> {
     write_pending(path, content)?.persist_without_sync()
 }
@@ -58,7 +58,7 @@ fn write_error(path: &Path, source: io::Error) -> FileError {
     }
 }
 
-/// The directory that a file is in.
+/// The parent directory of a file.
 fn directory_of(path: &Path) -> io::Result<&Path> {
     match path.parent() {
         Some(directory) if directory.as_os_str().is_empty() => Ok(Path::new(".")),
@@ -70,11 +70,11 @@ fn directory_of(path: &Path) -> io::Result<&Path> {
 // --- PendingFile ---
 
 impl PendingFile {
-    /// Begins a file that will be called `target`.
+    /// Creates a temporary file for `target`.
     pub(crate) fn create(target: &Path) -> Result<Self, FileError> {
         let create = || {
             let name = target.file_name().unwrap_or_default().to_string_lossy();
-            // A name that nobody can guess, and a file that was not there: another user may have put links into the directory.
+            // An unguessable name and create_new: another user may have put links into the directory.
             let unique = random::digits::<8>().map_err(|failure| io::Error::other(failure.to_string()))?;
             let path = directory_of(target)?.join(format!(".{name}.{unique}.new"));
             let mut options = OpenOptions::new();
@@ -89,24 +89,23 @@ impl PendingFile {
         create().map_err(|source| write_error(target, source))
     }
 
-    /// Where it is now.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Another handle to write to it.
+    /// Another handle to the open file.
     pub(crate) fn handle(&self) -> Result<File, FileError> {
         self.file
             .try_clone()
             .map_err(|source| write_error(&self.target, source))
     }
 
-    /// Makes what was written durable, and gives it its name.
+    /// Makes the content durable, and renames the file to its target.
     pub(crate) fn persist(self) -> Result<(), FileError> {
         self.persist_with(File::sync_all)
     }
 
-    /// Gives it its name, and does not wait for the disk.
+    /// Renames the file to its target without waiting for the disk.
     fn persist_without_sync(self) -> Result<(), FileError> {
         self.persist_with(|_| Ok(()))
     }
@@ -149,25 +148,25 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
     }
 }
 
-/// Makes a directory, and those above it, if they are not there.
+/// Creates a directory and its parents if missing.
 pub(crate) fn create_directory(path: &Path) -> Result<(), FileError> {
     k3_files::create_directory(path).map_err(|source| create_error(path, source))
 }
 
-/// Makes a directory for the files that `is_own` is true for, or takes the rights of others away from one that is there.
+/// Creates a directory for the files that `is_own` accepts, or takes the permissions of others away from an existing one.
 pub(crate) fn protect_directory(path: &Path, is_own: Contents) -> Result<(), FileError> {
     k3_files::protect_directory(path, is_own).map_err(|source| create_error(path, source))
 }
 
 fn create_error(path: &Path, source: io::Error) -> FileError {
     FileError {
-        verb: "make the directory",
+        verb: "create the directory",
         path: path.to_path_buf(),
         source,
     }
 }
 
-/// Waits until no other process has the lock file, and has it until it is dropped.
+/// Locks a file, waiting for other processes; dropping the handle unlocks it.
 pub(crate) fn lock(path: &Path) -> Result<File, FileError> {
     let locked = || {
         let mut options = OpenOptions::new();
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_its_owners_alone_also_when_it_replaces_another() {
+    fn restricts_the_mode_of_replaced_files() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("key");
         fs::write(&path, "old").unwrap();
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_no_error_and_one_that_cannot_be_written_is_named() {
+    fn reads_a_missing_file_as_none_and_names_unwritable_files() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("nowhere/key");
         assert!(read(&path).unwrap().is_none());
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_its_owners_alone() {
+    fn creates_private_directories() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a/b");
         create_directory(&path).unwrap();

@@ -1,10 +1,10 @@
-//! The signals by which a server is told to stop.
+//! Signals that stop a server.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// INT, TERM and QUIT, heard from the moment this is made.
+/// SIGINT, SIGTERM and SIGQUIT.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -14,7 +14,7 @@ pub(crate) struct Signals {
 // --- Signals ---
 
 impl Signals {
-    /// Begins to hear them. Must be called inside a Tokio runtime.
+    /// Starts to listen. Must be called inside a Tokio runtime.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -23,7 +23,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next, and names it. Nothing is lost when this is dropped while it waits.
+    /// Waits for the next signal, and returns its name. Cancel safe.
     pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",

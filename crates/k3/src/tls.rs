@@ -1,4 +1,4 @@
-//! How the server speaks TLS: 1.2 and newer, HTTP/2 or HTTP/1.1, and a client may show a certificate.
+//! TLS of the server: 1.2 and newer, HTTP/2 or HTTP/1.1, optional client certificates.
 //!
 //! Promise: the connection proves that a client has the key of the certificate it shows; whether it is of an authority
 //! of users is for the API server to judge, which has [`Tls::clients`] for it. A client with another one gets an answer that

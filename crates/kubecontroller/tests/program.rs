@@ -226,10 +226,7 @@ async fn a_signal_stops_it_in_order() {
         let order = [
             "linked reconciler=\"maps\" resource=\"configmaps\" about=\"Looks at maps\"",
             "set up controller=\"maps\"",
-            "starting informers",
-            "informers are synced",
             "became leader",
-            "started controller=\"maps\"",
             "reconciled",
             "stopping signal=",
             "stopping leader tasks",

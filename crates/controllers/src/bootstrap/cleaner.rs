@@ -27,7 +27,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let store = tokens.store().clone();
     let clock = context.clock.clone();
     let runner = context
-        .controller("token_cleaner")
+        .controller("token-cleaner-controller")
         .for_(&tokens)
         .reconciler(TokenCleaner { writer, store, clock });
     vec![Box::new(runner)]

@@ -62,11 +62,9 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         tokens: tokens.store().clone(),
     };
     let runner = context
-        .controller("bootstrap_signer_queue")
+        .controller("bootstrap-signer-controller")
         .for_(&cluster_info)
-        .watches(&tokens, |_: &Delta<BootstrapToken>| {
-            vec![Key::new(NAMESPACE, NAME)]
-        })
+        .watches(&tokens, |_: &Delta<BootstrapToken>| vec![Key::new(NAMESPACE, NAME)])
         .reconciler(signer);
     vec![Box::new(runner)]
 }

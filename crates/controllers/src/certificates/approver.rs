@@ -57,7 +57,7 @@ pub(super) fn make_with(context: &ControllerContext, allows: fn(&Value) -> bool)
         allows,
     };
     let runner = context
-        .controller("certificate_approving")
+        .controller("certificatesigningrequest-approving-controller")
         .for_(&requests)
         .reconciler(approver);
     vec![Box::new(runner)]

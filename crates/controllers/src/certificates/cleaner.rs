@@ -43,7 +43,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let store = requests.store().clone();
     let clock = context.clock.clone();
     let runner = context
-        .controller("certificate_cleaning")
+        .controller("certificatesigningrequest-cleaner-controller")
         .for_(&requests)
         .reconciler(CertificateSigningRequestCleanerController { writer, store, clock });
     vec![Box::new(runner)]

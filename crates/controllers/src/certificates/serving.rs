@@ -77,7 +77,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         service_cidrs: service_cidrs.store().clone(),
     };
     let runner = context
-        .controller("kubelet_serving_approving")
+        .controller("kubelet-serving-approver")
         .for_(&requests)
         // Needed before the first decision; their events do not trigger one.
         .watches(&service_cidrs, |_| Vec::new())

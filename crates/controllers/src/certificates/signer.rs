@@ -65,7 +65,7 @@ pub(super) fn make_with(context: &ControllerContext, signer: CertificateSigner) 
         authority: signer,
     };
     let runner = context
-        .controller("certificate_signing")
+        .controller("certificatesigningrequest-signing-controller")
         .for_(&requests)
         .reconciler(signer);
     vec![Box::new(runner)]

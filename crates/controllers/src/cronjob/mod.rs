@@ -24,7 +24,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let crons = context.informer::<CronJob>(&CRON_JOBS);
     let jobs = context.informer::<Job>(&JOBS);
     let runner = context
-        .controller("cronjob")
+        .controller("cronjob-controller")
         .for_(&crons)
         .owns(&jobs, "batch/CronJob")
         .reconciler(CronJobController::new(context, crons, jobs));

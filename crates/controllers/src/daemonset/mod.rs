@@ -72,7 +72,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         status_throttle: StatusThrottle::default(),
     };
     let controller = context
-        .controller("daemonset")
+        .controller("daemonset-controller")
         .for_(&sets)
         .watches(&sets, move |delta| {
             event_handler::forget_replaced_set(delta, &forget)

@@ -40,7 +40,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         status_throttle: StatusThrottle::default(),
     };
     let controller = context
-        .controller("deployment")
+        .controller("deployment-controller")
         .for_(&deployments)
         .watches(&sets, move |delta| {
             event_handler.deployments_of_replica_set(delta)

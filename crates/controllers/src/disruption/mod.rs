@@ -43,7 +43,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         budgets: budgets.clone(),
     };
     let controller = context
-        .controller("disruption")
+        .controller("disruption-controller")
         .for_(&budgets)
         .watches(&pods, move |delta| event_handler.keys(delta))
         // Read through their stores: they have to be synced before the first reconcile.

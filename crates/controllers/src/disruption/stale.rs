@@ -44,7 +44,7 @@ pub(super) fn make(context: &ControllerContext) -> Task {
             .is_some_and(|pod| disruption_target_condition(pod).is_some())
     };
     let controller = context
-        .controller("stale_pod_disruption")
+        .controller("disruption-controller-stale-conditions")
         .for_where(&pods, Predicate::new(is_said));
     Box::new(controller.reconciler(cleaner))
 }

@@ -36,7 +36,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         status_throttle: StatusThrottle::default(),
     };
     let controller = context
-        .controller("endpoint_slice_mirroring")
+        .controller("endpointslice-mirroring-controller")
         .watches(&endpoints, |delta| {
             let mut states = [delta.old(), delta.new()].into_iter().flatten();
             states

@@ -58,7 +58,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         hinted: Mutex::default(),
     };
     let controller = context
-        .controller("endpoint_slice")
+        .controller("endpointslice-controller")
         .for_(&services)
         .watches(&pods, move |delta| service_pods.concerned(delta))
         .watches(&known, |delta| slice_writer::concerned(delta, MANAGER))

@@ -31,7 +31,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         status_throttle: StatusThrottle::default(),
     };
     let controller = context
-        .controller("endpoint")
+        .controller("endpoints-controller")
         .for_(&services)
         .watches(&pods, move |delta| service_pods.concerned(delta))
         .watches(&endpoints, leftover_endpoints);

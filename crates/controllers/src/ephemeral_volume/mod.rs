@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Name of its work queue and source of its events.
-const NAME: &str = "ephemeral_volume";
+const EVENT_COMPONENT: &str = "ephemeral_volume";
 
 // upstream: pkg/controller/volume/ephemeral/controller.go ephemeralController, syncHandler
 struct EphemeralVolumeController {
@@ -52,7 +52,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (reconciler, users) = (
         EphemeralVolumeController {
             writer: context.writer.clone(),
-            recorder: context.recorder.clone().component(NAME),
+            recorder: context.recorder.clone().component(EVENT_COMPONENT),
             pods: pods.store().clone(),
             claims: claims.store().clone(),
         },
@@ -61,7 +61,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let is_new = |delta: &Delta<Pod>| matches!(delta, Delta::Added { new, .. } if has_ephemeral_volumes(new));
     let is_deleted = |delta: &Delta<PersistentVolumeClaim>| delta.new().is_none();
     let runner = context
-        .controller(NAME)
+        .controller("ephemeral-volume-controller")
         .for_where(&pods, Predicate::new(is_new))
         .watches_where(&claims, Predicate::new(is_deleted), move |delta| {
             let meta = &delta.object().metadata;

@@ -70,7 +70,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
 
 impl Runnable for GarbageCollector {
     fn name(&self) -> &'static str {
-        "garbage-collector"
+        "garbage-collector-controller"
     }
 
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {

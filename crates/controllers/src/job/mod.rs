@@ -62,7 +62,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         .store()
         .shared_index("namespace", |job| vec![job.metadata.namespace.to_string()]);
     let controller = context
-        .controller("job")
+        .controller("job-controller")
         .for_(&jobs)
         .owns(&pods, "batch/Job")
         .watches(&pods, move |delta| adopting_jobs(&in_namespace, delta))
@@ -74,7 +74,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let of_pods = orphan_pods.clone();
     let of_jobs = orphan_pods.clone();
     let orphan_pods = context
-        .controller("job_orphan_pod")
+        .controller("job-controller-orphan-pods")
         .watches(&pods, move |delta| of_pods.pods_to_check_after_pod_event(delta))
         .watches(&jobs, move |delta| of_jobs.pods_to_check_after_job_event(delta))
         .queue(batch_events)

@@ -81,14 +81,14 @@ fn make_in(context: &ControllerContext, directory: &str) -> Vec<Task> {
     let is_over =
         |delta: &Delta<PersistentVolume>| delta.new().is_some_and(|volume| is_to_be_deleted(volume));
     let making = context
-        .controller("local_path_claims")
+        .controller("local-path-provisioner")
         .for_where(&claims, Predicate::new(is_asked))
         // They are read through their stores and have to be synced: a missing node is not chosen again.
         .watches(&classes, |_| Vec::new())
         .watches(&nodes, |_| Vec::new())
         .reconciler(provisioner);
     let removing = context
-        .controller("local_path_volumes")
+        .controller("local-path-provisioner-volumes")
         .for_where(&volumes, Predicate::new(is_over))
         .reconciler(deleter);
     vec![Box::new(making), Box::new(removing)]

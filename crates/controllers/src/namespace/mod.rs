@@ -42,7 +42,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let store = namespaces.store().clone();
     let clock = context.clock.clone();
     let runner = context
-        .controller("namespace")
+        .controller("namespace-controller")
         .for_where(&namespaces, Predicate::new(is_terminating))
         .workers(WORKERS)
         .reconciler(NamespaceController {

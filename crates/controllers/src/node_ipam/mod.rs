@@ -87,7 +87,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         hints: Mutex::default(),
     };
     let runner = context
-        .controller("cidrallocator_node")
+        .controller("node-ipam-controller")
         .watches_where(&nodes, node_predicate(), |_| vec![Key::new("", QUEUE_KEY)])
         .workers(1)
         .reconciler(reconciler);

@@ -97,12 +97,12 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         state: Arc::new(SharedState::default()),
     });
     let runner = context
-        .controller("node_lifecycle_controller")
+        .controller("node-lifecycle-controller")
         .for_(&nodes)
         .workers(WORKERS)
         .reconciler(Arc::clone(&controller));
     let arrivals = context
-        .controller("node_lifecycle_controller_pods")
+        .controller("node-lifecycle-controller-pods")
         .for_where(&pods, new_ready_pod_predicate())
         .workers(POD_WORKERS)
         .reconciler(NewPodReconciler {

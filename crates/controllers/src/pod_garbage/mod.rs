@@ -87,7 +87,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
 
 impl Runnable for PodGarbageCollector {
     fn name(&self) -> &'static str {
-        "pod-garbage-collector"
+        "pod-garbage-collector-controller"
     }
 
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {

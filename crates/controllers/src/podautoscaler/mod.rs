@@ -48,7 +48,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         _ => true,
     };
     let runner = context
-        .controller("horizontalpodautoscaler")
+        .controller("horizontal-pod-autoscaler-controller")
         .for_where(&autoscalers, Predicate::new(is_other))
         // Pods are read through their store; their events do not trigger a sync.
         .watches(&context.pods(), |_| Vec::new())

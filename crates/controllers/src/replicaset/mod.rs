@@ -28,7 +28,11 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         resource: &REPLICA_SETS,
         reports_terminating: true,
     };
-    vec![build_controller::<Selector>(context, "replicaset", kind)]
+    vec![build_controller::<Selector>(
+        context,
+        "replicaset-controller",
+        kind,
+    )]
 }
 
 /// Builds the controller for ReplicaSets or ReplicationControllers.

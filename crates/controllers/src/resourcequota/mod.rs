@@ -80,7 +80,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         (None, Some(_)) => true,
     };
     let runner = context
-        .controller("resourcequota_primary")
+        .controller("resourcequota-controller")
         .for_where(&quotas, Predicate::new(is_other))
         .debounce(BATCH_DELAY, MAX_BATCH_DELAY)
         .reconciler(reconciler);

@@ -73,7 +73,7 @@ fn make_with(context: &ControllerContext, signer: TokenSigner) -> Vec<Task> {
         _ => true,
     };
     let runner = context
-        .controller("serviceaccount_tokens_secret")
+        .controller("serviceaccount-token-controller")
         .for_(&secrets)
         .watches_where(&accounts, Predicate::new(comes_or_goes), move |delta| {
             let meta = &delta.object().metadata;
@@ -86,7 +86,7 @@ fn make_with(context: &ControllerContext, signer: TokenSigner) -> Vec<Task> {
         deleted_secrets: deleted_secrets.clone(),
     };
     let forgetting = context
-        .controller("serviceaccount_tokens_service")
+        .controller("serviceaccount-token-controller-accounts")
         .watches(&secrets, move |delta| deleted_secrets.record_deletion(delta))
         .reconciler(remover);
     vec![Box::new(runner), Box::new(forgetting)]

@@ -30,7 +30,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let all = cidrs.store().clone();
     let holders = cidrs.store().clone();
     let controller = context
-        .controller("ipaddresses")
+        .controller("service-cidr-controller")
         .for_(&cidrs)
         .watches(&cidrs, move |delta| overlapping_service_cidrs(delta, &all))
         .watches(&addresses, move |delta| containing_service_cidrs(delta, &holders));

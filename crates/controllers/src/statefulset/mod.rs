@@ -61,7 +61,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         status_throttle: StatusThrottle::default(),
     };
     let controller = context
-        .controller("statefulset")
+        .controller("statefulset-controller")
         .for_(&sets)
         .watches(&sets, move |delta| {
             event_handler::forget_replaced_set(delta, &forget)

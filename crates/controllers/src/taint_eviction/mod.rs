@@ -24,7 +24,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let by_node = context.pods_by_node();
     let reconciler = TaintEvictionController::new(context, nodes.store().clone(), pods.store().clone());
     let runner = context
-        .controller("taint_eviction_controller")
+        .controller("taint-eviction-controller")
         .for_where(&pods, pod_predicate())
         .watches_where(&nodes, node_predicate(), move |delta| {
             by_node.keys(&delta.object().metadata.name)

@@ -51,7 +51,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         new.is_some_and(|job| time_left(job, clock.now()).is_some())
     };
     let runner = context
-        .controller("ttl_jobs_to_delete")
+        .controller("ttl-after-finished-controller")
         .for_where(&jobs, Predicate::new(has_time))
         .reconciler(cleaner);
     vec![Box::new(runner)]

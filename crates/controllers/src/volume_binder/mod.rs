@@ -56,7 +56,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let store = claims.store().clone();
     let by_claim = sources.volumes_by_claim();
     let keeper = context
-        .controller("claims")
+        .controller("persistentvolume-binder-controller")
         .for_(claims)
         .watches(volumes, move |delta: &Delta<PersistentVolume>| {
             let volume = delta.object();
@@ -95,7 +95,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         .workers(1)
         .reconciler(ClaimReconciler(controller.clone()));
     let releaser = context
-        .controller("volumes")
+        .controller("persistentvolume-binder-controller-volumes")
         .for_(volumes)
         .watches(claims, move |delta: &Delta<PersistentVolumeClaim>| {
             let claim = delta.object();

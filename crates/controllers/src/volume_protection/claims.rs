@@ -47,7 +47,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         users: context.pods_by_claim(),
     };
     let runner = context
-        .controller("pvcprotection")
+        .controller("persistentvolumeclaim-protection-controller")
         .for_(&claims)
         .watches(&pods, |delta: &Delta<Pod>| {
             let states = delta.old().into_iter().chain([delta.object()]);

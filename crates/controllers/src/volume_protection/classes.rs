@@ -41,7 +41,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         new.is_some_and(|class| FinalizerAction::of(&**class, FINALIZER) != FinalizerAction::Nothing)
     };
     let runner = context
-        .controller("vacprotection")
+        .controller("volumeattributesclass-protection-controller")
         .for_where(&classes, Predicate::new(matters))
         .watches(&claims, |delta| no_longer_referenced(delta, classes_of_claim))
         .watches(&volumes, |delta| no_longer_referenced(delta, classes_of_volume))

@@ -32,7 +32,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         new.is_some_and(|volume| FinalizerAction::of(&**volume, FINALIZER) != FinalizerAction::Nothing)
     };
     let runner = context
-        .controller("pvprotection")
+        .controller("persistentvolume-protection-controller")
         .for_where(&volumes, Predicate::new(matters))
         .reconciler(PVProtectionController { writer, store });
     vec![Box::new(runner)]

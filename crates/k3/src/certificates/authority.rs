@@ -84,7 +84,7 @@ impl Authority {
                         pem,
                     });
                 }
-                tracing::info!("renewing the certificate of the authority, its key stays");
+                tracing::info!("renewing the certificate of the authority with the same key");
                 Self::certified(inner.into_key(), now)?
             }
         };

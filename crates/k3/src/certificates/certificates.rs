@@ -241,7 +241,7 @@ fn identity(
         let identity = Identity { certificate, key };
         match identity.flaw(authority, purpose, now) {
             None => return Ok(identity),
-            Some(flaw) => tracing::info!("making a new certificate {name}.crt: {flaw}"),
+            Some(flaw) => tracing::info!("replacing certificate {name}.crt: {flaw}"),
         }
     }
     let identity = Identity::issue(authority, purpose, now)?;

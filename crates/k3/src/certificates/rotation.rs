@@ -33,13 +33,13 @@ pub(super) const OLD_SIGNING_KEYS: &str = "service-account-old.pub";
 /// What can be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RotationTarget {
-    /// The authority, in two steps: this one, and --finish
+    /// The certificate authority, in two steps: this one, and --finish
     Ca,
-    /// What the server shows to clients
+    /// The serving certificate
     Serving,
-    /// What the admin shows to the server, and the server to nodes
+    /// The client certificates of the admin and of the server
     Client,
-    /// The key that tokens of service accounts are signed with
+    /// The signing key of service account tokens
     ServiceAccount,
 }
 

@@ -1,4 +1,4 @@
-//! `k3 apiserver`, also called `k3 web`: an API server alone.
+//! `k3 apiserver`, alias `k3 web`: only an API server.
 
 use clap::Args;
 
@@ -11,14 +11,14 @@ use crate::{failure::Failure, server::Settings};
 const EXAMPLES: &str = "\
 Examples:
   k3 apiserver
-      serves the API from the data directory, and nothing happens but what clients do: no controllers, no scheduler, no node
+serves the API from the data directory, without controllers, scheduler and node
 
   k3 apiserver --storage etcd --etcd-servers http://10.0.0.1:2379 --bind 0.0.0.0
-      one more API server for what is in an etcd; `k3 controller`, `k3 scheduler` and `k3 node` can be processes of their own
+      another API server on an etcd; `k3 controller`, `k3 scheduler` and `k3 node` run the rest as separate processes
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// Start an API server alone: no controllers, no scheduler, no node.
+/// Start only the API server: no controllers, no scheduler, no node.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ApiserverFlags {
@@ -28,7 +28,7 @@ pub(crate) struct ApiserverFlags {
 
 pub(super) fn run(flags: ApiserverFlags) -> Result<(), Failure> {
     process::init(&flags.api.log)?;
-    // Nodes may join it: what they use is shown.
+    // Nodes may join, so usage metrics are served.
     let settings = Settings {
         has_nodes: true,
         ..flags.api.settings()?

@@ -1,10 +1,10 @@
-//! The commands of everyday work with a cluster, which are those of `k3-client`.
+//! The kubectl-like commands, which are implemented in `k3-client`.
 
 use k3_client::{ClientCommand, Surroundings};
 
 use crate::{config::ServerLocation, data_dir::default_data_dir, failure::Failure};
 
-/// Does what is asked for. `program` is the whole command line.
+/// Runs a client command. `program` is the whole command line.
 pub(super) fn run(
     command: ClientCommand,
     location: ServerLocation,
@@ -13,7 +13,7 @@ pub(super) fn run(
     let surroundings = Surroundings {
         preferred_kubeconfig: location.variable,
         configured_kubeconfig: location.file,
-        // Who has no home has no server of their own either.
+        // Without a home directory there is no default data directory.
         admin_kubeconfig: default_data_dir().unwrap_or_default().join("admin.kubeconfig"),
         program,
     };

@@ -1,4 +1,4 @@
-//! `k3 config`: what is in force and who said so, and all that can be said.
+//! `k3 config`: the effective configuration with the source of each value, and all settings.
 
 use std::{
     ffi::OsString,
@@ -16,15 +16,15 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   k3 config example > .config.yaml
-      a file with all keys, their meaning and their defaults, which `k3 start` in this directory then reads
+      a file with all keys, their descriptions and defaults, which `k3 start` in this directory then reads
 
   k3 config show --config cluster.yaml --secure-port 7443
-      what is in force with this file, this flag and this environment, and where each value comes from
+      the effective configuration with this file, flag and environment, and the source of each value
 
   k3 config check cluster.yaml
-      whether a file is valid; if not, every error with line and key
+      whether a file is valid; if not, all errors with line and key
 
-Exit codes: 0 success, 1 failure, 2 a call or a file that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error or invalid file.";
 
 /// Show and check the configuration.
 #[derive(Debug, Args)]
@@ -38,20 +38,20 @@ pub(crate) struct ConfigFlags {
 enum Command {
     Show(ShowFlags),
     Check(CheckFlags),
-    /// Print a file with all keys, their meaning and their defaults
+    /// Print a configuration file with all keys, their descriptions and defaults
     Example,
 }
 
-/// Print what is in force, and where each value comes from. Takes every flag of the commands that settings are for, as they
-/// do; secrets are shown as ***.
+/// Print the effective configuration and the source of each value. Takes every flag of the commands that read the
+/// configuration; secrets are shown as ***.
 #[derive(Debug, Args)]
 struct ShowFlags {
-    /// How it is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Output::Yaml)]
     output: Output,
 }
 
-/// Check whether `k3 run` would take a file. Files that it names are read too.
+/// Check whether a configuration file is valid for `k3 run`. Files that it names are read too.
 #[derive(Debug, Args)]
 struct CheckFlags {
     /// The file
@@ -60,9 +60,9 @@ struct CheckFlags {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// A file of settings, with the origins as comments
+    /// A configuration file, with the sources as comments
     Yaml,
-    /// A list for programs
+    /// A JSON list
     Json,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn run(flags: &ConfigFlags, settings: &Settings) -> Result<(), Failur
     Ok(())
 }
 
-/// A file is valid if `k3 run` takes it with nothing else said.
+/// A file is valid if `k3 run` accepts it without other flags or variables.
 fn check(file: &Path) -> Result<(), Failure> {
     let environment = Environment {
         variable: &|_| None,

@@ -1,4 +1,4 @@
-//! `k3 controller`: controllers and scheduler in a process of their own.
+//! `k3 controller`: controllers and scheduler in a separate process.
 
 use std::net::IpAddr;
 
@@ -23,27 +23,27 @@ const EXAMPLES: &str = "\
 Examples:
   k3 start --controllers=
   k3 controller --data-dir /var/lib/k3
-      a server alone, and beside it a process for the controllers and the scheduler
+      an API server, and a separate process for the controllers and the scheduler
 
   k3 controller --kubeconfig admin.kubeconfig --controllers='*,-scheduler' --metrics-address 127.0.0.1:9100
-      all controllers but the scheduler, for a server anywhere, with figures for Prometheus
+      all controllers except the scheduler, for a remote server, with metrics for Prometheus
 
   k3 controller --storage etcd --etcd-servers http://10.0.0.1:2379
-      needs no other server: it has one of its own, for itself alone
+      needs no other server: it runs a private API server
 
-Any number may run: the one that holds the lease kube-system/kube-controller-manager works, the others wait. When it
-dies, another takes over as soon as the lease has run out, after 15 s; when it is stopped, at once.
+Any number may run: the holder of the lease kube-system/kube-controller-manager works, the others wait. If it crashes,
+another takes over when the lease expires, after 15 s; if it is stopped, at once.
 
-What needs the keys of the cluster is left to those who have them, which are the controllers of `k3 start` and those with a
-server of their own: for another server certificates of requests are not signed, and no tokens are written into secrets.
+Signing needs the keys of the cluster, which only `k3 start` and processes with a private API server have: with
+--server or --kubeconfig, no certificate signing requests are signed and no tokens are written into secrets.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// Run controllers and the scheduler in a process of their own.
+/// Run controllers and the scheduler in a separate process.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ControllerFlags {
-    /// Controllers to run, and `scheduler`, a list with commas; '*' is all that are on by themselves, -NAME leaves one out
+    /// Controllers to run, and `scheduler`, comma-separated; '*' is all that are on by default, -NAME excludes one
     #[arg(long, value_name = "LIST", default_value = "*")]
     controllers: String,
 
@@ -54,18 +54,18 @@ pub(crate) struct ControllerFlags {
     process_flags: ProcessFlags,
 }
 
-/// Who works if there are several, and what is told of it.
+/// Leader election, metrics and health endpoints.
 #[derive(Debug, Args)]
 pub(super) struct LeaderElectionFlags {
-    /// Work without asking who leads. Two such processes do everything twice, which is correct but a waste
+    /// Run without leader election. Two such processes do all work twice, which is correct but wasteful
     #[arg(long)]
     no_leader_elect: bool,
 
-    /// Address at which figures are served as text for Prometheus [default: nowhere]
+    /// Address that serves Prometheus metrics [default: none]
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<String>,
 
-    /// Address at which /healthz and /readyz are served [default: nowhere]
+    /// Address that serves /healthz and /readyz [default: none]
     #[arg(long, value_name = "ADDRESS")]
     health_address: Option<String>,
 }
@@ -74,8 +74,8 @@ pub(super) fn run(flags: &ControllerFlags) -> Result<(), Failure> {
     let components = controller_manager::parse_controllers(&flags.controllers)?;
     if components.is_empty() {
         return Err(Failure::usage(
-            "--controllers names none",
-            "'*' is all; `k3 controllers` shows their names",
+            "--controllers selects no controller",
+            "use '*' for all; `k3 controllers` lists the names",
         ));
     }
     run_components(
@@ -86,7 +86,7 @@ pub(super) fn run(flags: &ControllerFlags) -> Result<(), Failure> {
     )
 }
 
-/// Runs what was components in this process: for a server elsewhere, or with one of its own.
+/// Runs components in this process: for a remote server, or with a private API server.
 pub(super) fn run_components(
     name: &str,
     components: ComponentSelection,
@@ -136,8 +136,8 @@ async fn control(
     )?;
     control.run(stop).await.map_err(|error| {
         Failure::new(
-            "the controllers ended",
-            "see that the server runs, and start them again",
+            "controllers failed",
+            "check that the API server runs, and start them again",
         )
         .caused_by(error)
     })
@@ -155,7 +155,7 @@ impl LeaderElectionFlags {
     }
 }
 
-/// What is known of the server here: the name or address at which it is reached.
+/// The identity of a remote server: only its name or address is known.
 fn identity(server: &Config) -> ServerIdentity {
     let host = server.cluster_url.host().unwrap_or_default();
     match host.trim_matches(['[', ']']).parse::<IpAddr>() {
@@ -171,12 +171,15 @@ fn identity(server: &Config) -> ServerIdentity {
     }
 }
 
-/// The certificate of the server's authority, which pods are told: that of the kubeconfig.
+/// The certificate authority for pods: that of the kubeconfig.
 fn authority(server: &Config) -> Result<String, Failure> {
     let advice = "use a kubeconfig with certificate-authority-data, such as the admin.kubeconfig in the data directory";
     let known = server.root_cert.as_deref().unwrap_or_default();
     if known.is_empty() {
-        return Err(Failure::new("the kubeconfig names no authority", advice));
+        return Err(Failure::new(
+            "the kubeconfig has no certificate authority",
+            advice,
+        ));
     }
     Ok(known.iter().map(|der| certificates::pem(der)).collect())
 }

@@ -1,4 +1,4 @@
-//! `k3 controllers`: what runs beside the API server, and how it fares.
+//! `k3 controllers`: state, queues and errors of the controllers in a server.
 
 use clap::Args;
 use serde_json::Value;
@@ -15,21 +15,21 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   k3 controllers
-      lists what runs in the server, which process leads, how much waits in each queue, and the last errors
+      lists the controllers in the server, the leader, queue depths and last errors
 
   k3 controllers --json | jq '.controllers[] | select(.queue.depth > 100)'
-      the same for programs
+the same as JSON
 
-Of several servers that share a store, one leads: its controllers work, those of the others are idle. The answer is
-that of the server which the kubeconfig names.
+Among servers that share a store, the leader's controllers run and those of the others are idle. The output is that of
+the server in the kubeconfig.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// List the controllers that run: which is leader, queue depths, last errors.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ControllersFlags {
-    /// Print what the server says, as JSON
+    /// Print the server's report as JSON
     #[arg(long)]
     json: bool,
 
@@ -55,14 +55,13 @@ pub(super) fn run(flags: &ControllersFlags) -> Result<(), Failure> {
     })
 }
 
-/// What people are told.
 fn text(report: &Value, lease: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let leader = match (report["elects"] == true, &lease["spec"]["holderIdentity"]) {
-        (false, _) => "leader: this server, whose store is its own".to_owned(),
+        (false, _) => "leader: this server (its store is not shared)".to_owned(),
         (true, Value::String(holder)) if !holder.is_empty() => {
             let whose = if report["leads"] == true {
-                ", which is this server"
+                " (this server)"
             } else {
                 ""
             };
@@ -119,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_see_the_leader_the_queues_and_the_last_error() {
+    fn shows_leader_queues_and_last_error() {
         let report = json!({"elects": true, "leads": false, "controllers": [
             {"name": "job", "state": "idle", "queue": {"depth": 1, "running": 2, "waiting": 3, "retries": 4},
              "errors": [{"at": "2026-01-01T00:00:00Z", "key": "a/b", "message": "no", "failures": 2}]},
@@ -135,7 +134,7 @@ scheduler   running   -       -         -         -
         assert_eq!(text(&report, &lease), expected);
         let alone = text(&json!({"elects": false, "controllers": []}), &Value::Null);
         assert!(
-            alone.starts_with("leader: this server, whose store is its own\n"),
+            alone.starts_with("leader: this server (its store is not shared)\n"),
             "{alone}"
         );
     }

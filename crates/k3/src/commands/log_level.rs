@@ -1,4 +1,4 @@
-//! `k3 log-level`: how much a running server says.
+//! `k3 log-level`: the log level of a running server.
 
 use clap::Args;
 
@@ -8,21 +8,21 @@ use crate::{failure::Failure, log::LEVEL_PATH};
 const EXAMPLES: &str = "\
 Examples:
   k3 log-level
-      tells how much the server says
+      shows the log level of the server
 
   k3 log-level info,k3_apiserver=debug
-      has one part of it say more, at once and until the server ends or is told otherwise
+      raises the level of one module, until the server stops or the level is changed again
 
-The same without k3: `kubectl get --raw /debug/flags/v`, and a PUT to that path, whose body may also be a verbosity as
-programs of Kubernetes count it (4 for details, 8 for everything).
+The same without k3: `kubectl get --raw /debug/flags/v`, and a PUT to that path, whose body may also be a klog verbosity
+(4 for debug, 8 for trace).
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// Tell how much a running server writes to its log, or change it.
+/// Show or change the log level of a running server.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct LogLevelFlags {
-    /// How much: error, warn, info, debug or trace, and more or less for single modules [default: only tell]
+    /// New level: error, warn, info, debug or trace, with overrides per module [default: only show]
     #[arg(value_name = "LEVELS")]
     levels: Option<String>,
 

@@ -1,4 +1,4 @@
-//! `k3 man`: the manual, made of what `--help` says.
+//! `k3 man`: manual pages, generated from the help texts.
 
 use std::{
     fs, io,
@@ -13,12 +13,12 @@ use crate::failure::Failure;
 const EXAMPLES: &str = "\
 Examples:
   k3 man | man -l -
-      reads the page of the whole command
+      shows the page of the whole command
 
   k3 man --dir /usr/local/share/man/man1
       writes a page for each command: k3.1, k3-start.1, k3-token-create.1, ...
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// Print the manual page, or write the pages of all commands.
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(crate) struct ManFlags {
     dir: Option<PathBuf>,
 }
 
-/// Carries out the command, for a command line.
+/// Runs the command.
 pub(super) fn run(flags: &ManFlags, command: Command) -> Result<(), Failure> {
     let unwritten = |error: io::Error| {
         Failure::new(
@@ -54,7 +54,7 @@ pub(super) fn run(flags: &ManFlags, command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Writes the page of a command and of those below it, and tells how many.
+/// Writes the pages of a command and its subcommands, and returns their number.
 fn pages(command: &Command, above: &str, directory: &Path) -> io::Result<usize> {
     let name = if above.is_empty() {
         command.get_name().to_owned()

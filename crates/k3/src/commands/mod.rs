@@ -1,4 +1,4 @@
-//! The command line: a directory or file a command.
+//! The command line: a directory or file per command.
 
 mod apiserver;
 mod certs;
@@ -74,7 +74,7 @@ enum Command {
     Client(Box<k3_client::ClientCommand>),
 }
 
-/// Carries out what the arguments of the process ask for. Arguments that make no sense end it with 2.
+/// Runs the command in the arguments of the process. A usage error exits with 2.
 pub(crate) fn run() -> Result<(), Failure> {
     let environment = Environment {
         variable: &|name| env::var_os(name),
@@ -125,7 +125,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     })
 }
 
-/// Validates what a command line for `k3 run` asks for, and starts nothing.
+/// Validates a command line of `k3 run` without starting anything.
 fn validate_run(matches: &clap::ArgMatches) -> Result<(), Failure> {
     match Cli::from_arg_matches(matches).map(|cli| cli.command) {
         Ok(Command::Run(flags)) => run::validate(*flags),
@@ -134,9 +134,9 @@ fn validate_run(matches: &clap::ArgMatches) -> Result<(), Failure> {
     }
 }
 
-/// Ends the process with help, or with what is wrong with its arguments.
+/// Exits with help or a usage error.
 fn refuse(error: &clap::Error, notes: &str) -> ! {
-    // Nobody reads it then.
+    // A closed terminal is not an error.
     let _ = error.print();
     if !notes.is_empty() {
         eprintln!("\n{notes}");
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_makes_sense() {
+    fn the_command_line_is_valid() {
         command().debug_assert();
     }
 }

@@ -1,4 +1,4 @@
-//! `k3 node`: a node in a process of its own, on any machine.
+//! `k3 node`: a node in a separate process, on any machine.
 
 use std::path::Path;
 
@@ -20,20 +20,20 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   k3 token create --join
-      on a machine of the cluster: prints the next line, with everything in it
+      on a machine of the cluster: prints the next command, complete with token
 
   k3 node --server https://10.0.0.1:6443 --token K3...
-      on the new machine: joins the cluster, and runs its pods from then on
+      on the new machine: joins the cluster and runs pods
 
   k3 node
-      the same machine after a restart: it has a certificate, and needs no token any more
+      on the same machine after a restart: it has a certificate and needs no token
 
-The token names the authority of the cluster, so that a server that is another one's is refused before it has seen anything.
-The certificate is kept in the data directory, for its owner alone, and renewed in time.
+The token contains the hash of the cluster's certificate authority, so a server of another cluster is rejected before it
+receives anything. The certificate is stored in the data directory, readable by its owner only, and renewed in time.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// Run a node: a machine that runs pods, and needs nothing but the API server.
+/// Run a node: it runs pods and needs nothing but the API server.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct NodeProcessFlags {
@@ -64,7 +64,7 @@ pub(super) fn run(flags: NodeProcessFlags) -> Result<(), Failure> {
     }
 }
 
-/// Runs a node that asks a server elsewhere.
+/// Runs a node of a remote API server.
 pub(super) fn join(remote: &RemoteFlags, node: NodeSettings, data_dir: Option<&Path>) -> Result<(), Failure> {
     let data_dir = self::data_dir(data_dir)?;
     process::block_on(async {
@@ -82,22 +82,19 @@ pub(super) fn join(remote: &RemoteFlags, node: NodeSettings, data_dir: Option<&P
     })
 }
 
-/// How it is to join, if it has not yet.
+/// How the node joins, unless it has joined before.
 async fn method(flags: &RemoteFlags) -> Result<JoinMethod, Failure> {
     if flags.kubeconfig.is_some() || flags.has_authority() {
         return Ok(JoinMethod::Kubeconfig(Box::new(flags.config(None).await?)));
     }
     match (&flags.server, &flags.token) {
         (_, None) => Ok(JoinMethod::Existing),
-        (None, Some(_)) => Err(Failure::usage(
-            "--token is for a server, but none is named",
-            "add --server URL",
-        )),
+        (None, Some(_)) => Err(Failure::usage("--token needs --server", "add --server URL")),
         (Some(server), Some(token)) => {
             let token: JoinToken = token.text().parse().map_err(|error| {
                 let advice =
-                    "make one with `k3 token create --join`; or add --ca FILE for another sort of token";
-                Failure::usage("--token makes no sense", advice).caused_by(error)
+                    "create one with `k3 token create --join`; or add --ca FILE for another kind of token";
+                Failure::usage("invalid --token", advice).caused_by(error)
             })?;
             Ok(JoinMethod::Token(server.clone(), token))
         }

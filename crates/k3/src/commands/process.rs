@@ -1,10 +1,6 @@
-//! What all commands have in common that run until they are told to stop.
+//! Common parts of commands that run until a signal.
 
-use std::{
-    io::{self, IsTerminal},
-    path::Path,
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use kubecontroller::manager::Stop;
 
@@ -18,36 +14,36 @@ use crate::{
     signals::Signals,
 };
 
-/// How long a stop may take.
+/// Grace period of a stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Whether it is told how to reach the server.
+/// Whether the kubeconfig is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Announce {
     /// On standard output.
     Kubeconfig,
-    /// It is for this process alone.
+    /// The server is private to this process.
     Nothing,
 }
 
-/// Prepares the process: from here on it writes a log.
+/// Initializes logging and resource limits.
 pub(super) fn init(flags: &LogFlags) -> Result<(), Failure> {
     log::init(flags)?;
     limits::raise_open_files();
     Ok(())
 }
 
-/// Does what has to be waited for, on all cores.
+/// Runs a future on all cores.
 pub(super) fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     runtime::all_cores()?.block_on(work)
 }
 
-/// Runs a control plane on all cores until a signal comes, and then ends it in order.
+/// Runs a control plane on all cores until a signal, then stops it in order.
 pub(super) fn run(settings: Settings, announce: Announce) -> Result<(), Failure> {
     block_on(async { serve(settings, announce, &mut signals()?).await })
 }
 
-/// The same with a database that is started before, if it is missing and may be started, and ended after.
+/// The same, with a database that is started on demand and stopped afterwards.
 pub(super) fn run_with_database(
     databases: &databases::Settings,
     settings: Settings,
@@ -62,7 +58,7 @@ pub(super) fn run_with_database(
     })
 }
 
-/// Runs a control plane until a signal comes, and then ends it in order.
+/// Runs a control plane until a signal, then stops it in order.
 pub(super) async fn serve(
     settings: Settings,
     announce: Announce,
@@ -78,21 +74,19 @@ pub(super) async fn serve(
     if announce == Announce::Kubeconfig {
         let file = shell_quoted(plane.kubeconfig().0);
         print_line!("export KUBECONFIG={file}");
-        if io::stderr().is_terminal() {
-            eprintln!("{}", next_steps(&file));
-        }
+        tracing::info!("next, in another terminal: export KUBECONFIG={file}; kubectl get nodes");
     }
     tokio::select! {
         failure = plane.wait_for_failure() => return Err(failure),
-        name = signals.next() => tracing::info!("{name}: stopping; the same again stops at once"),
+        name = signals.next() => tracing::info!("{name}: stopping; a second signal stops immediately"),
     }
     tokio::select! {
         () = plane.stop() => Ok(()),
-        name = signals.next() => Err(killed(name, "requests that were under way have been cut off")),
+        name = signals.next() => Err(killed(name, "running requests were aborted")),
     }
 }
 
-/// Does something that ends when `stop` is stopped, which a signal does.
+/// Runs `work`, and stops it on a signal.
 pub(super) async fn run_until_signal(
     stop: Stop,
     work: impl Future<Output = Result<(), Failure>>,
@@ -101,7 +95,7 @@ pub(super) async fn run_until_signal(
     let mut work = std::pin::pin!(work);
     tokio::select! {
         ended = &mut work => return ended,
-        name = signals.next() => tracing::info!("{name}: stopping; the same again stops at once"),
+        name = signals.next() => tracing::info!("{name}: stopping; a second signal stops immediately"),
     }
     stop.stop(GRACE);
     tokio::select! {
@@ -109,11 +103,11 @@ pub(super) async fn run_until_signal(
             tracing::info!("stopped");
             ended
         }
-        name = signals.next() => Err(killed(name, "what was under way is seen again at the next start")),
+        name = signals.next() => Err(killed(name, "interrupted work is resumed at the next start")),
     }
 }
 
-/// The signals by which the process is told to stop, heard from now on.
+/// Starts to listen for the signals that stop the process.
 pub(super) fn signals() -> Result<Signals, Failure> {
     Signals::listen().map_err(|error| {
         Failure::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
@@ -121,20 +115,10 @@ pub(super) fn signals() -> Result<Signals, Failure> {
 }
 
 fn killed(name: &str, advice: &str) -> Failure {
-    Failure::new(format!("{name}: stopped at once"), advice)
+    Failure::new(format!("{name}: stopped immediately"), advice)
 }
 
-/// What people do next. Programs need not be told.
-fn next_steps(kubeconfig: &str) -> String {
-    format!(
-        "\nThe server is ready. In another terminal:\n  \
-         export KUBECONFIG={kubeconfig}\n  \
-         kubectl get nodes\n\
-         `k3 controllers` tells how the rest fares, `k3 doctor` what ails it; Ctrl-C stops it.\n"
-    )
-}
-
-/// The path as a shell reads it.
+/// The path, quoted for a shell.
 pub(super) fn shell_quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
@@ -149,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_quoted_where_a_shell_needs_it() {
+    fn quotes_paths_for_shells() {
         assert_eq!(shell_quoted(Path::new("/a/b-1.c")), "/a/b-1.c");
         assert_eq!(shell_quoted(Path::new("/a b")), "'/a b'");
         assert_eq!(shell_quoted(Path::new("/it's")), r"'/it'\''s'");

@@ -1,4 +1,4 @@
-//! `k3 run`: what a machine is for, in one word.
+//! `k3 run`: runs the components of a role.
 
 use clap::Args;
 
@@ -13,21 +13,21 @@ use crate::{failure::Failure, server::Settings};
 const EXAMPLES: &str = "\
 Examples:
   k3 run
-      everything in one process, as `k3 start`
+      everything in one process, like `k3 start`
 
   k3 run --role master --bind 0.0.0.0 --storage etcd --etcd-servers http://10.0.0.1:2379
-      API server, controllers and scheduler, but no node; several may share the store, and one of them does the work
+      API server, controllers and scheduler, but no node; several may share the store, and one is elected leader
 
   k3 run --role node --server https://10.0.0.1:6443 --token K3...
-      a node, as `k3 node`
+      a node, like `k3 node`
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// Run what a role asks for: master, node, or one for everything.
+/// Run the components of a role: master, node, or one for everything.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RunFlags {
-    /// What this machine is: `master` (API server, controllers, scheduler), `node` (runs pods), or `one` (all of it)
+    /// Role of this machine: `master` (API server, controllers, scheduler), `node` (runs pods), or `one` (all of it)
     #[arg(long, value_name = "ROLE", default_value = "one", value_parser = role)]
     role: Role,
 
@@ -38,7 +38,6 @@ pub(crate) struct RunFlags {
     remote: RemoteFlags,
 }
 
-/// What a machine is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Master,
@@ -46,7 +45,7 @@ enum Role {
     One,
 }
 
-/// Validates what `k3 run` would be told, and starts nothing. Files that the settings name are read.
+/// Validates the settings without starting anything. Files that they name are read.
 pub(super) fn validate(flags: RunFlags) -> Result<(), Failure> {
     let start = flags.start;
     start.databases()?;
@@ -64,7 +63,7 @@ pub(super) fn run(flags: RunFlags) -> Result<(), Failure> {
     let databases = start.databases()?;
     let settings = match flags.role {
         Role::One => start.settings()?,
-        // Without a node of its own, but those of others may come.
+        // No node in this process, but nodes may join.
         Role::Master => Settings {
             node: None,
             has_nodes: true,
@@ -87,13 +86,13 @@ pub(super) fn run(flags: RunFlags) -> Result<(), Failure> {
     process::run_with_database(&databases, settings, Announce::Kubeconfig)
 }
 
-/// A role, however it is written; nothing is everything.
+/// Parses a role, ignoring case; empty means everything.
 fn role(text: &str) -> Result<Role, &'static str> {
     match text.trim().to_ascii_lowercase().as_str() {
         "" | "one" => Ok(Role::One),
         "master" => Ok(Role::Master),
         "node" => Ok(Role::Node),
-        _ => Err("there are master, node and one"),
+        _ => Err("must be master, node or one"),
     }
 }
 
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_role_is_known_however_it_is_written_and_no_role_is_all_of_them() {
+    fn parses_roles_in_any_case() {
         assert_eq!(role(" Master "), Ok(Role::Master));
         assert_eq!(role("NODE"), Ok(Role::Node));
         assert_eq!(role(""), Ok(Role::One));

@@ -1,4 +1,4 @@
-//! `k3 scheduler`: the scheduler in a process of its own.
+//! `k3 scheduler`: the scheduler in a separate process.
 
 use clap::Args;
 
@@ -12,16 +12,16 @@ const EXAMPLES: &str = "\
 Examples:
   k3 start --controllers='*,-scheduler' --no-node
   k3 scheduler
-      a server without a scheduler, and beside it a process for that
+      a server without a scheduler, and a separate scheduler process
 
   k3 scheduler --storage etcd --etcd-servers http://10.0.0.1:2379
-      needs no other server: it has one of its own, for itself alone
+      needs no other server: it runs a private API server
 
-Any number may run: the one that holds the lease kube-system/kube-scheduler works, the others wait.
+Any number may run: the holder of the lease kube-system/kube-scheduler works, the others wait.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// Run the scheduler in a process of its own.
+/// Run the scheduler in a separate process.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct SchedulerFlags {

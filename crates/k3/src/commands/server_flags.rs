@@ -1,4 +1,4 @@
-//! The server, as somebody who may do everything.
+//! Requests to a server with administrator credentials.
 
 use std::{env, path::PathBuf};
 
@@ -16,28 +16,27 @@ use crate::{
     failure::{Failure, advice_for_status},
 };
 
-/// How the server is reached.
 #[derive(Debug, Args)]
 pub(super) struct ServerFlags {
-    /// File that says where the server is and proves who one is, which must be a member of system:masters
-    /// [default: the files that `$KUBECONFIG` names, or the admin's in the data directory]
+    /// Path to a kubeconfig of a member of system:masters
+    /// [default: `$KUBECONFIG`, or admin.kubeconfig in the data directory]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// The data directory of the server, in which the admin's kubeconfig is
+    /// Data directory of the server, which contains admin.kubeconfig
     #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
     data_dir: Option<PathBuf>,
 }
 
-/// A server that is asked.
+/// A client of the API server.
 pub(super) struct ApiClient(Client);
 
-/// Does what has to be waited for, in a process that does nothing else.
+/// Runs a future on the current thread.
 pub(super) fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     block_on_runtime(Builder::new_current_thread(), work)
 }
 
-/// The same for work that keeps more than one core busy.
+/// Runs a future on all cores.
 pub(super) fn block_on_threads(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     block_on_runtime(Builder::new_multi_thread(), work)
 }
@@ -47,7 +46,11 @@ fn block_on_runtime(
     work: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
     let runtime = runtime.enable_all().build().map_err(|error| {
-        Failure::new("cannot start", "see the limits of this process with `ulimit -a`").caused_by(error)
+        Failure::new(
+            "cannot start threads",
+            "check the limits of this process with `ulimit -a`",
+        )
+        .caused_by(error)
     })?;
     runtime.block_on(work)
 }
@@ -55,17 +58,15 @@ fn block_on_runtime(
 // --- ServerFlags ---
 
 impl ServerFlags {
-    /// As if these flags had been given.
     pub(super) fn new(kubeconfig: Option<PathBuf>, data_dir: Option<PathBuf>) -> Self {
         ServerFlags { kubeconfig, data_dir }
     }
 
-    /// How the server is reached that the flags name.
+    /// Loads the kubeconfig.
     pub(super) async fn config(&self) -> Result<Config, Failure> {
         let unusable = |error: KubeconfigError| {
-            let advice =
-                "name one of a running server with --kubeconfig, or its data directory with --data-dir";
-            Failure::new("no kubeconfig that can be used", advice).caused_by(error)
+            let advice = "name the kubeconfig of a running server with --kubeconfig, or its data directory with --data-dir";
+            Failure::new("cannot load a kubeconfig", advice).caused_by(error)
         };
         let read = if let Some(file) = &self.kubeconfig {
             Kubeconfig::read_from(file)
@@ -86,18 +87,17 @@ impl ServerFlags {
 // --- ApiClient ---
 
 impl ApiClient {
-    /// The server that the flags name.
     pub(super) async fn connect(flags: &ServerFlags) -> Result<Self, Failure> {
         let config = flags.config().await?;
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config).map_err(|error| {
-            let advice = "see what is in the kubeconfig";
-            Failure::new(format!("cannot speak to {server}"), advice).caused_by(error)
+            let advice = "check the kubeconfig";
+            Failure::new(format!("cannot connect to {server}"), advice).caused_by(error)
         })?;
         Ok(ApiClient(client))
     }
 
-    /// Makes an object under a path, unless there is one of that name.
+    /// Creates an object unless it exists.
     pub(super) async fn ensure(&self, path: &str, object: &Value) -> Result<(), Failure> {
         match self.send("POST", path, Some(object)).await {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
@@ -105,7 +105,7 @@ impl ApiClient {
         }
     }
 
-    /// Sends a request, and gives the object in the answer.
+    /// Sends a request, and returns the JSON response.
     pub(super) async fn request(
         &self,
         method: &str,
@@ -115,7 +115,7 @@ impl ApiClient {
         self.send(method, path, body).await.map_err(request_error)
     }
 
-    /// The same, with the answer of a server that refuses.
+    /// Sends a request, and returns error responses as they are.
     pub(super) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> kube::Result<Value> {
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         self.0
@@ -123,7 +123,7 @@ impl ApiClient {
             .await
     }
 
-    /// Sends a text, and gives the text of the answer.
+    /// Sends text, and returns the text of the response.
     pub(super) async fn request_text(&self, method: &str, path: &str, body: &str) -> Result<String, Failure> {
         let request = build_request(method, path, "text/plain", body.as_bytes().to_vec());
         self.0.request_text(request).await.map_err(request_error)
@@ -146,9 +146,9 @@ fn request_error(error: kube::Error) -> Failure {
     };
     match error {
         kube::Error::Api(status) => Failure::new(
-            format!("the server answered: {}", status.message.trim_end()),
+            format!("the server rejected the request: {}", status.message.trim_end()),
             advice,
         ),
-        error => Failure::new("cannot ask the server", advice).caused_by(error),
+        error => Failure::new("cannot reach the server", advice).caused_by(error),
     }
 }

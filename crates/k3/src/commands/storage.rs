@@ -1,4 +1,4 @@
-//! `k3 storage`: the database that servers share, kept alive.
+//! `k3 storage`: starts and monitors the database that servers share.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -23,19 +23,19 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   k3 storage --storage mysql --mysql-url mysql://root@127.0.0.1/k3
-      starts the database if it does not run, looks after it until it is told to stop, and says when it cannot be used;
-      `k3 start`, `k3 apiserver` and the others use it meanwhile
+      starts the database if it does not run, monitors it, and logs when it becomes unavailable; `k3 start`,
+      `k3 apiserver` and others use it
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// How often it is looked.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Keep the database of a cluster alive: an etcd or a MySQL that servers share.
+/// Start and monitor the database of a cluster: an etcd or a MySQL that servers share.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct StorageProcessFlags {
-    /// Directory of what is kept [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
+    /// Data directory [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
@@ -58,8 +58,8 @@ pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), Failure> {
     let storage = flags.storage.config(&data_dir)?;
     if !flags.storage.is_shared() {
         return Err(Failure::usage(
-            "this store is in the process that uses it, and needs nobody to look after it",
-            "name one that is a process of its own with --storage etcd or --storage mysql",
+            "this store is embedded and needs no database process",
+            "use --storage etcd or --storage mysql",
         ));
     }
     let wait = flags.storage.wait();
@@ -70,7 +70,7 @@ pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), Failure> {
     })
 }
 
-/// Says how the store is whenever that changes, until a signal comes.
+/// Logs changes of the store's health until a signal.
 async fn look_after(storage: StorageConfig, wait: Duration, signals: &mut Signals) -> Result<(), Failure> {
     let stop = Stop::new();
     let watching = async {
@@ -85,8 +85,8 @@ async fn look_after(storage: StorageConfig, wait: Duration, signals: &mut Signal
                 let health = store.health().await;
                 if was_well != Some(health.is_ok()) {
                     match &health {
-                        Ok(health) => tracing::info!("the store is well ({})", health.backend),
-                        Err(error) => tracing::error!(%error, "the store cannot be used"),
+                        Ok(health) => tracing::info!("store is available ({})", health.backend),
+                        Err(error) => tracing::error!(%error, "store is unavailable"),
                     }
                 }
                 was_well = Some(health.is_ok());

@@ -1,4 +1,4 @@
-//! Stores that a command opens itself, while no server has them.
+//! Stores that commands open while no server uses them.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,10 +11,10 @@ use k3_storage::{Key, OpenError, Page, Prefix, ReadError, StorageConfig, Store, 
 use super::start::StorageFlags;
 use crate::{data_dir::default_data_dir, failure::Failure, secret_file};
 
-/// Which store is meant: the flags are those of `k3 start`.
+/// Flags that select a store, as in `k3 start`.
 #[derive(Debug, Args)]
 pub(super) struct StoreFlags {
-    /// The data directory of the server
+    /// Data directory of the server
     /// [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -23,28 +23,27 @@ pub(super) struct StoreFlags {
     storage: StorageFlags,
 }
 
-/// Whether a store has to be there, or is made.
+/// Whether a store must exist or is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoreRole {
-    /// It is read: a store that is not there is a mistake.
+    /// It is read, and must exist.
     Source,
-    /// It is filled: one that is not there is made.
+    /// It is filled, and created if missing.
     Target,
 }
 
-/// What becomes of what a store holds that is to be filled.
+/// What happens to existing data of a target store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExistingData {
-    /// It stays, and the store is not filled.
+    /// It stays, and the command fails.
     Keep,
-    /// It is given up.
+    /// It is deleted.
     Replace,
 }
 
-/// Whether what a store holds is replaced.
 #[derive(Debug, Args)]
 pub(super) struct ForceFlag {
-    /// Replace what the store to be filled holds, for good. Servers that use it must be stopped before
+    /// Delete the existing data of the target store. Servers that use it must be stopped first
     #[arg(long)]
     force: bool,
 }
@@ -72,7 +71,6 @@ impl StoreFlags {
         }
     }
 
-    /// The store that the flags name.
     pub(super) fn config(&self) -> Result<StorageConfig, Failure> {
         let config = self.storage.config(&self.data_dir()?)?;
         refuse_memory(&config)?;
@@ -80,18 +78,18 @@ impl StoreFlags {
     }
 }
 
-/// A store in memory is gone with its server: there is nothing that another process could read or fill.
+/// A store in memory exists only in its server's process.
 pub(super) fn refuse_memory(config: &StorageConfig) -> Result<(), Failure> {
     if matches!(config, StorageConfig::Memory) {
         return Err(Failure::usage(
-            "a store in memory lives and ends with its server",
-            "name one that stays: file, etcd or mysql",
+            "a store in memory exists only in its server's process",
+            "use file, etcd or mysql",
         ));
     }
     Ok(())
 }
 
-/// Opens a store that is read; `None` if a server on this machine has it open.
+/// Opens a store for reading; `None` if a server on this machine uses it.
 pub(super) async fn open_unless_in_use(config: StorageConfig) -> Result<Option<Arc<dyn Store>>, Failure> {
     if let StorageConfig::File(options) = &config {
         prepare(&options.directory, StoreRole::Source)?;
@@ -122,7 +120,7 @@ fn cannot_open(error: OpenError) -> Failure {
              A store in etcd or MySQL can be saved and copied while servers use it; one in a directory is its server's alone",
         ),
         OpenError::InvalidSetting { .. } => {
-            Failure::usage("a setting of the store makes no sense", "see --help").caused_by(error)
+            Failure::usage("a store setting is invalid", "see --help").caused_by(error)
         }
         error => Failure::new(
             "cannot open the store",
@@ -132,17 +130,17 @@ fn cannot_open(error: OpenError) -> Failure {
     }
 }
 
-/// Sees that there is a directory to use.
+/// Checks that the directory exists, or creates it.
 fn prepare(directory: &Path, role: StoreRole) -> Result<(), Failure> {
     match role {
         StoreRole::Source if !directory.is_dir() => Err(Failure::new(
             format!("there is no store in {}", directory.display()),
-            "name the data directory of the server that made it; the store is the directory `objects` in there",
+            "name the data directory of its server; the store is the directory `objects` in it",
         )),
         StoreRole::Source => Ok(()),
         StoreRole::Target => secret_file::create_directory(directory).map_err(|error| {
             Failure::new(
-                "cannot make the store",
+                "cannot create the store",
                 "name a directory that this user may write to",
             )
             .caused_by(error)
@@ -150,28 +148,28 @@ fn prepare(directory: &Path, role: StoreRole) -> Result<(), Failure> {
     }
 }
 
-/// Sees that a store may be filled: it holds nothing, or what it holds may be given up.
+/// Ensures that the target store is empty, deleting its data with --force.
 pub(super) async fn ensure_empty(store: &dyn Store, existing: ExistingData) -> Result<(), Failure> {
     let Some(first) = first_key(store).await? else {
         return Ok(());
     };
     if existing == ExistingData::Keep {
         return Err(Failure::new(
-            format!("the store that is to be filled is not empty: it holds {first}, among others"),
+            format!("the target store is not empty: it contains {first}, among others"),
             "name an empty one; or give --force, and all that it holds is replaced for good.\n\
              Servers that use it must be stopped before",
         ));
     }
     store.discard().await.map_err(|error| {
         Failure::new(
-            "cannot give up what the store holds",
-            "see the cause, and try again",
+            "cannot delete the data of the store",
+            "correct the cause, and try again",
         )
         .caused_by(error)
     })
 }
 
-/// A key that the store holds. What an import that did not finish has left does not count: the next one clears it.
+/// The first key of the store. Leftovers of an unfinished import do not count: the next import deletes them.
 pub(super) async fn first_key(store: &dyn Store) -> Result<Option<Key>, Failure> {
     match store.range(&Prefix::all(), Page::first(1)).await {
         Ok(range) => Ok(range.entries.into_iter().next().map(|entry| entry.key)),

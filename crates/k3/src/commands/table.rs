@@ -1,6 +1,6 @@
-//! Tables for people.
+//! Aligned text tables.
 
-/// Rows with their cells under each other, a line each.
+/// Formats rows with aligned columns.
 pub(super) fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let widths: [usize; N] = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_stand_under_each_other() {
+    fn aligns_columns() {
         let rows = [["ID", "USER", "GROUPS", "E"], ["a", "alice", "", "x"]];
         let rows = rows.map(|row| row.map(str::to_owned));
         assert_eq!(table(&rows), "ID   USER    GROUPS   E\na    alice            x\n");

@@ -22,35 +22,35 @@ Examples:
   k3 test-env --simulated-nodes 3 -- pytest tests/
   USE_EXISTING_CLUSTER=true k3 test-env -- go test ./...
 
-The command finds the cluster through KUBECONFIG. When it begins, the API server is ready, the namespace default has its service
-account, and the kinds of --crds can be used. When it ends, everything is gone. Any number may run at once.
+The command finds the cluster through KUBECONFIG. When it starts, the API server is ready, the namespace default has its
+service account, and the kinds of --crds are served. When it exits, the cluster is removed. Any number may run at once.
 
-Signals (INT, TERM, HUP, QUIT) are passed on to the command; one that comes before the command runs ends everything.
+Signals (INT, TERM, HUP, QUIT) are forwarded to the command; a signal before the command runs stops everything.
 
 Exit codes: that of the command; 128 and the number of the signal if one ended it; 127 if there is no such command, 126 if it
-cannot be run; 1 if there is no cluster, 2 for a call that makes no sense.";
+cannot be run; 1 if the cluster cannot be started, 2 for a usage error.";
 
-/// Run a command with a cluster of its own, and return its exit code.
+/// Run a command with a temporary cluster, and return its exit code.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct TestEnvFlags {
-    /// So many nodes that only pretend: pods on them run, end and go, without containers
+    /// Number of simulated nodes: their pods run and terminate without containers
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=100_000))]
     simulated_nodes: u32,
 
-    /// Kinds of one's own that are there from the start, as `CustomResourceDefinitions`: a file, or a directory with *.yaml, *.yml and *.json; may be repeated
+    /// `CustomResourceDefinitions` to install: a file, or a directory with *.yaml, *.yml and *.json; may be repeated
     #[arg(long, value_name = "PATH")]
     crds: Vec<PathBuf>,
 
-    /// Where objects are
+    /// Storage backend
     #[arg(long, value_enum, value_name = "STORE", default_value_t = TestStorage::Memory)]
     storage: TestStorage,
 
-    /// Controllers to run, as `k3 start` takes them; '' is none
+    /// Controllers to run, as in `k3 start`; '' is none
     #[arg(long, value_name = "LIST", default_value = "*")]
     controllers: String,
 
-    /// How much of the cluster is written to standard error
+    /// Log level of the cluster, on standard error
     #[arg(long, default_value = "error", value_name = "LEVELS")]
     log_level: LogLevel,
 

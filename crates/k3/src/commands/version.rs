@@ -14,22 +14,22 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 const EXAMPLES: &str = "\
 Examples:
   k3 version
-      this program's, and that of the server which the kubeconfig names, if it answers
+      the version of this program, and of the server in the kubeconfig if it answers
 
   k3 version --client -o json
-      this program's alone, for programs
+      only the version of this program, as JSON
 
-Exit codes: 0 success, also without a server; 1 failure; 2 a call that makes no sense.";
+Exit codes: 0 success, even if no server answers; 1 failure; 2 usage error.";
 
 /// Print the version of this program, and that of the server if it can be reached.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct VersionFlags {
-    /// Only this program's: no server is asked
+    /// Only the version of this program
     #[arg(long)]
     client: bool,
 
-    /// How it is told
+    /// Output format
     #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     output: String,
 

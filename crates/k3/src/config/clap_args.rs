@@ -1,4 +1,4 @@
-//! Commands with what settings add to them: `--config`, the names of keys as flags, variables.
+//! Additions to clap commands: `--config`, flags named after keys, environment variables.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 
 use super::keys::{KEYS, Key};
 
-/// The commands that settings are for, with all below them. The first one that has an argument is asked about it.
+/// Commands that read the configuration, with their subcommands.
 const CONFIGURED_COMMANDS: &[&str] = &[
     "start",
     "run",
@@ -24,10 +24,10 @@ const CONFIGURED_COMMANDS: &[&str] = &[
     "log-level",
 ];
 
-/// The command that takes every flag of the others, to show what comes of them.
+/// The command that accepts every flag of the others, and shows the effective configuration.
 pub(super) const SHOW: [&str; 2] = ["config", "show"];
 
-/// Whether a command reads the settings.
+/// Whether a command reads the configuration.
 pub(super) fn reads_config(names: &[String]) -> bool {
     names == SHOW
         || names
@@ -35,7 +35,7 @@ pub(super) fn reads_config(names: &[String]) -> bool {
             .is_some_and(|name| CONFIGURED_COMMANDS.contains(&name.as_str()))
 }
 
-/// The arguments that take settings, in the order of the table.
+/// The arguments of settings, in the order of the table.
 pub(crate) fn args(command: &Command) -> Vec<(&'static Key, Arg)> {
     let mut found = Vec::new();
     for name in CONFIGURED_COMMANDS {
@@ -58,7 +58,7 @@ fn collect(command: &Command, found: &mut Vec<Arg>) {
     }
 }
 
-/// The command with what settings add to the one that `names` lead to.
+/// Adds configuration arguments to the subcommand that `names` select.
 pub(super) fn with_config_args(command: Command, names: &[String]) -> Command {
     if names == SHOW {
         let args = args(&command);
@@ -80,7 +80,7 @@ fn descend(command: Command, names: &[String]) -> Command {
     }
 }
 
-/// The whole command line as documents show it, with the variables of the environment.
+/// The whole command line for help and manual pages, with environment variables.
 pub(crate) fn documented(command: Command) -> Command {
     fn all(command: Command) -> Command {
         if command.has_subcommands() {
@@ -111,8 +111,7 @@ fn with_key_aliases(command: Command) -> Command {
     })
 }
 
-/// An argument that a setting is taken by: also known by the name of its key, and with a value if it is a switch, so that a
-/// flag can take back what a file says.
+/// Adds the name of the key as an alias, and an optional value to switches, so that a flag can override the file.
 fn with_key_alias(mut arg: Arg, key: &Key) -> Arg {
     let flag = key.flag();
     let aliases = arg.get_all_aliases().unwrap_or_default();

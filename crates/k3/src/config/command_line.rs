@@ -1,4 +1,4 @@
-//! The command line, with what the environment and the file say put in where the line itself says nothing.
+//! Parses the command line, and adds settings of the environment and the file.
 
 use std::{
     ffi::OsString,
@@ -17,24 +17,23 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// What is around a command.
+/// The environment of a command.
 pub(crate) struct Environment<'a> {
-    /// The variables of the environment.
+    /// Reads an environment variable.
     pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
-    /// The names of all of them.
     pub(crate) variable_names: &'a dyn Fn() -> Vec<String>,
-    /// The directory that files are looked for in.
+    /// The working directory.
     pub(crate) directory: &'a Path,
 }
 
-/// A command line that was read.
+/// A parsed command line.
 #[derive(Debug)]
 pub(crate) struct CommandLine {
     pub(crate) matches: ArgMatches,
     pub(crate) settings: Settings,
 }
 
-/// Kubeconfigs that settings name.
+/// Kubeconfigs from settings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ServerLocation {
     /// By `K3_KUBECONFIG` or `K3_DATA_DIR`.
@@ -46,16 +45,16 @@ pub(crate) struct ServerLocation {
 /// The admin's kubeconfig in a data directory.
 const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
 
-/// Why a command line is not followed.
+/// Why a command line was rejected.
 #[derive(Debug)]
 pub(crate) enum CommandLineError {
-    /// The line itself is wrong, or asks for help; and where the flags come from that it speaks of.
+    /// An error or help text of clap, and the sources of the flags that it mentions.
     Usage(Box<clap::Error>, String),
-    /// A setting is wrong.
+    /// An invalid setting.
     Settings(Failure),
 }
 
-/// Reads a command line, whose first word is the program's name.
+/// Parses a command line, whose first argument is the program's name.
 pub(crate) fn read(
     command: &Command,
     mut arguments: Vec<OsString>,
@@ -83,7 +82,7 @@ pub(crate) fn read(
             let shown = documented(command.clone()).try_get_matches_from(&arguments);
             return Err(wrong(shown.err().unwrap_or(error)));
         }
-        // What is missing may be in the file.
+        // A missing argument may be in the file.
         Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
             let partly = whole.clone().ignore_errors(true).try_get_matches_from(&arguments);
             (None, partly.map_err(wrong)?)
@@ -96,7 +95,7 @@ pub(crate) fn read(
     if let Some(matches) = plain.filter(|_| added.is_empty()) {
         return Ok(CommandLine { matches, settings });
     }
-    // Behind the names of the commands, which are the first arguments.
+    // After the names of the commands.
     let place = 1 + names.len();
     arguments.splice(place..place, added.into_iter().map(OsString::from));
     match whole.try_get_matches_from(arguments) {
@@ -108,8 +107,7 @@ pub(crate) fn read(
     }
 }
 
-/// Where the environment and the file of settings say that the server is, for the commands of the client. The environment
-/// goes before the file.
+/// The kubeconfig from environment and configuration file, for client commands. The environment overrides the file.
 pub(crate) fn read_server_location(
     command: &Command,
     environment: &Environment<'_>,
@@ -138,7 +136,7 @@ pub(crate) fn read_server_location(
     Ok(location)
 }
 
-/// The names of the commands that the first arguments are.
+/// The names of the subcommands at the start of the arguments.
 fn names(command: &Command, arguments: &[OsString]) -> Vec<String> {
     let mut at = command;
     let mut names = Vec::new();
@@ -149,7 +147,7 @@ fn names(command: &Command, arguments: &[OsString]) -> Vec<String> {
         names.push(inner.get_name().to_owned());
         at = inner;
     }
-    // A command that wants another one only has help to give.
+    // A command that needs a subcommand only prints help.
     if at.has_subcommands() {
         names.clear();
     }
@@ -170,7 +168,7 @@ fn is_help(kind: ErrorKind) -> bool {
     )
 }
 
-/// All that was said to the command that the names lead to, and by whom.
+/// All settings of the selected command, with their sources.
 fn settings(
     all: &Command,
     command: &Command,
@@ -232,7 +230,7 @@ fn by_flag(key: &'static Key, arg: &Arg, matches: &ArgMatches) -> Option<Configu
     })
 }
 
-/// A variable that is empty says nothing.
+/// An empty variable is unset.
 fn by_variable(key: &'static Key, arg: &Arg, environment: &Environment<'_>) -> Option<ConfiguredValue> {
     key.variables().find_map(|name| {
         let text = (environment.variable)(&name).filter(|text| !text.is_empty())?;

@@ -1,4 +1,4 @@
-//! A value that somebody gave, and who.
+//! The value of a setting, and its source.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use super::keys::Key;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfiguredValue {
     pub(crate) key: &'static Key,
-    /// The flag that would say the same, with its dashes.
+    /// The equivalent flag, with its dashes.
     pub(super) flag: String,
     /// Several for a list, else one.
     pub(crate) values: Vec<String>,
     pub(crate) origin: Origin,
 }
 
-/// Where a value comes from, the least important first.
+/// Source of a value, in order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     File { path: String, line: u64 },
@@ -31,7 +31,7 @@ impl ConfiguredValue {
         self.values.join(",")
     }
 
-    /// The same for everybody's eyes.
+    /// The value for messages, without secrets.
     pub(super) fn redacted(&self) -> String {
         if self.key.is_secret {
             "***".to_owned()
@@ -40,7 +40,7 @@ impl ConfiguredValue {
         }
     }
 
-    /// A value of a higher rank is the one that counts.
+    /// Precedence of the source.
     pub(super) fn rank(&self) -> u8 {
         match self.origin {
             Origin::File { .. } => 0,
@@ -50,7 +50,7 @@ impl ConfiguredValue {
     }
 }
 
-/// What was set, where: how errors begin.
+/// Location and name of the setting, as error messages begin.
 impl fmt::Display for ConfiguredValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {

@@ -1,4 +1,4 @@
-//! Values that are fine one by one and make no sense together.
+//! Conflicts between values that are valid on their own.
 
 use clap::Command;
 
@@ -19,7 +19,7 @@ const WHOLE_AND_PART: &[(&str, &str)] = &[
     ("mysql_url", "mysql_database"),
 ];
 
-/// Two ways to say the same: the more important one counts.
+/// Alternatives: the one from the source of higher precedence wins.
 const EITHER: &[(&str, &str)] = &[
     ("etcd_password", "etcd_password_file"),
     ("mysql_password", "mysql_password_file"),
@@ -27,10 +27,9 @@ const EITHER: &[(&str, &str)] = &[
     ("token", "kubeconfig"),
 ];
 
-/// Says which of several stores.
 const STORE: &str = "storage.type";
 
-/// Takes out what does not count beside something more important, and refuses what cannot be meant.
+/// Removes overridden values, and rejects conflicts.
 pub(super) fn resolve(configured: &mut Vec<ConfiguredValue>, command: &Command) -> Result<(), Failure> {
     let mut errors = Vec::new();
     for (whole, part) in WHOLE_AND_PART {
@@ -38,7 +37,7 @@ pub(super) fn resolve(configured: &mut Vec<ConfiguredValue>, command: &Command) 
             continue;
         };
         if whole.rank() == part.rank() && !is_default(&part, command) {
-            errors.push(format!("{part}: {whole} says it too; use one of them"));
+            errors.push(format!("{part}: conflicts with {whole}; use one of them"));
         } else if whole.rank() >= part.rank() {
             configured.retain(|set| set.key != part.key);
         }
@@ -48,13 +47,13 @@ pub(super) fn resolve(configured: &mut Vec<ConfiguredValue>, command: &Command) 
             continue;
         };
         if one.rank() == other.rank() {
-            errors.push(format!("{other}: {one} says it too; use one of them"));
+            errors.push(format!("{other}: conflicts with {one}; use one of them"));
         } else {
             retain_stronger(configured, &one, &other);
         }
     }
-    // Where a server is that is asked something: by the file that is for it, or by the directory of one on this machine. Both on
-    // the line is for the command to refuse; what runs long keeps things of its own in the directory.
+    // Client commands find the server by a kubeconfig or by a data directory. Both as flags are rejected by clap; long-running
+    // commands need the data directory for themselves.
     let runs_long = command.get_arguments().any(|arg| arg.get_id() == "log_level");
     if let Some((file, directory)) = pair(configured, "kubeconfig", "data_dir").filter(|_| !runs_long)
         && (file.origin != Origin::Flag || directory.origin != Origin::Flag)
@@ -76,7 +75,7 @@ fn pair(
     find(one).zip(find(other))
 }
 
-/// Takes out the weaker of two; the first if none is.
+/// Removes the value of lower precedence; the first if they are equal.
 fn retain_stronger(configured: &mut Vec<ConfiguredValue>, one: &ConfiguredValue, other: &ConfiguredValue) {
     let weaker = if one.rank() <= other.rank() { one } else { other };
     configured.retain(|set| set.key != weaker.key);
@@ -88,8 +87,8 @@ fn is_default(configured: &ConfiguredValue, command: &Command) -> bool {
     arg.is_some_and(|arg| defaults(configured.key, arg) == configured.values)
 }
 
-/// A flag that does nothing is a mistake: whoever writes `--etcd-servers` does not want a file. What a file of settings says
-/// of other stores is for the day when the type is another one.
+/// Rejects flags of stores that are not selected: `--etcd-servers` without `--storage etcd` would be ignored. A configuration
+/// file may contain settings of all stores.
 fn refuse_flags_of_other_stores(configured: &[ConfiguredValue], command: &Command) -> Result<(), Failure> {
     let key = Key::by_name(STORE).expect("the table has it");
     let Some(arg) = command.get_arguments().find(|arg| arg.get_id() == key.arg) else {

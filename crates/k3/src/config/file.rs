@@ -1,4 +1,4 @@
-//! The file of settings: which one, and what it says.
+//! The configuration file.
 
 use std::{
     fs,
@@ -18,12 +18,12 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// The variable that names the file.
+/// Environment variable with the path of the file.
 const VARIABLE: &str = "CONFIG_PATH";
-/// The files that are looked for where none is named.
+/// Default paths.
 const USUAL: [&str; 2] = [".config.yaml", "configs/config-example.yaml"];
 
-/// A file of settings that was read.
+/// A configuration file that was read.
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
     text: String,
@@ -84,21 +84,21 @@ fn check_owner(path: &Path, owner: u32, mode: u32, user: u32) -> Result<(), Fail
     ))
 }
 
-/// What a file says. `args` are the arguments that take its keys.
+/// Parses a file. `args` are the arguments of its keys.
 pub(super) fn read(file: &ConfigFile, args: &[(&'static Key, Arg)]) -> Result<Vec<ConfiguredValue>, Failure> {
     checked(&file.path.display().to_string(), &file.text, args)
         .map_err(|errors| invalid_configuration(&errors))
 }
 
-/// What is wrong with settings, as a user is told.
+/// The usage error for invalid settings.
 pub(super) fn invalid_configuration(errors: &[String]) -> Failure {
     Failure::usage(
         errors.join("\nerror: "),
-        "`k3 config example` prints all keys with their meaning, and docs/configuration.md lists them",
+        "`k3 config example` prints all keys with descriptions, and docs/configuration.md lists them",
     )
 }
 
-/// What the text of a file says, or all that is wrong with it.
+/// Parses the text of a file, or returns all errors in it.
 pub(super) fn checked(
     path: &str,
     text: &str,
@@ -148,13 +148,13 @@ pub(super) fn checked(
     }
 }
 
-/// Nothing means nothing where that is the default; where there is another one, it is a value like others.
+/// An empty value means unset, unless the key has a default.
 fn is_unset(configured: &ConfiguredValue, arg: &Arg) -> bool {
     let has_default = !configured.key.default.is_empty() || !arg.get_default_values().is_empty();
     configured.values.is_empty() || (!has_default && configured.text().is_empty())
 }
 
-/// Why a key is not taken, with the one that may have been meant.
+/// Why a key is unknown, with a suggestion.
 fn unknown_key_reason(name: &str) -> String {
     let section = format!("{name}.");
     let inside: Vec<_> = KEYS
@@ -172,7 +172,7 @@ fn unknown_key_reason(name: &str) -> String {
     }
     let last = name.rsplit('.').next().unwrap_or(name);
     let meant = closest_match(name, KEYS.iter().map(|key| key.name)).or_else(|| {
-        // Right but for the section.
+        // Only the section is wrong.
         let mut alike = KEYS.iter().filter(|key| key.path().1 == last);
         alike
             .next()
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_another_user_could_have_written_is_not_used_unless_it_is_named() {
+    fn rejects_files_that_other_users_can_write_unless_named() {
         let path = Path::new(".config.yaml");
         assert!(check_owner(path, 1000, 0o600, 1000).is_ok());
         assert!(check_owner(path, 0, 0o644, 1000).is_ok());

@@ -1,18 +1,18 @@
 //! The table of settings, in the order in which they are shown.
 //!
-//! To add one: a flag of a command, a line here, and `K3_UPDATE_DOCS=1 cargo nextest run -p k3 config::`, which writes the
-//! example and the table of `docs/configuration.md` anew.
+//! To add one: a flag of a command, a line here, and `K3_UPDATE_DOCS=1 cargo nextest run -p k3 config::`, which updates the
+//! example and the table of `docs/configuration.md`.
 
 /// A setting.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     /// Its name in a file, with dots for levels.
     pub(crate) name: &'static str,
-    /// The argument that takes it, by the id that clap knows it by, which is the name of the field.
+    /// The clap id of its argument, which is the name of the field.
     pub(crate) arg: &'static str,
-    /// A variable that it is known by besides the one that follows from its name.
+    /// An additional environment variable.
     pub(super) variable: Option<&'static str>,
-    /// The value in force where nobody says one and the argument has no default.
+    /// The default, if the argument has none.
     pub(super) default: &'static str,
     pub(super) is_secret: bool,
 }
@@ -151,23 +151,22 @@ impl Key {
         self
     }
 
-    /// The setting of this name.
     pub(super) fn by_name(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)
     }
 
-    /// The setting that an argument takes.
+    /// The setting of a clap argument.
     pub(super) fn for_arg(arg: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.arg == arg)
     }
 
-    /// The variables of the environment that say it, the more important first.
+    /// Its environment variables, in order of precedence.
     pub(super) fn variables(&self) -> impl Iterator<Item = String> {
         let by_rule = format!("K3_{}", self.name.replace('.', "_").to_uppercase());
         self.variable.map(str::to_owned).into_iter().chain([by_rule])
     }
 
-    /// The flag that follows from its name.
+    /// The flag that is derived from its name.
     pub(super) fn flag(&self) -> String {
         self.name.replace(['.', '_'], "-")
     }

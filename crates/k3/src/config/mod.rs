@@ -1,12 +1,12 @@
-//! What the commands are told: by flags, by the environment, by a file, else by defaults.
+//! Configuration: flags, environment variables, a file, defaults.
 //!
 //! Promises:
-//! - A setting is one line of one table ([`keys`]): its name in the file, and the argument that takes it. All else follows
-//!   from the two: its variable in the environment, its meaning, its default, what it may be.
-//! - A flag goes before the environment, the environment before the file, the file before the default.
-//! - What the file says is checked whole, also what this command does not need; everything that is wrong is told at once,
-//!   with file, line and key, before anything is done.
-//! - Secrets are not shown.
+//! - A setting is one line of one table ([`keys`]): its name in the file, and its argument. Environment variable,
+//!   description, default and possible values are derived from these.
+//! - Flags override the environment, the environment overrides the file, the file overrides defaults.
+//! - The whole file is validated, including settings that the command does not need; all errors are reported at once, with
+//!   file, line and key, before the command starts.
+//! - Secrets are never printed.
 
 mod clap_args;
 mod command_line;

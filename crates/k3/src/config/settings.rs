@@ -1,4 +1,4 @@
-//! What is in force for a command, and who said so.
+//! The effective configuration of a command, with the source of each value.
 
 use std::path::PathBuf;
 
@@ -12,19 +12,19 @@ use super::{
     value,
 };
 
-/// What was said to a command. What nobody said has its default.
+/// The configured values of a command. All others have their defaults.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
-    /// The file that was read.
+    /// The configuration file.
     pub(super) file: Option<PathBuf>,
-    /// In the order of the table, each key once: by the one who counts.
+    /// In the order of the table, each key once.
     pub(super) configured: Vec<ConfiguredValue>,
 }
 
 // --- Settings ---
 
 impl Settings {
-    /// The arguments that say to a command what flags do not.
+    /// Arguments for values that are not set by flags.
     pub(super) fn arguments(&self, command: &Command) -> Vec<String> {
         let unsaid = self
             .configured
@@ -39,7 +39,7 @@ impl Settings {
         arguments.flatten().collect()
     }
 
-    /// Where the flags come from that a message speaks of and that nobody wrote on the line: a line each.
+    /// Sources of the flags that a message mentions and that are not on the command line, a line each.
     pub(crate) fn notes(&self, message: &str) -> String {
         let mut notes = Vec::new();
         for configured in &self.configured {
@@ -52,7 +52,7 @@ impl Settings {
         notes.join("\n")
     }
 
-    /// What is in force, as a file of settings with the origin of each.
+    /// The effective configuration as YAML, with the source of each value.
     pub(crate) fn yaml(&self, args: &[(&'static Key, Arg)]) -> String {
         let (mut cursor, mut lines) = (SectionCursor::default(), Vec::new());
         for (key, arg) in args {
@@ -76,7 +76,7 @@ impl Settings {
         text.join("\n")
     }
 
-    /// The same for programs.
+    /// The same as JSON.
     pub(crate) fn json(&self, args: &[(&'static Key, Arg)]) -> Value {
         let settings: Vec<_> = args
             .iter()
@@ -93,7 +93,7 @@ impl Settings {
         json!({"file": self.file, "settings": settings})
     }
 
-    /// The value of a key, and who gave it.
+    /// The value of a key, and its source.
     fn effective_value(&self, key: &'static Key, arg: &Arg) -> (Vec<String>, String) {
         match self.configured.iter().find(|configured| configured.key == key) {
             Some(configured) if configured.origin == Origin::Flag => {
@@ -105,7 +105,7 @@ impl Settings {
     }
 }
 
-/// Whether a name stands in a message by itself.
+/// Whether a message mentions a name as a whole word.
 fn mentions(message: &str, name: &str) -> bool {
     message.match_indices(name).any(|(at, _)| {
         let rest = &message[at + name.len()..];
@@ -113,7 +113,7 @@ fn mentions(message: &str, name: &str) -> bool {
     })
 }
 
-/// The value of a key where nobody says one.
+/// The default of a key.
 pub(super) fn defaults(key: &Key, arg: &Arg) -> Vec<String> {
     let of_arg = arg.get_default_values();
     if of_arg.is_empty() {

@@ -1,4 +1,4 @@
-//! What comes of lines, variables and files together.
+//! Tests of command lines, variables and files together.
 
 use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::commands::command;
 
-/// The commands that run until they are told to stop: a file can say all that their flags can.
+/// Long-running commands: every flag has a key.
 const LONG_RUNNING: [&str; 7] = [
     "start",
     "run",
@@ -27,7 +27,7 @@ const LONG_RUNNING: [&str; 7] = [
     "storage",
 ];
 
-/// What a line comes to in a directory with this `.config.yaml`, or why it comes to nothing.
+/// Parses a command line in a directory with this `.config.yaml`.
 fn parse_with_file(line: &str, file: &str, env: &[(&str, &str)]) -> Result<CommandLine, String> {
     let directory = tempfile::tempdir().unwrap();
     if !file.is_empty() {
@@ -54,7 +54,7 @@ fn parse_in(directory: &Path, line: &str, env: &[(&str, &str)]) -> Result<Comman
     })
 }
 
-/// A value in force, and where it comes from without the directory.
+/// An effective value, and its source without the directory.
 fn shown(line: &CommandLine, key: &str) -> (Value, String) {
     let all = line.settings.json(&args(&command()));
     let found = all["settings"]
@@ -76,7 +76,7 @@ fn port(line: &CommandLine) -> u16 {
 }
 
 #[test]
-fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
+fn flags_override_environment_override_file_override_defaults() {
     let file = "api:\n  port: 1";
     let env = [("K3_API_PORT", "2")];
     let from = |line: &CommandLine| shown(line, "api.port").1;
@@ -94,7 +94,7 @@ fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
 }
 
 #[test]
-fn a_file_is_looked_for_in_this_order() {
+fn finds_the_file_in_this_order() {
     let directory = tempfile::tempdir().unwrap();
     let place = |name: &str| directory.path().join(name);
     let write = |name: &str, port: u16| fs::write(place(name), format!("api: {{port: {port}}}")).unwrap();
@@ -118,7 +118,7 @@ fn a_file_is_looked_for_in_this_order() {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_told_with_file_line_and_key() {
+fn reports_errors_with_file_line_and_key() {
     for (file, wanted) in [
         (
             "storage:\n  type: tape",
@@ -180,7 +180,7 @@ fn what_is_wrong_in_a_file_is_told_with_file_line_and_key() {
 }
 
 #[test]
-fn what_is_wrong_in_the_environment_is_told_by_the_variable() {
+fn reports_errors_of_environment_variables() {
     let error = parse_with_file("k3 start", "", &[("K3_API_PORT", "x")])
         .map(|_| ())
         .unwrap_err();
@@ -206,7 +206,7 @@ fn secrets_are_never_shown() {
 }
 
 #[test]
-fn a_secret_is_the_text_that_was_written() {
+fn keeps_the_text_of_values() {
     let line = parse_with_file("k3 config show", "node: {name: 007}\nlog: {path: 1.10}\n", &[]).unwrap();
     let values: Vec<_> = line
         .settings
@@ -218,7 +218,7 @@ fn a_secret_is_the_text_that_was_written() {
 }
 
 #[test]
-fn a_switch_that_a_file_sets_is_taken_back_by_a_flag() {
+fn a_flag_overrides_a_switch_of_the_file() {
     let runs = |line: &str| {
         let line = parse_with_file(line, "node: {disabled: true}", &[]).unwrap();
         let start = line.matches.subcommand_matches("start").unwrap();
@@ -228,7 +228,7 @@ fn a_switch_that_a_file_sets_is_taken_back_by_a_flag() {
 }
 
 #[test]
-fn a_list_in_a_file_or_in_the_environment_is_one() {
+fn parses_lists_in_file_and_environment() {
     let file = "storage: {etcd: {endpoints: ['http://a', 'http://b']}}\njwt: {key_files: [c, d]}\n";
     let env = [("K3_API_TLS_SAN", "e.example, f.example")];
     let line = parse_with_file("k3 start", file, &env).unwrap();
@@ -247,7 +247,7 @@ fn a_list_in_a_file_or_in_the_environment_is_one() {
 }
 
 #[test]
-fn a_flag_of_another_store_is_a_mistake_and_a_key_is_not() {
+fn rejects_flags_of_other_stores_but_not_keys() {
     let error = parse_with_file(
         "k3 start --etcd-servers http://a:1",
         "storage: {type: memory}",
@@ -265,7 +265,7 @@ fn a_flag_of_another_store_is_a_mistake_and_a_key_is_not() {
 }
 
 #[test]
-fn a_database_is_said_by_its_url_or_by_its_parts() {
+fn a_database_is_configured_by_url_or_by_parts() {
     let host = |file: &str, env: &[(&str, &str)], line: &str| {
         let line = parse_with_file(&format!("k3 start --storage mysql {line}"), file, env)?;
         Ok::<_, String>(shown(&line, "storage.mysql.host"))
@@ -274,7 +274,7 @@ fn a_database_is_said_by_its_url_or_by_its_parts() {
     let error = host(both, &[], "").unwrap_err();
     assert!(
         error.contains(
-            "./.config.yaml:4: storage.mysql.host: ./.config.yaml:3: storage.mysql.url says it too"
+            "./.config.yaml:4: storage.mysql.host: conflicts with ./.config.yaml:3: storage.mysql.url"
         ),
         "{error}"
     );
@@ -293,7 +293,7 @@ fn a_database_is_said_by_its_url_or_by_its_parts() {
 }
 
 #[test]
-fn what_a_command_wants_with_a_key_is_told_by_the_key() {
+fn errors_name_the_source_of_flags() {
     let error = parse_with_file("k3 start", "audit:\n  policy_file: p.yaml", &[])
         .map(|_| ())
         .unwrap_err();
@@ -313,7 +313,7 @@ fn what_a_command_wants_with_a_key_is_told_by_the_key() {
 }
 
 #[test]
-fn help_asks_for_no_file_and_shows_the_variables() {
+fn help_reads_no_file_and_shows_variables() {
     let error = parse_with_file("k3 start --help", "nonsense: 1", &[])
         .map(|_| ())
         .unwrap_err();
@@ -325,7 +325,7 @@ fn help_asks_for_no_file_and_shows_the_variables() {
 }
 
 #[test]
-fn every_flag_of_what_runs_long_has_a_key_and_every_key_a_flag() {
+fn every_flag_of_long_running_commands_has_a_key() {
     let command = command();
     for name in LONG_RUNNING {
         let Some(command) = command.find_subcommand(name) else {
@@ -347,7 +347,7 @@ fn every_flag_of_what_runs_long_has_a_key_and_every_key_a_flag() {
     assert_eq!(names.len(), 2 * KEYS.len() - same, "two keys have one name");
 }
 
-/// A file of this repository, which is as it should be, or is made so where that is asked for.
+/// Compares a file of this repository, or updates it.
 fn check(path: &str, current: &str, wanted: &str) {
     if std::env::var_os("K3_UPDATE_DOCS").is_some() {
         fs::write(path, wanted).unwrap();
@@ -355,12 +355,12 @@ fn check(path: &str, current: &str, wanted: &str) {
     }
     assert!(
         current == wanted,
-        "{path} is not as the table says: run `K3_UPDATE_DOCS=1 cargo nextest run -p k3 config::` and look at what it changes"
+        "{path} is outdated: run `K3_UPDATE_DOCS=1 cargo nextest run -p k3 config::` and review the change"
     );
 }
 
 #[test]
-fn the_example_holds_every_key_with_its_default() {
+fn the_example_contains_every_key_with_its_default() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/config-example.yaml");
     let args = args(&command());
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -374,7 +374,7 @@ fn the_example_holds_every_key_with_its_default() {
         let said: Vec<_> = nothing_is_empty(entry.values.clone()).collect();
         assert_eq!(said, defaults(key, arg), "{}", key.name);
     }
-    // It says what is so anyway: every value comes out as it does without it.
+    // With the example, every value is the default.
     let value = |line: &CommandLine, (key, _): &(&'static Key, Arg)| shown(line, key.name).0;
     let (with, without) = (
         parse_with_file("k3 config show", &text, &[]).unwrap(),
@@ -386,7 +386,7 @@ fn the_example_holds_every_key_with_its_default() {
 }
 
 #[test]
-fn the_table_in_the_documents_is_the_one_that_counts() {
+fn the_table_in_the_docs_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     let text = fs::read_to_string(path).unwrap();
     let (begin, end) = ("<!-- keys -->\n", "\n<!-- end of keys -->");

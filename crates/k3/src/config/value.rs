@@ -1,4 +1,4 @@
-//! What an argument takes, and how values are written.
+//! Values of arguments: types, validation, YAML and JSON.
 
 use std::error::Error;
 
@@ -9,7 +9,7 @@ use clap::{
 
 use super::configured_value::ConfiguredValue;
 
-/// Words that a reader of YAML takes for something else than a text.
+/// Words that YAML does not read as strings.
 const YAML_KEYWORDS: [&str; 9] = ["", "~", "null", "yes", "no", "on", "off", "y", "n"];
 
 /// Whether an argument takes more than one value.
@@ -17,7 +17,7 @@ pub(super) fn is_list(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Append)
 }
 
-/// Whether a file may give an argument a list. Some take one as a text with commas.
+/// Whether a file may contain a list for an argument. Some take one as comma-separated text.
 pub(super) fn takes_list(arg: &Arg) -> bool {
     let names = arg.get_value_names().unwrap_or_default();
     is_list(arg) || names.iter().any(|name| ["LIST", "URLS"].contains(&name.as_str()))
@@ -33,7 +33,7 @@ pub(super) fn is_switch(arg: &Arg) -> bool {
             .eq(["true", "false"])
 }
 
-/// Why an argument does not take a value, if it does not. A secret is not repeated.
+/// Why a value is invalid, if it is. A secret is not repeated.
 pub(super) fn check_value(arg: &Arg, configured: &ConfiguredValue) -> Option<String> {
     let mut probe = Arg::new("value")
         .long("value")
@@ -59,8 +59,8 @@ pub(super) fn check_value(arg: &Arg, configured: &ConfiguredValue) -> Option<Str
             Some(valid) => format!("{shown} is not one of {valid}"),
             None => format!("{shown} is not a value"),
         },
-        // What a parser says may hold the value.
-        (_, Some(_)) if configured.key.is_secret => "makes no sense".to_owned(),
+        // The message of a parser may contain the value.
+        (_, Some(_)) if configured.key.is_secret => "is invalid".to_owned(),
         (_, Some(cause)) => format!("{shown}: {cause}"),
         (_, None) => format!("{shown} is not a value"),
     };
@@ -75,7 +75,7 @@ pub(super) fn flag(arg: &Arg) -> String {
     format!("--{}", arg.get_long().unwrap_or_default())
 }
 
-/// The arguments that give values to an argument.
+/// Command-line arguments that set values.
 pub(super) fn to_arguments(arg: &Arg, values: &[String]) -> Vec<String> {
     let word = |value: &str| format!("{}={value}", flag(arg));
     if is_list(arg) {
@@ -85,7 +85,7 @@ pub(super) fn to_arguments(arg: &Arg, values: &[String]) -> Vec<String> {
     }
 }
 
-/// Values as YAML has them.
+/// Values as YAML.
 pub(super) fn yaml(arg: &Arg, values: &[String]) -> String {
     if is_list(arg) {
         let items: Vec<_> = values.iter().map(|value| scalar(value)).collect();
@@ -106,7 +106,7 @@ fn scalar(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Values as JSON has them.
+/// Values as JSON.
 pub(super) fn json(arg: &Arg, values: &[String]) -> serde_json::Value {
     let of = |text: &str| match text.parse::<u64>() {
         Ok(number) if number.to_string() == text => number.into(),

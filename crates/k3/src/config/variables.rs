@@ -1,14 +1,14 @@
-//! Variables of the environment that look like settings and are none.
+//! Environment variables that look like settings and are not.
 //!
-//! Promise: `K3_STROAGE_TYPE=etcd` is a usage error, as a misspelt key in the file is; variables that are not meant for
-//! the configuration are left alone.
+//! Promise: `K3_STROAGE_TYPE=etcd` is a usage error, as a misspelt key in the file is; other variables
+//! are ignored.
 
 use kubecontroller::manager::config::closest_match;
 
 use super::keys::{KEYS, Key};
 
-/// Beginnings of variables that are read elsewhere: by other flags, by tests, or set by Kubernetes in the containers of
-/// a pod for a Service that is named `k3`.
+/// Prefixes of variables that are not settings: of other flags, of tests, or set by Kubernetes in containers for a Service
+/// that is named `k3`.
 const OTHER_USES: &[&str] = &[
     "K3_CHILD_",
     "K3_CRASH_",
@@ -26,7 +26,7 @@ const OTHER_USES: &[&str] = &[
     "K3_UPDATE_DOCS",
 ];
 
-/// What is wrong with a variable's name, if it was meant as a setting.
+/// Why a variable is invalid, if it looks like a setting.
 pub(super) fn check_name(name: &str) -> Option<String> {
     let rest = name.strip_prefix("K3_")?;
     let known: Vec<String> = KEYS.iter().flat_map(Key::variables).collect();
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_variable_is_an_error_that_names_the_right_one() {
+    fn suggests_the_right_name_of_a_misspelt_variable() {
         for (name, meant) in [
             ("K3_STROAGE_TYPE", "K3_STORAGE_TYPE"),
             ("K3_DATADIR", "K3_DATA_DIR"),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn other_variables_are_left_alone() {
+    fn ignores_other_variables() {
         for name in [
             "K3_API_PORT",
             "K3_MYSQL_URL",

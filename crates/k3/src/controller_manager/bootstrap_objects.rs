@@ -1,24 +1,53 @@
-//! What controllers object that no cluster of upstream's is born with: a default class of volumes, and the role of who approves
-//! the certificates of nodes.
+//! Objects that controllers of k3 need and that no upstream cluster has: a default storage class, and roles of controllers that
+//! approve the certificates of nodes.
 //!
-//! Promise: each is made once. What is there already stays as it is: an administrator may have changed it.
+//! Promises: each object is created once; an existing one stays as it is, since an administrator may have changed it. Controllers
+//! start after the authorizer has read the roles, so that a first start logs no "forbidden" errors.
+
+use std::time::Duration;
 
 use http::Request;
 use k3_controllers::{join_approver_roles, serving_approver_roles};
 use kube::Client;
 use kubecontroller::manager::BoxError;
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
-/// Says that a class is that of claims that name none.
+/// Marks the class of claims that name none.
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+/// The authorizer follows the store within milliseconds. An administrator may have taken a permission away, so the wait is limited.
+const ROLE_TIMEOUT: Duration = Duration::from_secs(5);
+const ROLE_POLL: Duration = Duration::from_millis(5);
+/// Pause before a server that does not answer is asked again.
+const RETRY: Duration = Duration::from_secs(1);
 
-/// An object, and where it is made.
+/// An object, and the path that it is created under.
 pub(super) struct BootstrapObject {
     path: &'static str,
     object: Value,
 }
 
-/// The class that claims get that name none.
+/// What happens before controllers start.
+#[derive(Default)]
+pub(super) struct Bootstrap {
+    /// Creates the objects.
+    client: Option<Client>,
+    objects: Vec<BootstrapObject>,
+    /// Clients of controllers, each with a permission that it must have.
+    permissions: Vec<(Client, Permission)>,
+}
+
+/// A permission, as a `SelfSubjectAccessReview` asks for it.
+pub(super) struct Permission {
+    pub(super) group: &'static str,
+    pub(super) resource: &'static str,
+    pub(super) verb: &'static str,
+    pub(super) namespace: &'static str,
+    pub(super) name: &'static str,
+}
+
+/// The default class for claims that name none.
 pub(super) fn local_path_class() -> BootstrapObject {
     BootstrapObject {
         path: "/apis/storage.k8s.io/v1/storageclasses",
@@ -33,7 +62,7 @@ pub(super) fn local_path_class() -> BootstrapObject {
     }
 }
 
-/// The right to approve what nodes serve with.
+/// Role and binding of the controller that approves serving certificates of nodes.
 pub(super) fn approver_roles() -> [BootstrapObject; 2] {
     let [role, binding] = serving_approver_roles();
     [
@@ -48,13 +77,57 @@ pub(super) fn approver_roles() -> [BootstrapObject; 2] {
     ]
 }
 
-/// The rights of who approves the requests of nodes that join.
+/// Roles and bindings of the controller that approves requests of nodes that join.
 pub(super) fn join_roles() -> [BootstrapObject; 4] {
     join_approver_roles().map(|(path, object)| BootstrapObject { path, object })
 }
 
-/// Makes what is missing.
-pub(super) async fn create_missing(client: &Client, objects: &[BootstrapObject]) -> Result<(), BoxError> {
+// --- Bootstrap ---
+
+impl Bootstrap {
+    pub(super) fn new(client: Client) -> Self {
+        Bootstrap {
+            client: Some(client),
+            ..Bootstrap::default()
+        }
+    }
+
+    pub(super) fn add(&mut self, objects: impl IntoIterator<Item = BootstrapObject>) {
+        self.objects.extend(objects);
+    }
+
+    /// Has controllers wait until `client` has a permission.
+    pub(super) fn require(&mut self, client: Client, permission: Permission) {
+        self.permissions.push((client, permission));
+    }
+
+    /// Creates missing objects, and waits until the authorizer has read the roles.
+    pub(super) async fn run(self) {
+        if let Some(client) = &self.client {
+            // An API server elsewhere may be down: controllers have no work until it answers.
+            while let Err(error) = create_missing(client, &self.objects).await {
+                tracing::warn!(%error, "failed to create bootstrap objects; retrying");
+                sleep(RETRY).await;
+            }
+        }
+        for (client, permission) in &self.permissions {
+            let granted = async {
+                while !permission.is_granted(client).await {
+                    sleep(ROLE_POLL).await;
+                }
+            };
+            if timeout(ROLE_TIMEOUT, granted).await.is_err() {
+                tracing::warn!(
+                    resource = permission.resource,
+                    verb = permission.verb,
+                    "a controller lacks a permission: check its ClusterRoleBinding"
+                );
+            }
+        }
+    }
+}
+
+async fn create_missing(client: &Client, objects: &[BootstrapObject]) -> Result<(), BoxError> {
     for object in objects {
         let body = serde_json::to_vec(&object.object)?;
         let request = Request::post(object.path)
@@ -66,4 +139,29 @@ pub(super) async fn create_missing(client: &Client, objects: &[BootstrapObject])
         }
     }
     Ok(())
+}
+
+// --- Permission ---
+
+impl Permission {
+    async fn is_granted(&self, client: &Client) -> bool {
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {
+                "group": self.group,
+                "resource": self.resource,
+                "verb": self.verb,
+                "namespace": self.namespace,
+                "name": self.name,
+            }},
+        });
+        let request = Request::post(ACCESS_REVIEWS)
+            .header("content-type", "application/json")
+            .body(review.to_string().into_bytes());
+        let Ok(request) = request else { return false };
+        // Forbidden until the role system:basic-user is readable.
+        let answer = client.request::<Value>(request).await;
+        answer.is_ok_and(|answer| answer["status"]["allowed"] == true)
+    }
 }

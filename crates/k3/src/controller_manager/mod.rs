@@ -1,4 +1,4 @@
-//! The controllers and the scheduler: beside the server, or in a process of their own.
+//! The controller manager: controllers and scheduler, beside the API server or in a separate process.
 
 mod bootstrap_objects;
 mod status;
@@ -11,13 +11,14 @@ use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
     events::EventApi,
-    manager::{Config, ControllerSelection, Manager, ManagerError, Stop, task},
+    manager::{Config, ControllerSelection, Manager, ManagerError, Stop},
     metrics,
 };
 
+use self::bootstrap_objects::{Bootstrap, Permission};
 use crate::{client_factory::ClientFactory, failure::Failure};
 
-/// Where the server tells what runs beside it.
+/// Path that reports the state of the controllers.
 pub(crate) const CONTROLLERS_PATH: &str = "/debug/controllers";
 /// The lease that the leader among several servers holds.
 pub(crate) const LEASE_PATH: &str =
@@ -25,77 +26,25 @@ pub(crate) const LEASE_PATH: &str =
 /// The namespace of leases, and their names: that of the controllers, and that of a scheduler that runs without them.
 const LEASES: (&str, &str, &str) = ("kube-system", "kube-controller-manager", "kube-scheduler");
 
-/// Who reads for all controllers. What each writes, it writes itself.
+/// The user whose informers all controllers share. Each controller writes as its own service account.
 const MANAGER: &str = "system:kube-controller-manager";
 const AGENT: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
 const SCHEDULER: &str = "system:kube-scheduler";
 const SCHEDULER_AGENT: &str = concat!("kube-scheduler/", env!("CARGO_PKG_VERSION"));
-/// The controller that makes volumes out of directories of nodes.
+/// The controller that provisions volumes from directories of nodes.
 const LOCAL_PATH: &str = "local-path-provisioner";
-/// The controller that approves what nodes serve with.
+/// The controller that approves serving certificates of nodes.
 const SERVING_APPROVER: &str = "kubelet-serving-approver";
 const APPROVER: &str = "certificatesigningrequest-approving-controller";
 const CLEANER: &str = "certificatesigningrequest-cleaner-controller";
+/// The service account of both.
+const CERTIFICATE_ACCOUNT: &str = "certificate-controller";
 const SIMULATOR: &str = "system:k3-simulator";
 const SIMULATOR_AGENT: &str = concat!("k3-simulator/", env!("CARGO_PKG_VERSION"));
 /// The names of the scheduler in a list of controllers.
 const SCHEDULER_NAMES: [&str; 2] = ["scheduler", k3_scheduler::NAME];
 
-/// The names of work queues, which logs and metrics show, where they are not the name of their controller.
-const QUEUE_NAMES: &[(&str, &str)] = &[
-    ("bootstrap_signer_queue", "bootstrap-signer-controller"),
-    (
-        "ca_cert_publisher_cluster_trust_bundles",
-        "kube-apiserver-serving-clustertrustbundle-publisher-controller",
-    ),
-    (
-        "certificate_approving",
-        "certificatesigningrequest-approving-controller",
-    ),
-    (
-        "certificate_cleaning",
-        "certificatesigningrequest-cleaner-controller",
-    ),
-    (
-        "certificate_signing",
-        "certificatesigningrequest-signing-controller",
-    ),
-    ("cidrallocator_node", "node-ipam-controller"),
-    ("claims", "persistentvolume-binder-controller"),
-    ("endpoint_slice", "endpointslice-controller"),
-    ("endpoint_slice_mirroring", "endpointslice-mirroring-controller"),
-    ("horizontalpodautoscaler", "horizontal-pod-autoscaler-controller"),
-    ("ipaddresses", "service-cidr-controller"),
-    ("job_orphan_pod", "job-controller"),
-    ("kubelet_serving_approving", "kubelet-serving-approver"),
-    ("local_path_claims", "local-path-provisioner"),
-    ("local_path_volumes", "local-path-provisioner"),
-    ("node_lifecycle_controller", "node-lifecycle-controller"),
-    ("node_lifecycle_controller_pods", "node-lifecycle-controller"),
-    ("pvcprotection", "persistentvolumeclaim-protection-controller"),
-    ("pvprotection", "persistentvolume-protection-controller"),
-    ("resourcequota_primary", "resourcequota-controller"),
-    (
-        "root-ca-certificate-publisher",
-        "root-ca-certificate-publisher-controller",
-    ),
-    ("serviceaccount_tokens_secret", "serviceaccount-token-controller"),
-    ("serviceaccount_tokens_service", "serviceaccount-token-controller"),
-    ("stale_pod_disruption", "disruption-controller"),
-    ("taint_eviction_controller", "taint-eviction-controller"),
-    ("token_cleaner", "token-cleaner-controller"),
-    ("ttl_jobs_to_delete", "ttl-after-finished-controller"),
-    ("ttlcontroller", "ttl-controller"),
-    ("vacprotection", "volumeattributesclass-protection-controller"),
-    (
-        "validatingadmissionpolicy-status",
-        "validatingadmissionpolicy-status-controller",
-    ),
-    ("volume_expand", "persistentvolume-expander-controller"),
-    ("volumes", "persistentvolume-binder-controller"),
-];
-
-/// What runs beside the API server.
+/// Controllers, scheduler and simulated nodes that run beside the API server.
 #[derive(Default)]
 pub(crate) struct ComponentSelection {
     controllers: Vec<&'static ControllerDescriptor>,
@@ -104,21 +53,11 @@ pub(crate) struct ComponentSelection {
     simulated: Option<(u32, Rules)>,
 }
 
-/// A word of a list, with the name of a work queue replaced by that of its controller.
-fn normalize_name(word: &str) -> String {
-    let (sign, name) = match word.strip_prefix('-') {
-        Some(name) => ("-", name),
-        None => ("", word),
-    };
-    let known = QUEUE_NAMES.iter().find(|(queue, _)| *queue == name);
-    format!("{sign}{}", known.map_or(name, |(_, controller)| controller))
-}
-
-/// The controllers that a list names, as `--controllers` has it.
+/// Parses the list of `--controllers`.
 pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failure> {
     let words: Vec<String> = list
         .split(',')
-        .map(|word| normalize_name(word.trim()))
+        .map(|word| word.trim().to_owned())
         .filter(|word| !word.is_empty())
         .collect();
     if words.is_empty() {
@@ -129,7 +68,7 @@ pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failur
         Failure::usage(
             format!("--controllers {list}: {why}"),
             format!(
-                "'*' is all, -NAME leaves one out; there are scheduler, {}",
+                "'*' is all, -NAME excludes one; the names are scheduler, {}",
                 known.join(", ")
             ),
         )
@@ -140,11 +79,11 @@ pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failur
         let word = word.strip_prefix('-').unwrap_or(word);
         let is_known = SCHEDULER_NAMES.contains(&word) || CONTROLLERS.iter().any(|known| names(known, word));
         if !is_known {
-            return Err(wrong(format!("there is no controller {word}")));
+            return Err(wrong(format!("unknown controller {word}")));
         }
     }
     let selection = ControllerSelection::parse(&words).map_err(wrong)?;
-    // Some run only where they are asked for by name.
+    // Some are off by default, as upstream, and run only if they are named.
     let is_meant = |known: &ControllerDescriptor| {
         known.is_on || words.iter().any(|word| word != "*" && names(known, word))
     };
@@ -159,13 +98,15 @@ pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failur
     })
 }
 
-/// What runs, and where it finds what.
+/// The manager of all selected components.
 pub(crate) struct ControllerManager {
     manager: Manager,
+    /// Objects that must exist before controllers start.
+    bootstrap: Bootstrap,
 }
 
 impl ControllerManager {
-    /// Prepares what was components. Where several processes could do it, one of them is elected.
+    /// Prepares the components. Among several processes with leader election, one is elected.
     pub(crate) fn new(
         clients: &ClientFactory<'_>,
         components: ComponentSelection,
@@ -181,23 +122,7 @@ impl ControllerManager {
         config.leader.namespace = Some(namespace.to_owned());
         config.leader.name = Some(lease.to_owned());
         let mut manager = Manager::new(config, clients.component(MANAGER, AGENT)?);
-        let mut missing = Vec::new();
-        if cluster.local_volumes.is_some() && components.has(LOCAL_PATH) {
-            missing.push(bootstrap_objects::local_path_class());
-        }
-        if components.has(SERVING_APPROVER) {
-            missing.extend(bootstrap_objects::approver_roles());
-        }
-        if components.has(APPROVER) || components.has(CLEANER) {
-            missing.extend(bootstrap_objects::join_roles());
-        }
-        if !missing.is_empty() {
-            let (client, missing) = (clients.master(MANAGER, AGENT)?, Arc::new(missing));
-            manager.add(task("controller-bootstrap", move |_| {
-                let (client, missing) = (client.clone(), Arc::clone(&missing));
-                async move { bootstrap_objects::create_missing(&client, &missing).await }
-            }));
-        }
+        let bootstrap = bootstrap(clients, &components, &cluster)?;
         let cluster = Arc::new(cluster);
         for descriptor in components.controllers {
             let context = ControllerContext {
@@ -231,10 +156,10 @@ impl ControllerManager {
             );
             manager.add(simulator.metrics(manager.metrics()));
         }
-        Ok(ControllerManager { manager })
+        Ok(ControllerManager { manager, bootstrap })
     }
 
-    /// Lets a server tell what runs beside it.
+    /// Publishes metrics and state of the controllers on a server.
     pub(crate) fn publish_status(&self, server: &Server) {
         let context = (*self.manager).clone();
         server.add_metrics(move || metrics::encode_text(&context.registry()));
@@ -242,10 +167,63 @@ impl ControllerManager {
         server.add_document(CONTROLLERS_PATH, move || status::controllers_status(&context));
     }
 
-    /// Runs until it is told to stop, or something goes wrong that no restart of a part mends.
+    /// Runs until `stop`, or until an error that restarting a controller does not fix.
     pub(crate) async fn run(self, stop: Stop) -> Result<(), ManagerError> {
+        if stop.unless_stopped(self.bootstrap.run()).await.is_none() {
+            return Ok(());
+        }
         self.manager.run(stop).await
     }
+}
+
+/// What controllers need before they start.
+fn bootstrap(
+    clients: &ClientFactory<'_>,
+    components: &ComponentSelection,
+    cluster: &Cluster,
+) -> Result<Bootstrap, Failure> {
+    let mut bootstrap = Bootstrap::new(clients.master(MANAGER, AGENT)?);
+    if cluster.local_volumes.is_some() && components.has(LOCAL_PATH) {
+        bootstrap.add([bootstrap_objects::local_path_class()]);
+    }
+    // The informers of all controllers read as this user.
+    bootstrap.require(
+        clients.component(MANAGER, AGENT)?,
+        Permission {
+            group: "",
+            resource: "pods",
+            verb: "list",
+            namespace: "",
+            name: "",
+        },
+    );
+    if components.has(SERVING_APPROVER) {
+        bootstrap.add(bootstrap_objects::approver_roles());
+        bootstrap.require(
+            clients.controller(SERVING_APPROVER)?,
+            Permission {
+                group: "certificates.k8s.io",
+                resource: "signers",
+                verb: "approve",
+                namespace: "",
+                name: "kubernetes.io/kubelet-serving",
+            },
+        );
+    }
+    if components.has(APPROVER) || components.has(CLEANER) {
+        bootstrap.add(bootstrap_objects::join_roles());
+        bootstrap.require(
+            clients.controller(CERTIFICATE_ACCOUNT)?,
+            Permission {
+                group: "",
+                resource: "secrets",
+                verb: "get",
+                namespace: "kube-system",
+                name: "",
+            },
+        );
+    }
+    Ok(bootstrap)
 }
 
 // --- ComponentSelection ---
@@ -256,19 +234,18 @@ impl ComponentSelection {
         self.controllers.iter().any(|components| components.name == name)
     }
 
-    /// Whether nodes run in this process that are not real.
+    /// Whether nodes are simulated in this process.
     pub(crate) fn simulates(&self) -> bool {
         self.simulated.is_some()
     }
 
-    /// With nodes that only pretend.
+    /// Adds simulated nodes.
     #[must_use]
     pub(crate) fn with_simulated(mut self, nodes: u32, rules: Rules) -> Self {
         self.simulated = (nodes > 0).then_some((nodes, rules));
         self
     }
 
-    /// Whether nothing is to run.
     pub(crate) fn is_empty(&self) -> bool {
         self.controllers.is_empty() && !self.scheduler && self.simulated.is_none()
     }
@@ -306,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_names_controllers_by_either_name_or_leaves_them_out() {
+    fn selects_and_excludes_controllers_by_name_or_alias() {
         let usual = CONTROLLERS.iter().filter(|known| known.is_on).count();
         assert_eq!(names("*").len(), usual);
         assert_eq!(names("*,tokencleaner").len(), usual + 1);
@@ -319,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheduler_is_one_of_them() {
+    fn the_scheduler_is_selected_by_name() {
         for (list, runs) in [
             ("*", true),
             ("", false),
@@ -332,15 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_work_queues_as_logs_show_them_are_taken() {
-        for (queue, controller) in QUEUE_NAMES {
-            assert_eq!(names(queue), [*controller], "{queue}");
-        }
-        assert_eq!(names("*,-volumes,-claims").len(), names("*").len() - 1);
-    }
-
-    #[test]
-    fn a_name_that_is_nobodys_is_an_error() {
+    fn rejects_unknown_names() {
         for list in ["no-such", "*,-no-such", "job,-job"] {
             assert!(parse_controllers(list).is_err(), "{list}");
         }

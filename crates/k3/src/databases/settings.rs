@@ -9,7 +9,7 @@ use k3_node::runtime::detect::Wanted;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Databases on demand")]
 pub(crate) struct DatabaseFlags {
-    /// Start the MySQL or etcd of --storage as a container (Docker or Podman) if its address is of this machine and nobody
+    /// Start the MySQL or etcd of --storage as a container (Docker or Podman) if its address is local and nothing
     /// listens there. It is stopped with this process; its data stay in a volume
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true,
@@ -17,15 +17,15 @@ pub(crate) struct DatabaseFlags {
     )]
     database_autostart: bool,
 
-    /// Image of a MySQL that is started; also one of MariaDB will do
+    /// Image of the MySQL; MariaDB works too
     #[arg(long, value_name = "IMAGE", default_value = "mysql:8.0")]
     mysql_image: String,
 
-    /// Image of an etcd that is started, 3.5 or newer, with the program at /usr/local/bin/etcd
+    /// Image of the etcd, 3.5 or newer, with the program at /usr/local/bin/etcd
     #[arg(long, value_name = "IMAGE", default_value = "quay.io/coreos/etcd:v3.5.21")]
     etcd_image: String,
 
-    /// What the names of containers and volumes end with, where several on one machine have databases of their own
+    /// Suffix of container and volume names, for several databases on one machine
     #[arg(long, value_name = "NAME", value_parser = instance)]
     database_instance: Option<String>,
 }
@@ -76,7 +76,7 @@ fn instance(text: &str) -> Result<String, String> {
     if text.len() <= 40 && text.chars().all(is_plain) {
         Ok(text.to_owned())
     } else {
-        Err("it is at most 40 letters, digits, '-', '_' and '.'".to_owned())
+        Err("must be at most 40 letters, digits, '-', '_' and '.'".to_owned())
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn find_authority(server: &Uri, pin: Pin) -> Result<Certificate
     let chain = fetch_chain(server, anybody).await.map_err(|error| {
         let advice = "see that the server runs, that it listens for other machines (--bind 0.0.0.0), and that nothing is\n\
             between it and this machine";
-        Failure::new(format!("cannot speak to {server}"), advice).caused_by(error)
+        Failure::new(format!("cannot connect to {server}"), advice).caused_by(error)
     })?;
     let is_meant = |certificate: &CertificateDer<'_>| Pin::of_certificate(certificate) == pin;
     chain.into_iter().find(is_meant).ok_or_else(|| {

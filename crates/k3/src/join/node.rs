@@ -127,7 +127,7 @@ fn stored_identity(
         )),
         (stored, _) => {
             if stored.is_some() {
-                tracing::info!("joining anew: {reason}");
+                tracing::info!("joining again: {reason}");
             }
             Ok(None)
         }
@@ -171,7 +171,7 @@ async fn join(method: &JoinMethod, name: &str) -> Result<NodeIdentity, Failure> 
         .collect::<String>();
     tracing::info!("joining {server} as node {name}");
     let client = Client::try_from(config).map_err(|error| {
-        Failure::new(format!("cannot speak to {server}"), "see --server").caused_by(error)
+        Failure::new(format!("cannot connect to {server}"), "see --server").caused_by(error)
     })?;
     let request = Request::get(format!("/api/v1/nodes/{name}"));
     let request = request.body(Vec::new()).map_err(|error| {
@@ -209,8 +209,8 @@ fn join_failure(error: kube::Error) -> Failure {
     let advice = match &error {
         kube::Error::Api(status) if status.code == 401 => {
             return Failure::new(
-                "the server does not take the token: it has expired, or it was taken back",
-                "make another with `k3 token create --join` on a machine of the cluster",
+                "the server rejected the token: it has expired or was revoked",
+                "create another with `k3 token create --join` on a machine of the cluster",
             );
         }
         kube::Error::Api(status) if status.code == 403 => {

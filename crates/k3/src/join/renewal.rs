@@ -41,7 +41,7 @@ impl NodeRenewal {
     pub(super) async fn run(mut self) {
         loop {
             if let Err(failure) = self.sync().await {
-                tracing::warn!("this node stays as it is for now: {failure}");
+                tracing::warn!("failed to renew this node: {failure}");
             }
             sleep(SYNC_PERIOD).await;
         }
@@ -79,10 +79,10 @@ impl NodeRenewal {
             Failure::new("cannot keep the certificate of this node", advice).caused_by(error)
         })?;
         if is_changed || is_due {
-            tracing::info!("this node has a new certificate");
+            tracing::info!("renewed the certificate of this node");
         }
         if is_changed {
-            tracing::info!("the cluster has other authorities, which are trusted from now on");
+            tracing::info!("trusting new certificate authorities of the cluster");
             self.trust.send_replace(new.authority.clone());
         }
         self.identity = new;

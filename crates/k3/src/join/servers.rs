@@ -136,7 +136,7 @@ impl CurrentServer {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if state.failovers == failovers && state.clients.len() > 1 {
             state.failovers += 1;
-            tracing::warn!("a server does not answer: asking another one");
+            tracing::warn!("API server does not answer: failing over to another one");
         }
     }
 }

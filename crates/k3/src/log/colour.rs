@@ -1,4 +1,4 @@
-//! Lines in colours, for who looks at them while they come.
+//! Coloured log lines for terminals.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// The level first, in its colour, and then the line as it always is.
+/// The coloured level first, then the line as usual.
 pub(super) struct ColourFormat(Format<Full>);
 
 // --- ColourFormat ---
@@ -39,7 +39,7 @@ where
     }
 }
 
-/// The code that terminals know a colour by.
+/// ANSI code of a level's colour.
 fn colour(level: Level) -> u8 {
     match level {
         Level::ERROR => 31,

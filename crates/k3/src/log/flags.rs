@@ -1,4 +1,4 @@
-//! What can be told about the log.
+//! Flags of logging.
 
 use std::path::PathBuf;
 
@@ -6,63 +6,61 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use super::LogLevel;
 
-/// Where the log goes, and how much is said.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "The log")]
+#[command(next_help_heading = "Logging")]
 pub(crate) struct LogFlags {
-    /// How much is written: error, warn, info, debug or trace, and more or less for single modules, as in
-    /// `info,k3_apiserver=debug`. `k3 log-level` changes it while the server runs
+    /// Log level: error, warn, info, debug or trace, with overrides per module, as in `info,k3_apiserver=debug`.
+    /// `k3 log-level` changes it while the server runs
     #[arg(long, default_value = "info", value_name = "LEVELS")]
     pub(crate) log_level: LogLevel,
 
-    /// How much more is written, as programs of Kubernetes count it: from 4 on details, from 8 on everything
+    /// klog verbosity, as in Kubernetes components: debug from 4, trace from 8
     #[arg(short = 'v', long = "v", value_name = "N", default_value_t = 0)]
     pub(crate) verbosity: u8,
 
-    /// Write details too, in colours and to standard error, whatever else is said about the log
+    /// Log at debug level, in colour, to standard error; overrides the other log settings
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
     )]
     pub(crate) debug: bool,
 
-    /// How lines look: for people, or one JSON object each
+    /// Log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
 
-    /// File to write to instead of standard error. It is made if it is not there, and its owner's alone
+    /// File to log to instead of standard error. Created if missing, readable by its owner only
     #[arg(long, value_name = "FILE")]
     pub(crate) log_path: Option<PathBuf>,
 
-    /// How long that file may become, such as 100Mi; then it is put aside as FILE.1, the one before as FILE.2, and so on
+    /// Maximum size of that file, such as 100Mi; then it is rotated to FILE.1, FILE.1 to FILE.2, and so on
     #[arg(long, value_name = "BYTES", default_value = "100Mi", value_parser = bytes)]
     pub(crate) log_max_size: u64,
 
-    /// How many files that were put aside are kept
+    /// Number of rotated files to keep
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) log_max_files: u32,
 }
 
-/// How lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people
+    /// Text
     Text,
-    /// For programs: a JSON object a line
+    /// One JSON object per line
     Json,
 }
 
 // --- LogFlags ---
 
 impl LogFlags {
-    /// The level with what the verbosity adds.
+    /// The level, raised by verbosity and --debug.
     pub(crate) fn level(&self) -> LogLevel {
         let details = if self.debug { 4 } else { 0 };
         self.log_level.clone().with_verbosity(self.verbosity.max(details))
     }
 }
 
-/// So many bytes: a number, with Ki, Mi or Gi behind it or not.
+/// Parses a number of bytes with an optional suffix Ki, Mi or Gi.
 fn bytes(text: &str) -> Result<u64, &'static str> {
     let units = [("Ki", 10), ("Mi", 20), ("Gi", 30)];
     let unit = units
@@ -74,7 +72,7 @@ fn bytes(text: &str) -> Result<u64, &'static str> {
         .map_err(|_| "not a number of bytes, such as 10485760 or 10Mi")?;
     match number.checked_mul(1 << shift) {
         Some(bytes) if bytes >= 1024 => Ok(bytes),
-        Some(_) => Err("less than a kilobyte: a file would hold a line or two"),
+        Some(_) => Err("must be at least 1024"),
         None => Err("too large"),
     }
 }
@@ -84,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_people_write_them() {
+    fn parses_sizes() {
         assert_eq!(bytes("4096"), Ok(4096));
         assert_eq!(bytes("10Mi"), Ok(10 << 20));
         for odd in [

@@ -1,4 +1,4 @@
-//! The log of this process: begun once, changed at any time.
+//! Initializes the log of this process; its level can be changed at any time.
 
 use std::{
     io,
@@ -19,23 +19,22 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// Where the server shows and changes how much is said, as upstream's does.
+/// Path that shows and changes the log level, as upstream.
 pub(crate) const LEVEL_PATH: &str = "/debug/flags/v";
 
-/// A process has one log, as it has one standard error: what is set here is how much goes to it.
+/// A process has one log.
 static LOG_HANDLE: OnceLock<LogHandle> = OnceLock::new();
 
 struct LogHandle {
     filter: reload::Handle<Targets, Registry>,
-    /// What the filter was made of.
     level: Mutex<LogLevel>,
 }
 
-/// Writes what the filter lets through.
+/// Formats and writes filtered events.
 type Lines = Box<dyn Layer<Filtered> + Send + Sync>;
 type Filtered = Layered<reload::Layer<Targets, Registry>, Registry>;
 
-/// Begins to write the log.
+/// Starts logging.
 pub(crate) fn init(flags: &LogFlags) -> Result<(), Failure> {
     let lines = match &flags.log_path {
         _ if flags.debug => fmt::layer()
@@ -46,7 +45,8 @@ pub(crate) fn init(flags: &LogFlags) -> Result<(), Failure> {
         Some(path) => {
             let file = LogFile::open(path, flags.log_max_size, flags.log_max_files).map_err(|error| {
                 let what = format!("cannot write the log to {}", path.display());
-                Failure::new(what, "name a file that this user may write with --log-path").caused_by(error)
+                Failure::new(what, "choose a file that this user may write to with --log-path")
+                    .caused_by(error)
             })?;
             lines(flags.log_format, file)
         }
@@ -55,12 +55,11 @@ pub(crate) fn init(flags: &LogFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Begins to write a log for people to standard error.
+/// Starts logging as text to standard error.
 pub(crate) fn init_stderr(level: LogLevel) {
     install(lines(LogFormat::Text, io::stderr), level);
 }
 
-/// Has events written as lines.
 fn install(lines: Lines, level: LogLevel) {
     let (filter, handle) = reload::Layer::new(level.targets());
     tracing_subscriber::registry().with(filter).with(lines).init();
@@ -68,11 +67,10 @@ fn install(lines: Lines, level: LogLevel) {
         filter: handle,
         level: Mutex::new(level),
     };
-    // A second one would have failed above.
+    // `init` fails if a subscriber is installed already.
     let _ = LOG_HANDLE.set(handle);
 }
 
-/// How lines are written.
 fn lines<S, W>(format: LogFormat, writer: W) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: tracing::Subscriber + for<'s> tracing_subscriber::registry::LookupSpan<'s>,
@@ -85,7 +83,7 @@ where
     }
 }
 
-/// How much is said now.
+/// The current level.
 pub(crate) fn current() -> String {
     match LOG_HANDLE.get() {
         Some(handle) => handle.level().to_string(),
@@ -93,17 +91,17 @@ pub(crate) fn current() -> String {
     }
 }
 
-/// Changes how much is said, and says what was done; or why it was not.
+/// Changes the level, and returns a confirmation, or why it cannot be changed.
 pub(crate) fn change(text: &str) -> Result<String, String> {
     let handle = LOG_HANDLE
         .get()
-        .ok_or("the log of this process is not the server's to change")?;
+        .ok_or("the server does not control the log of this process")?;
     let requested = LogLevel::parse_change(text)?;
     let targets = requested.targets();
     handle
         .filter
         .reload(targets)
-        .map_err(|error| format!("the log cannot be changed: {error}"))?;
+        .map_err(|error| format!("cannot change the log level: {error}"))?;
     let said = format!("successfully set the log level to {requested}");
     *handle.level() = requested;
     tracing::info!("{said}");

@@ -19,7 +19,6 @@ use tracing_subscriber::{
 /// Writes an event as one line of JSON.
 pub(super) struct JsonFormat;
 
-/// The fields of an event.
 struct Fields<'m>(&'m mut Map<String, Value>);
 
 // --- JsonFormat ---
@@ -39,7 +38,7 @@ where
         SystemTime.format_time(&mut Writer::new(&mut time))?;
         let metadata = event.metadata();
         let mut line = Map::new();
-        // First, so that an event with a field of such a name does not lie about when and where it was.
+        // First, so that fields of these names cannot override time, level and target.
         event.record(&mut Fields(&mut line));
         line.insert("time".to_owned(), time.into());
         line.insert("level".to_owned(), metadata.level().as_str().into());

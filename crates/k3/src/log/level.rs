@@ -1,11 +1,11 @@
-//! How much is said, by module.
+//! Log levels by module.
 
 use std::{fmt, str::FromStr};
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 
-/// What the names of this project's crates begin with.
+/// Prefixes of this project's crates.
 const OWN_CRATES: [&str; 2] = ["k3", "kubecontroller"];
 const NAMES: [(&str, LevelFilter); 6] = [
     ("off", LevelFilter::OFF),
@@ -16,7 +16,7 @@ const NAMES: [(&str, LevelFilter); 6] = [
     ("trace", LevelFilter::TRACE),
 ];
 
-/// How much is said by all, and by single modules.
+/// A default level, and overrides per module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogLevel {
     all: LevelFilter,
@@ -26,14 +26,12 @@ pub(crate) struct LogLevel {
 // --- LogLevel ---
 
 impl LogLevel {
-    /// What somebody should look at.
     pub(crate) const WARN: Self = LogLevel {
         all: LevelFilter::WARN,
         modules: Vec::new(),
     };
 
-    /// The level with at least what a verbosity asks for, as programs of Kubernetes count it: from 4 on details, from 8
-    /// on everything.
+    /// Raises the level to a klog verbosity: debug from 4, trace from 8.
     pub(crate) fn with_verbosity(mut self, verbosity: u8) -> Self {
         let requested = match verbosity {
             0..=3 => LevelFilter::ERROR,
@@ -44,7 +42,7 @@ impl LogLevel {
         self
     }
 
-    /// What a change at run time asks for: levels, or a verbosity.
+    /// Parses a change at run time: levels, or a verbosity.
     pub(super) fn parse_change(text: &str) -> Result<Self, String> {
         match text.parse() {
             Ok(verbosity) => Ok(LogLevel::default().with_verbosity(verbosity)),
@@ -52,7 +50,7 @@ impl LogLevel {
         }
     }
 
-    /// The same as a filter. Libraries say no more than what an operator must know.
+    /// The filter. Libraries log at most at info level: their details may contain tokens.
     pub(super) fn targets(&self) -> Targets {
         Targets::new()
             .with_default(self.all.min(LevelFilter::INFO))
@@ -76,7 +74,7 @@ impl FromStr for LogLevel {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut levels = LogLevel::default();
         if text.trim().is_empty() {
-            return Err("it is empty; say for example info, or info,k3_apiserver=debug".to_owned());
+            return Err("must not be empty; for example info, or info,k3_apiserver=debug".to_owned());
         }
         for part in text.split(',').map(str::trim) {
             let Some((module, name)) = part.split_once('=') else {
@@ -87,12 +85,12 @@ impl FromStr for LogLevel {
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
             if module.is_empty() || !module.chars().all(is_name) {
                 return Err(format!(
-                    "{module:?} is no module, such as k3_apiserver or k3_node::pod"
+                    "invalid module {module:?}; for example k3_apiserver or k3_node::pod"
                 ));
             }
             if level > LevelFilter::INFO && !OWN_CRATES.iter().any(|ours| module.starts_with(ours)) {
                 return Err(format!(
-                    "{module} is a library, in whose details tokens may be: info is the most it says"
+                    "{module} is a library whose debug output may contain tokens: info is the maximum"
                 ));
             }
             levels.modules.push((module.to_owned(), level));
@@ -105,7 +103,7 @@ fn level(name: &str) -> Result<LevelFilter, String> {
     let known = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     known
         .map(|(_, level)| *level)
-        .ok_or_else(|| format!("{name:?} is no level: it is one of off, error, warn, info, debug, trace"))
+        .ok_or_else(|| format!("invalid level {name:?}: must be off, error, warn, info, debug or trace"))
 }
 
 impl fmt::Display for LogLevel {
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verbosity_adds_to_a_level_and_takes_nothing_away() {
+    fn verbosity_only_raises_the_level() {
         assert_eq!(read("info").with_verbosity(0), read("info"));
         assert_eq!(read("info").with_verbosity(4), read("debug"));
         assert_eq!(read("warn").with_verbosity(10), read("trace"));
@@ -137,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_have_levels_of_their_own() {
+    fn modules_override_the_level() {
         let levels = read("warn,k3_apiserver=debug,k3_node::pod=trace");
         assert_eq!(levels.to_string(), "warn,k3_apiserver=debug,k3_node::pod=trace");
         let targets = levels.targets();
@@ -148,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_say_no_more_than_an_operator_must_know() {
+    fn libraries_log_at_most_info() {
         let targets = read("trace").targets();
         assert!(targets.would_enable("k3::server", &Level::TRACE));
         assert!(targets.would_enable("hyper::proto", &Level::INFO));
@@ -163,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_level_is_refused_with_what_would_be_one() {
+    fn rejects_invalid_levels() {
         for odd in [
             "",
             "loud",
@@ -178,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_levels_or_a_verbosity() {
+    fn parses_changes_as_levels_or_verbosity() {
         assert_eq!(LogLevel::parse_change("6").unwrap(), read("debug"));
         assert_eq!(LogLevel::parse_change("0").unwrap(), read("info"));
         assert_eq!(LogLevel::parse_change("error").unwrap(), read("error"));

@@ -1,15 +1,15 @@
-//! The log: a line an event, on standard error or in a file, so that standard output stays for what a command answers.
+//! Logging to standard error or a file. Standard output is for results of commands.
 //!
 //! ```text
-//! flags      what can be told about it
-//! begin      begins to write; changes while the process runs
-//! level      how much is said, by module
+//! flags      command-line flags
+//! init       starts logging; changes the level while the process runs
+//! level      levels by module
 //! json       events as lines of JSON
-//! rotation   a file that does not grow for ever
+//! rotation   log files with a maximum size
 //! ```
 //!
-//! Promises: however much is said, the libraries below say no more than what an operator must know: in their details are the
-//! headers of requests, and tokens in them. What is said is chosen again at any time, without a restart.
+//! Promises: libraries never log below info level, because their details contain request headers with tokens. The level can be
+//! changed at any time without a restart.
 
 mod colour;
 mod flags;

@@ -1,4 +1,4 @@
-//! A file that does not grow for ever.
+//! Log files with a maximum size.
 //!
 //! Promises: a line is in one file, whole; the file is its owner's alone; with `k3.log` there are `k3.log.1`, the one before it,
 //! up to as many as are max_files. A file that somebody else moved away is begun again.
@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::secret_file;
 
-/// A log file that is put aside when it is long.
+/// A log file that is rotated at its maximum size.
 pub(super) struct LogFile {
     state: Mutex<State>,
 }
@@ -80,7 +80,7 @@ impl State {
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let more = line.len() as u64;
         if self.length > 0 && self.length + more > self.max_size {
-            // A log that is longer than it should be is better than one that ends.
+            // A file that is too long is better than lost lines.
             if self.rotate().is_err() {
                 self.length = 0;
             }
@@ -96,7 +96,7 @@ impl State {
             .unwrap_or(false);
         if is_ours {
             for number in (1..self.max_files).rev() {
-                // The first times there are fewer.
+                // There are fewer files at first.
                 let _ = fs::rename(self.rotated_path(number), self.rotated_path(number + 1));
             }
             if self.max_files == 0 {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_put_aside_and_only_so_many_are_kept() {
+    fn rotates_and_keeps_a_limited_number_of_files() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("logs/k3.log");
         let log = LogFile::open(&path, 10, 2).unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_gone_on_with() {
+    fn appends_to_an_existing_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("k3.log");
         write_line(&LogFile::open(&path, 100, 2).unwrap(), "before\n");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_moved_away_is_left_to_them() {
+    fn leaves_a_moved_file_alone() {
         let directory = tempfile::tempdir().unwrap();
         let (path, moved) = (directory.path().join("k3.log"), directory.path().join("theirs"));
         let log = LogFile::open(&path, 10, 1).unwrap();

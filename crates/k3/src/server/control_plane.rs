@@ -80,7 +80,12 @@ struct Listeners {
 impl ControlPlane {
     /// Starts a control plane, and returns when it serves. Must be called inside a Tokio runtime. Dropping the future aborts the start.
     pub(crate) async fn start(mut settings: Settings) -> Result<Self, Failure> {
+        let started_at = Instant::now();
+        let kubernetes = k3_apiserver::version();
+        let kubernetes = kubernetes["gitVersion"].as_str().unwrap_or_default();
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), kubernetes, "starting k3");
         let data_dir = usable_data_dir(&settings.data_dir)?;
+        tracing::info!(path = %data_dir.display(), "using data directory");
         let listeners = Listeners::open(&settings).await?;
         let store = open_store(&settings.storage, settings.storage_wait).await?;
         let encryption = settings.encryption.take();
@@ -88,6 +93,8 @@ impl ControlPlane {
         let started = Self::serve(settings, &data_dir, listeners, encrypted).await;
         if started.is_err() {
             store.close().await;
+        } else {
+            tracing::info!("ready in {} ms", started_at.elapsed().as_millis());
         }
         started
     }
@@ -112,7 +119,7 @@ impl ControlPlane {
         settings.authentication.certificates = Some(Arc::clone(&tls.clients));
         let compactor = Compactor::start(Arc::clone(&store), HISTORY, Arc::new(SystemClock));
         let config = api_config(&mut settings, &certificates, &listeners);
-        tracing::info!("starting the API server");
+        tracing::debug!("starting the API server");
         let starting = Box::pin(Server::start(config, Arc::clone(&store)));
         let server = starting.await.map_err(|error| {
             let advice = "check the cause; the store can be inspected with the tools of its database";
@@ -122,15 +129,19 @@ impl ControlPlane {
         server.add_setting(log::LEVEL_PATH, log::current, log::change);
         offer_snapshots(&server, Arc::clone(&server_store.raw), data_dir);
         let reloader = server_store.publish(&server);
-        let (old_keys, key) = (&certificates.old_signing_keys, &certificates.signing_key);
-        server.replace_keys(key, old_keys).map_err(|error| {
-            Failure::new(
-                "cannot start the API server",
-                "check the keys in the directory `tls` of the data directory",
-            )
-            .caused_by(error)
-        })?;
-        let (address, advertise) = (listeners.address, listeners.advertise);
+        let old_keys = &certificates.old_signing_keys;
+        server
+            .replace_keys(&certificates.signing_key, old_keys)
+            .map_err(|error| {
+                Failure::new(
+                    "cannot start the API server",
+                    "check the keys in the directory `tls` of the data directory",
+                )
+                .caused_by(error)
+            })?;
+        let address = listeners.address;
+        let advertise = listeners.advertise;
+        tracing::info!(address = format!("https://{address}"), "serving the API");
         let for_pods = match &settings.node {
             Some(_) => listen_for_pods(advertise, address).await,
             None => None,
@@ -147,6 +158,7 @@ impl ControlPlane {
         let published = Authority::from(certificates.authority.clone());
         let current = CurrentCertificates::new(certificates);
         let published_too = published.clone();
+        log_node(&settings).await;
         let components = start_components(
             &mut settings,
             data_dir,
@@ -177,10 +189,6 @@ impl ControlPlane {
             };
             renewals.spawn(renewal.run());
         }
-        tracing::info!(
-            storage = store_name(&settings.storage),
-            "serving https://{address}"
-        );
         Ok(ControlPlane {
             renewals,
             kubeconfig,
@@ -207,7 +215,7 @@ impl ControlPlane {
 
     /// Waits until a task fails. Cancel safe.
     pub(crate) async fn wait_for_failure(&mut self) -> Failure {
-        // The controllers and the node end when they are reported to, which they have not been.
+        // Controllers and node run until they are stopped, so any exit is a failure.
         let ended = tokio::select! {
             Some(ended) = self.serving.join_next() => ended,
             Some(ended) = self.components.join_next() => ended,
@@ -351,7 +359,6 @@ fn start_components(
         stop.clone(),
     )?);
     if let Some(node) = settings.node.take() {
-        tracing::info!("starting the node {}", node.name);
         let config = node::config(node, data_dir, api);
         let client = ClientFactory::InProcess(server).node(&config.node_name)?;
         running.spawn(node::run_renewed(config, client, stop.clone(), node_trust));
@@ -416,11 +423,14 @@ impl Listeners {
 
 /// Opens the store. An unavailable store is retried until `wait` has passed.
 pub(crate) async fn open_store(storage: &StorageConfig, wait: Duration) -> Result<Arc<dyn Store>, Failure> {
-    tracing::info!("opening the store ({})", store_name(storage));
+    tracing::debug!(storage = store_name(storage), "opening store");
     let end = Instant::now() + wait;
     loop {
         let error = match k3_storage::open(storage.clone()).await {
-            Ok(store) => return Ok(store),
+            Ok(store) => {
+                tracing::info!(storage = %storage_location(storage), "opened store");
+                return Ok(store);
+            }
             Err(error) => error,
         };
         let is_retriable = matches!(error, OpenError::Store(StoreError::Unavailable { .. }));
@@ -429,6 +439,33 @@ pub(crate) async fn open_store(storage: &StorageConfig, wait: Duration) -> Resul
         }
         tracing::warn!(%error, "waiting for the store");
         sleep(STORE_RETRY).await;
+    }
+}
+
+/// Logs whether a node runs here, and if not, how to get one.
+async fn log_node(settings: &Settings) {
+    match &settings.node {
+        Some(node) => match node::detect_runtime(node).await {
+            Ok(runtime) => tracing::info!(node = node.name, runtime, "starting node"),
+            Err(reason) => {
+                tracing::warn!(node = node.name, "node is not ready: {reason}");
+            }
+        },
+        None if settings.components.simulates() => {}
+        None => tracing::info!("no node in this process: pods run on nodes that join the cluster"),
+    }
+}
+
+/// Kind and location of a store, without credentials.
+fn storage_location(storage: &StorageConfig) -> String {
+    let name = store_name(storage);
+    match storage {
+        StorageConfig::Memory => name.to_owned(),
+        StorageConfig::File(options) => format!("{name}:{}", options.directory.display()),
+        StorageConfig::Etcd(options) => format!("{name}:{}", options.endpoints.join(",")),
+        StorageConfig::Mysql(options) => {
+            format!("{name}:{}:{}/{}", options.host, options.port, options.database)
+        }
     }
 }
 

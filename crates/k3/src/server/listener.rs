@@ -35,7 +35,10 @@ pub(super) async fn listen_for_pods(advertise: IpAddr, listening: SocketAddr) ->
     let address = SocketAddr::new(advertise, listening.port());
     match TcpListener::bind(address).await {
         Ok(listener) => {
-            tracing::info!("serving https://{address} too, for pods of this node");
+            tracing::info!(
+                address = format!("https://{address}"),
+                "serving the API for pods of this node"
+            );
             Some(listener)
         }
         Err(error) => {

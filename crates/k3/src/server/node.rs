@@ -2,10 +2,19 @@
 
 use std::{path::Path, pin::pin, time::Duration};
 
-use k3_node::agent::{Agent, Config};
+use k3_node::{
+    agent::{Agent, Config},
+    runtime::{
+        Owner,
+        detect::{NoRuntime, Wanted, detect, socket_of},
+    },
+};
 use kube::Client;
 use kubecontroller::manager::Stop;
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
 
 use super::NodeSettings;
 
@@ -14,6 +23,9 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// Time that an agent gets to stop before it is restarted with a new authority.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Time that a container runtime gets to answer at start.
+const DETECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The API server's address for nodes and their pods.
 pub(crate) struct ApiEndpoint<'a> {
@@ -43,6 +55,27 @@ pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &ApiEndpoint<
     config.images.high = settings.images_high;
     config.images.low = config.images.low.min(settings.images_high);
     config
+}
+
+/// Name and version of the container runtime that the node would use; or why there is none.
+pub(super) async fn detect_runtime(settings: &NodeSettings) -> Result<String, String> {
+    let choice = settings.runtime.as_deref().unwrap_or_default().parse();
+    let endpoint = settings.runtime_endpoint.as_deref();
+    let wanted = Wanted {
+        choice: choice.unwrap_or_default(),
+        socket: endpoint.and_then(|endpoint| socket_of(endpoint).ok()),
+    };
+    let owner = Owner::new(settings.name.as_str(), "");
+    let version = async {
+        let runtime = detect(&wanted, &owner)
+            .await
+            .map_err(|error: NoRuntime| error.to_string())?;
+        let version = runtime.version().await.map_err(|error| error.to_string())?;
+        Ok(format!("{} {}", version.name, version.version))
+    };
+    timeout(DETECT_TIMEOUT, version)
+        .await
+        .unwrap_or_else(|_| Err("the container runtime does not answer; check its log".to_owned()))
 }
 
 /// Runs a node, and restarts its agent whenever the certificate authority changes. Pods keep running.

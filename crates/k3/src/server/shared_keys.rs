@@ -84,7 +84,7 @@ pub(super) async fn sync_keys(
             let Some(revision) = publish(store, create, &own, directory).await? else {
                 continue;
             };
-            tracing::info!("the keys of this cluster are in the store now, for further servers");
+            tracing::info!("published the keys of this cluster in the store");
             return Ok(SyncedKeys {
                 revision,
                 outcome: SyncOutcome::Published,
@@ -107,9 +107,7 @@ pub(super) async fn sync_keys(
             Some(own) if was_last_synced(&stored) => {
                 let update = Write::update(store_key(), revision, bytes(&own));
                 if let Some(revision) = publish(store, update, &own, directory).await? {
-                    tracing::info!(
-                        "the keys that were rotated here are in the store now, for the other servers"
-                    );
+                    tracing::info!("published rotated keys in the store");
                     return Ok(SyncedKeys {
                         revision,
                         outcome: SyncOutcome::Published,
@@ -136,11 +134,9 @@ pub(super) async fn sync_keys(
                 if own
                     .is_some_and(|own| !is_unused && last_sync != LastSync::Partial && !was_last_synced(&own))
                 {
-                    tracing::warn!(
-                        "another server has other keys for this cluster, which take the place of those here"
-                    );
+                    tracing::warn!("replacing local keys with those of another server");
                 }
-                tracing::info!("using the keys of this cluster that are in the store");
+                tracing::info!("using the keys of this cluster from the store");
                 stored.write(directory).map_err(certificate_error)?;
                 return Ok(SyncedKeys {
                     revision,

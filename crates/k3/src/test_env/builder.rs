@@ -36,7 +36,7 @@ impl TestEnvBuilder {
         self
     }
 
-    /// So many nodes that only pretend: pods on them run, end and go, without containers. Default: none, and pods wait.
+    /// Number of simulated nodes: their pods run and terminate without containers. Default: none, and pods wait.
     #[must_use]
     pub fn simulated_nodes(mut self, count: u32) -> Self {
         self.simulated_nodes = count;

@@ -105,7 +105,7 @@ impl TestEnv {
         };
         let thread = thread::Builder::new().name("k3-test-env".to_owned()).spawn(body);
         let thread = thread.map_err(|error| {
-            let advice = "see `ulimit -u` and the memory of the machine";
+            let advice = "check `ulimit -u` and the memory of the machine";
             TestEnvError(Failure::new("cannot start threads", advice).caused_by(error))
         })?;
         // From here on a caller who loses interest takes the thread along, and then the directory.

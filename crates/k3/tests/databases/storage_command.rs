@@ -48,7 +48,7 @@ fn its_life(machine: &Machine) {
     let keeper = Keeper::start(machine);
     machine.waits.block_on(eventually(|| async {
         let log = keeper.data.log();
-        log.contains("the store is well").then_some(()).ok_or(log)
+        log.contains("store is available").then_some(()).ok_or(log)
     }));
     let server = data.serve(server());
     kubectl(&server, "create configmap kept");

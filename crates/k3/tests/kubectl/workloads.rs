@@ -130,10 +130,10 @@ fn controllers_say_how_they_fare() {
     let (code, told, errors) = outcome(&mut cluster.own("controllers"));
     assert_eq!(code, Some(0), "{errors}");
     assert!(
-        told.starts_with("leader: this server, whose store is its own\nNAME"),
+        told.starts_with("leader: this server (its store is not shared)\nNAME"),
         "{told}"
     );
-    for name in ["deployment", "kube-scheduler", "simulator"] {
+    for name in ["deployment-controller", "kube-scheduler", "simulator"] {
         assert!(told.lines().any(|line| line.starts_with(name)), "{name}: {told}");
     }
 }

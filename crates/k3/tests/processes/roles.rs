@@ -73,12 +73,14 @@ async fn a_master_serves_without_a_node_and_ends_in_order() {
     assert_eq!(code, Some(0), "{log}");
     let mut rest = &*log;
     for line in [
-        "opening the store",
-        "starting the API server",
+        "starting k3",
+        "using data directory",
+        "opened store",
+        "serving the API",
         "starting",
-        "serving https",
+        "ready in",
         "stopping",
-        "stopped what runs beside",
+        "stopped controllers and node",
         "stopped the API server",
     ] {
         let at = rest.find(line);

@@ -4,5 +4,6 @@
 mod end;
 mod files;
 mod flags;
+mod output;
 #[path = "../program/mod.rs"]
 mod program;

@@ -150,6 +150,7 @@ fn classify_answer(error: &kube::Error) -> (ErrorClass, Option<Duration>) {
             let not_before = (asked > 0).then(|| Duration::from_secs(u64::from(asked)));
             let class = match status.code {
                 404 | 408 | 409 | 410 | 429 | 500..=599 => ErrorClass::Transient,
+                403 if is_expected_rejection(status) => ErrorClass::Transient,
                 _ => ErrorClass::Unknown,
             };
             (class, not_before)
@@ -159,6 +160,17 @@ fn classify_answer(error: &kube::Error) -> (ErrorClass, Option<Duration>) {
         }
         _ => (ErrorClass::Unknown, None),
     }
+}
+
+/// Whether admission rejected a write for a reason that resolves itself: an exceeded quota, or a namespace that is terminating.
+fn is_expected_rejection(status: &kube::core::Status) -> bool {
+    // upstream: staging/src/k8s.io/api/core/v1/types.go NamespaceTerminatingCause
+    const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let is_terminating = causes
+        .into_iter()
+        .any(|cause| cause.reason == NAMESPACE_TERMINATING);
+    is_terminating || status.message.contains("exceeded quota")
 }
 
 #[cfg(test)]
@@ -187,6 +199,12 @@ mod tests {
         ] {
             assert_eq!(Error::from(answer(code)).class(), class, "{code}");
         }
+        let quota =
+            Status::failure("pods \"a\" is forbidden: exceeded quota: compute", "Forbidden").with_code(403);
+        assert_eq!(
+            Error::from(kube::Error::Api(quota.boxed())).class(),
+            Class::Transient
+        );
         let away = kube::Error::Service("connection refused".into());
         assert_eq!(Error::from(away).class(), ErrorClass::Transient);
     }

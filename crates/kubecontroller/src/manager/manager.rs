@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ops::Deref, sync::Arc};
 
 use kube::Client;
 use tokio::{task::JoinSet, time::timeout};
-use tracing::info;
+use tracing::{debug, info};
 
 use super::{
     Config, ConfigError, ManagerContext, ManagerError, Runnable, Setup, Stop, process, setup::ErasedSetup,
@@ -245,7 +245,7 @@ impl Manager {
     /// From informers to leader tasks, and back.
     pub(super) async fn work(mut self, stop: Stop) -> Result<(), ManagerError> {
         let limit = self.config().informer.sync_timeout;
-        info!(manager = self.name, "starting informers");
+        debug!(manager = self.name, "starting informers");
         self.informers().start();
         match stop
             .unless_stopped(timeout(limit, self.informers().wait_for_sync()))
@@ -253,7 +253,7 @@ impl Manager {
         {
             None => return Ok(()),
             Some(Err(_)) => return Err(ManagerError::NotSynced(limit)),
-            Some(Ok(())) => info!(manager = self.name, "informers are synced"),
+            Some(Ok(())) => debug!(manager = self.name, "informers are synced"),
         }
         self.health().synced(&self.name);
         for setup in &self.installed {

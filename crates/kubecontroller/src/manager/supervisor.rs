@@ -7,7 +7,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use tracing::{error, info, warn};
+use tracing::{debug, error, warn};
 
 use super::{
     Runnable, Stop,
@@ -59,7 +59,7 @@ impl Supervisor {
         let mut failures = 0;
         loop {
             self.board.set(name, RunnableState::Running);
-            info!(controller = name, "started");
+            debug!(controller = name, "started");
             let began = Instant::now();
             let run = AssertUnwindSafe(async { post.runnable.run(stop.clone()).await }).catch_unwind();
             let why = match stop.until_expired(run).await {
@@ -68,7 +68,7 @@ impl Supervisor {
                     return self.board.set(name, RunnableState::Idle);
                 }
                 Some(Ok(Ok(()))) => {
-                    info!(controller = name, "ended");
+                    debug!(controller = name, "ended");
                     let state = if stop.is_stopped() {
                         RunnableState::Idle
                     } else {

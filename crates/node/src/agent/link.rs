@@ -97,7 +97,10 @@ impl Link {
                         problems: vec![problem.clone()],
                     });
                     if is_new {
-                        tracing::warn!(problem, "there is no container runtime; looking for one");
+                        tracing::debug!(
+                            problem,
+                            "no container runtime found; searching again periodically"
+                        );
                     }
                 }
             }

@@ -78,7 +78,10 @@ pub enum NoRuntime {
     #[error("this node was told to run no containers (--runtime none)")]
     Unwanted,
     /// Nobody answered.
-    #[error("no container runtime found: {}", .0.join("; "))]
+    #[error(
+        "no container runtime found: {}; install and start one of docker, podman, containerd, cri-o, or simulate a node with `k3 start --simulated-nodes 1`",
+        .0.join("; ")
+    )]
     NotFound(Vec<String>),
 }
 

@@ -14,23 +14,23 @@ use crate::{data_dir::default_data_dir, failure::Failure, file_format};
 const EXAMPLES: &str = "\
 Examples:
   k3 certs show
-      what there is, until when, and for which names
+      lists certificates with expiry and names
 
   k3 certs rotate serving client
-      other certificates from the same authority: a running server uses them within seconds, and nobody notices
+      replaces certificates under the same authority: a running server uses them within seconds, without interruption
 
   k3 certs rotate
-      everything anew, the authority too. Two authorities are trusted from now on: give those who use the API from outside
-      the new admin.kubeconfig (pods learn of it by themselves), then
+      replaces everything, including the authority. Both authorities are trusted until --finish: distribute the new
+      admin.kubeconfig to external clients (pods get it automatically), then
 
   k3 certs rotate --finish
-      trusts the new authority and the new key of tokens alone
+      trusts only the new authority and the new token signing key
 
-The files are in the directory `tls` of the data directory. Servers that share an etcd or MySQL have the authority and the key of tokens in
-common: rotate those on one machine, where a server runs; the others follow within seconds. Certificates (`serving`, `client`) are
-each machine's own.
+The files are in the directory `tls` of the data directory. Servers that share an etcd or MySQL share the authority and
+the token signing key: rotate those on one machine where a server runs; the others follow within seconds. Certificates
+(`serving`, `client`) are separate on each machine.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// Show the certificates and keys of a server, or replace them.
 #[derive(Debug, Args)]
@@ -49,13 +49,13 @@ enum Command {
 /// Whose certificates are meant.
 #[derive(Debug, Args)]
 struct DataDirFlags {
-    /// The data directory of the server
+    /// Data directory of the server
     /// [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
 
-/// Carries out a command.
+/// Runs a subcommand.
 pub(super) fn run(flags: &CertsFlags) -> Result<(), Failure> {
     match &flags.command {
         Command::Show(flags) => show::run(flags),

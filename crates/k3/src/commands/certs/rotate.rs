@@ -16,14 +16,14 @@ const ALL: [RotationTarget; 4] = [
     RotationTarget::ServiceAccount,
 ];
 
-/// Replace certificates and keys, without a restart and without anybody being cut off.
+/// Replace certificates and keys without a restart or interruption.
 #[derive(Debug, Args)]
 pub(super) struct RotateFlags {
-    /// What is replaced [default: all]
+    /// What to replace [default: all]
     #[arg(value_enum, value_name = "PART", conflicts_with = "finish")]
     parts: Vec<RotationTarget>,
 
-    /// Trust what is new alone: the old authority, and tokens that the old key has signed, are worthless from now on
+    /// Trust only the new authority and key: certificates and tokens of the old ones become invalid
     #[arg(long)]
     finish: bool,
 
@@ -45,16 +45,14 @@ pub(super) fn run(flags: &RotateFlags) -> Result<(), Failure> {
     };
     replaced.map_err(unreplaced)?;
     print_line!("replaced in {}", directory.display());
-    eprintln!(
-        "a server that runs uses it within some seconds, one that starts at once; its admin.kubeconfig is new then"
-    );
+    eprintln!("a running server uses the new files and rewrites its admin.kubeconfig within seconds");
     if !flags.finish && parts.contains(&RotationTarget::Ca) {
         eprintln!(
             "next: give the new admin.kubeconfig to those who use the API from outside, renew the kubeconfigs of others, and when\n\
-             all have it, and nodes elsewhere have had a minute to learn of it: k3 certs rotate --finish"
+             all have it and remote nodes had a minute to update: k3 certs rotate --finish"
         );
     } else if !flags.finish && parts.contains(&RotationTarget::ServiceAccount) {
-        eprintln!("next: when all tokens are new, after an hour or so: k3 certs rotate --finish");
+        eprintln!("next: when all tokens are renewed, after about an hour: k3 certs rotate --finish");
     }
     Ok(())
 }
@@ -62,13 +60,13 @@ pub(super) fn run(flags: &RotateFlags) -> Result<(), Failure> {
 fn unreplaced(error: CertificateError) -> Failure {
     let advice = match &error {
         CertificateError::Nothing { .. } => {
-            "name the data directory of a server with --data-dir; its first start makes them"
+            "name the data directory of a server with --data-dir; its first start creates them"
         }
         CertificateError::UnderWay => {
-            "end it with `k3 certs rotate --finish` when everybody has the new kubeconfig"
+            "finish it with `k3 certs rotate --finish` when all clients have the new kubeconfig"
         }
         CertificateError::Clock => "set the clock",
-        _ => "see `k3 certs show`, and that this user may write to the directory",
+        _ => "check `k3 certs show`, and that this user may write to the directory",
     };
     Failure::new("nothing was replaced", advice).caused_by(error)
 }

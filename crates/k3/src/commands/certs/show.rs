@@ -14,10 +14,10 @@ use crate::{
 /// How wide a line of names may be.
 const WIDTH: usize = 98;
 
-/// Show what certificates and keys there are, until when, and for which names.
+/// List certificates and keys with expiry and names.
 #[derive(Debug, Args)]
 pub(super) struct ShowFlags {
-    /// How it is told
+    /// Output format
     #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     output: String,
 
@@ -30,11 +30,11 @@ pub(super) fn run(flags: &ShowFlags) -> Result<(), Failure> {
     if !directory.is_dir() {
         return Err(Failure::new(
             format!("there are no certificates in {}", directory.display()),
-            "name the data directory of a server with --data-dir; its first start makes them",
+            "name the data directory of a server with --data-dir; its first start creates them",
         ));
     }
     let infos = list_certificates(&directory, &SystemClock).map_err(|error| {
-        Failure::new("cannot read the certificates", "see whose the files are").caused_by(error)
+        Failure::new("cannot read the certificates", "check the owner of the files").caused_by(error)
     })?;
     if flags.output == "json" {
         let told: Vec<_> = infos

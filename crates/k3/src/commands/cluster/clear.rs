@@ -1,4 +1,4 @@
-//! `k3 cluster clear`: the end of a cluster, without a trace.
+//! `k3 cluster clear`: stops and removes a cluster.
 
 use std::{
     error::Error,
@@ -21,19 +21,19 @@ use super::{
 };
 use crate::{databases::INSTANCE_LABEL, failure::Failure};
 
-/// End a cluster, and remove it: its processes, the containers of its pods, its databases with their data, its directory.
+/// Stop and remove a cluster: processes, containers of pods, databases with their data, directory.
 #[derive(Debug, Args)]
 pub(super) struct ClearFlags {
-    /// The directory of the cluster
+    /// Directory of the cluster
     #[arg(long, value_name = "DIR", default_value = ".k3")]
     dir: PathBuf,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     force: bool,
 }
 
-/// What was removed from runtimes of containers.
+/// Objects that were removed from the container runtime.
 #[derive(Default)]
 struct Removed {
     pods: usize,
@@ -46,7 +46,7 @@ pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
     let directory = ClusterDirectory::open(&flags.dir)?;
     if !flags.force && !confirm(&directory)? {
         return Err(Failure::new(
-            "nothing was removed: the answer was not yes",
+            "nothing was removed: not confirmed",
             "type yes, or use --force to skip the question",
         ));
     }
@@ -61,14 +61,14 @@ pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
     match directory.remove()? {
         Removal::Complete => print_line!("removed {}", directory.path().display()),
         Removal::ForeignFilesKept => print_line!(
-            "removed the cluster; {} stays, because it has files of others",
+            "removed the cluster; {} is kept, because it contains other files",
             directory.path().display()
         ),
     }
     Ok(())
 }
 
-/// Asks; only `yes` is one.
+/// Asks for confirmation with `yes`.
 fn confirm(directory: &ClusterDirectory) -> Result<bool, Failure> {
     print_text!(
         "This ends the cluster {} with {} nodes and removes its containers, its data and {}.\nType yes to go on: ",
@@ -76,15 +76,15 @@ fn confirm(directory: &ClusterDirectory) -> Result<bool, Failure> {
         directory.cluster.nodes.len(),
         directory.path().display()
     );
-    let unasked = |what| Failure::new(what, "use --force, and nothing is asked");
+    let unasked = |what| Failure::new(what, "use --force to skip the question");
     let mut answer = String::new();
     let read = io::stdout()
         .flush()
         .and_then(|()| io::stdin().read_line(&mut answer))
         .map_err(|error| unasked("cannot ask").caused_by(error))?;
     if read == 0 {
-        // A script must not take this for done.
-        return Err(unasked("nobody answered, so nothing was removed"));
+        // A script must not mistake this for success.
+        return Err(unasked("nothing was removed: no answer on standard input"));
     }
     Ok(answer.trim() == "yes")
 }
@@ -105,10 +105,10 @@ async fn remove_containers(directory: &ClusterDirectory) -> Result<Removed, Fail
                     removed.pods += 1;
                 }
             }
-            // It was there a moment ago: what it still has must not be forgotten.
+            // The runtime answered before: its containers must not be forgotten.
             Err(error) if has_answered => return Err(cannot_remove(error)),
             Err(error) => {
-                eprintln!("containers are not looked for: {error}");
+                eprintln!("skipping containers: {error}");
                 return Ok(removed);
             }
         }
@@ -120,7 +120,7 @@ async fn remove_containers(directory: &ClusterDirectory) -> Result<Removed, Fail
 }
 
 async fn remove_databases(wanted: &Wanted, id: &str, removed: &mut Removed) -> Result<(), RuntimeError> {
-    // Without Docker or Podman there never were any.
+    // Databases need Docker or Podman.
     let Ok(engine) = detect_engine(wanted).await else {
         return Ok(());
     };
@@ -135,7 +135,7 @@ async fn remove_databases(wanted: &Wanted, id: &str, removed: &mut Removed) -> R
 fn cannot_remove(error: impl Error + Send + Sync + 'static) -> Failure {
     Failure::new(
         "cannot remove the containers of the cluster",
-        "check that the container runtime is healthy, and call this again",
+        "check the container runtime, and run this again",
     )
     .caused_by(error)
 }

@@ -14,11 +14,11 @@ pub(super) fn text(directory: &ClusterDirectory, number: usize, flags: &CreateFl
     let cluster = &directory.cluster;
     let node = &cluster.nodes[number - 1];
     let id = &cluster.id;
-    // A text of JSON is one of YAML too, whatever is in it.
+    // JSON strings are YAML strings.
     let path = |path: std::path::PathBuf| json!(path.display().to_string());
     let offset = u16::try_from(number - 1).expect("a cluster has at most a hundred nodes");
     let mut text = format!(
-        "# Node {number} of the cluster {id}, made by `k3 cluster create`. Changes count from its next start.\n\
+        "# Node {number} of the cluster {id}, created by `k3 cluster create`. Changes take effect at its next start.\n\
          role: {role}\n\
          data_dir: {data}\n\
          log:\n  path: {log}\n\
@@ -55,7 +55,7 @@ pub(super) fn text(directory: &ClusterDirectory, number: usize, flags: &CreateFl
     text
 }
 
-/// What a database must know so that clusters do not get into each other's way.
+/// Settings that separate the databases of clusters.
 fn store(storage: &str, id: &str, port: Option<u16>) -> String {
     let instance = format!("database:\n  instance: {id}\n");
     match storage {

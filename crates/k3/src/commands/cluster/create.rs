@@ -1,4 +1,4 @@
-//! `k3 cluster create`: the directories and files of a cluster.
+//! `k3 cluster create`: creates the directories and files of a cluster.
 
 use std::path::PathBuf;
 
@@ -11,14 +11,14 @@ use super::{
 };
 use crate::{commands::start::RuntimeFlags, failure::Failure, random, secret_file};
 
-/// Make the directories of a cluster, each with the configuration of a node. Nothing is started without --start.
+/// Create the directories of a cluster, with a configuration per node. Nothing is started without --start.
 #[derive(Debug, Args)]
 pub(super) struct CreateFlags {
-    /// The directory of the cluster
+    /// Directory of the cluster
     #[arg(long, value_name = "DIR", default_value = ".k3")]
     dir: PathBuf,
 
-    /// How many nodes; the first has the API server, the controllers and the store
+    /// Number of nodes; the first runs the API server, the controllers and the store
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     nodes: u16,
 
@@ -30,11 +30,11 @@ pub(super) struct CreateFlags {
     #[arg(long, value_name = "PORT", default_value_t = 6443, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) api_port: u16,
 
-    /// Port of the first node's own API; that of the second is one more, and so on
+    /// Port of the first node's API; that of the second is one more, and so on
     #[arg(long, value_name = "PORT", default_value_t = 10250, value_parser = clap::value_parser!(u16).range(1..))]
     node_port: u16,
 
-    /// Where objects are kept: memory, file, etcd or mysql. The last two are started as containers
+    /// Storage backend: memory, file, etcd or mysql. The last two are started as containers
     #[arg(long, value_name = "STORE", default_value = "file", value_parser = ["memory", "file", "etcd", "mysql"])]
     storage: String,
 
@@ -45,12 +45,11 @@ pub(super) struct CreateFlags {
     #[command(flatten)]
     pub(super) runtime: RuntimeFlags,
 
-    /// Start it at once, and wait until all nodes are ready
+    /// Start it, and wait until all nodes are ready
     #[arg(long)]
     start: bool,
 }
 
-/// Makes a cluster.
 pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
     for (flag, first) in [("--web-port", flags.web_port), ("--node-port", flags.node_port)] {
         if first.checked_add(flags.nodes - 1).is_none() {
@@ -63,7 +62,6 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
             ));
         }
     }
-    // No other cluster has it.
     let id = random::digits::<4>()?;
     let nodes = (0..flags.nodes).map(|offset| Node {
         name: format!("node-{}-{id}", offset + 1),
@@ -81,13 +79,13 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
     for number in directory.numbers() {
         let text = config::text(&directory, number, flags);
         secret_file::write(&directory.config(number), &text).map_err(|error| {
-            let advice = "see the disk, and call `k3 cluster clear` before you try again";
+            let advice = "check the disk, and run `k3 cluster clear` before you try again";
             Failure::new("cannot write the configuration of a node", advice).caused_by(error)
         })?;
     }
     registry::add(&directory);
     print_line!(
-        "made the cluster {id} with {} in {}",
+        "created cluster {id} with {} in {}",
         count_nodes(flags.nodes.into()),
         directory.path().display()
     );

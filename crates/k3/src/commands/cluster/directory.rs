@@ -1,15 +1,15 @@
-//! The directory of a cluster: a file that says that it is one, and a directory for each node.
+//! The directory of a cluster: a marker file, and a directory per node.
 //!
 //! ```text
 //! .k3/.k3-cluster            what the cluster is: its id, its nodes
-//! .k3/keeper.log, keeper.pid the process that looks after the others
-//! .k3/node-1/.config.yaml    how the node is run
-//! .k3/node-1/data            what it keeps
-//! .k3/node-1/log             what it notes of its work, and older parts of that
-//! .k3/node-1/output, pid     what its process prints, and which one it is
+//! .k3/keeper.log, keeper.pid the supervisor process
+//! .k3/node-1/.config.yaml    configuration of the node
+//! .k3/node-1/data            data directory
+//! .k3/node-1/log             log, with rotated files
+//! .k3/node-1/output, pid     output and id of its process
 //! ```
 //!
-//! Promises: a directory without that file is never changed; what is removed is what was made here, and nothing else.
+//! Promises: a directory without the marker file is never changed; only files that were created here are removed.
 
 use std::{
     env, fs, io,
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{failure::Failure, file_format::FileFormat, secret_file};
 
-/// The file by which a directory is known.
+/// The marker file.
 const MARKER: &str = ".k3-cluster";
 
 /// A cluster of this machine.
@@ -34,10 +34,11 @@ pub(super) struct ClusterDirectory {
     pub(super) cluster: ClusterSpec,
 }
 
-/// What the file says.
+/// Content of the marker file.
 #[derive(Serialize, Deserialize)]
 struct Marker {
-    /// Where the cluster was made: what is written in its files holds there only.
+    /// Where the cluster was created: its files contain this path.
+    #[serde(rename = "folder")]
     directory: PathBuf,
     /// Of this file and of everything in the directory that is not a node's data.
     #[serde(default = "first_format")]
@@ -53,16 +54,15 @@ fn first_format() -> u32 {
     1
 }
 
-/// What a cluster is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ClusterSpec {
-    /// Tells its containers and volumes from those of other clusters.
+    /// Identifies its containers and volumes.
     pub(super) id: String,
     /// Its nodes; the first has the API server.
     pub(super) nodes: Vec<Node>,
     /// Which store.
     pub(super) storage: String,
-    /// What runs its containers, and where that listens, if it was said.
+    /// Container runtime and its socket, if configured.
     pub(super) runtime: Option<String>,
     pub(super) runtime_endpoint: Option<String>,
 }
@@ -87,16 +87,16 @@ pub(super) enum Role {
     Node,
 }
 
-/// A path that may be the directory of a cluster: not one that holds what people care about.
+/// Rejects directories that may contain other data, such as the home directory.
 pub(super) fn validate_path(path: &Path) -> Result<PathBuf, Failure> {
     let refused = |why: &str| {
         Err(Failure::usage(
-            format!("--dir {:?} is refused: {why}", path.display().to_string()),
-            "name a directory that is for this cluster alone, such as .k3",
+            format!("invalid --dir {:?}: {why}", path.display().to_string()),
+            "name a directory for this cluster only, such as .k3",
         ))
     };
     if path.components().any(|part| part == Component::ParentDir) {
-        return refused("it has .. in it");
+        return refused("it contains ..");
     }
     let absolute = match std::path::absolute(path) {
         // Without what changes nothing: `.`, and a slash at the end.
@@ -108,19 +108,19 @@ pub(super) fn validate_path(path: &Path) -> Result<PathBuf, Failure> {
     };
     let real = fs::canonicalize(&absolute).unwrap_or_else(|_| absolute.clone());
     if real != absolute && fs::symlink_metadata(&absolute).is_ok_and(|found| found.is_symlink()) {
-        return refused("it is a link; name the directory itself");
+        return refused("it is a symbolic link; name the directory itself");
     }
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let home = fs::canonicalize(&home).unwrap_or(home);
     let here = env::current_dir().unwrap_or_default();
     if real.parent().is_none() {
-        return refused("it is the root of this machine");
+        return refused("it is the root directory");
     }
     if home.starts_with(&real) {
-        return refused("it is your home directory, or holds it");
+        return refused("it is or contains your home directory");
     }
     if here.starts_with(&real) {
-        return refused("it is the current directory, or holds it");
+        return refused("it is or contains the current directory");
     }
     Ok(real)
 }
@@ -128,12 +128,12 @@ pub(super) fn validate_path(path: &Path) -> Result<PathBuf, Failure> {
 // --- ClusterDirectory ---
 
 impl ClusterDirectory {
-    /// Makes the directory of a new cluster, in which nothing may be yet.
+    /// Creates the directory of a new cluster, which must be empty.
     pub(super) fn create(path: &Path, cluster: ClusterSpec) -> Result<Self, Failure> {
         let path = validate_path(path)?;
         if path.join(MARKER).exists() {
             return Err(Failure::new(
-                format!("there is a cluster in {} already", path.display()),
+                format!("a cluster already exists in {}", path.display()),
                 "start it with `k3 cluster start`, remove it with `k3 cluster clear`, or name another directory with --dir",
             ));
         }
@@ -145,8 +145,8 @@ impl ClusterDirectory {
         }
         let directory = Self { path, cluster };
         let create_error = |error: secret_file::FileError| {
-            let advice = "name a directory that this user may make with --dir";
-            Failure::new("cannot make the directory of the cluster", advice).caused_by(error)
+            let advice = "name a directory that this user may create with --dir";
+            Failure::new("cannot create the directory of the cluster", advice).caused_by(error)
         };
         for number in directory.numbers() {
             secret_file::create_directory(&directory.node(number)).map_err(create_error)?;
@@ -167,7 +167,7 @@ impl ClusterDirectory {
         let none = |why: &str| {
             Failure::new(
                 format!("{} is not the directory of a cluster: {why}", path.display()),
-                "make one with `k3 cluster create`, or name another directory with --dir; `k3 cluster list` shows those there are",
+                "create one with `k3 cluster create`, or name another directory with --dir; `k3 cluster list` lists clusters",
             )
         };
         let text = fs::read_to_string(path.join(MARKER)).map_err(|error| match error.kind() {
@@ -179,15 +179,15 @@ impl ClusterDirectory {
         let Marker {
             directory, cluster, ..
         } = serde_json::from_str(&text)
-            .map_err(|error| none(&format!("its file {MARKER} makes no sense")).caused_by(error))?;
+            .map_err(|error| none(&format!("its file {MARKER} is invalid")).caused_by(error))?;
         if directory != path {
             return Err(Failure::new(
                 format!(
-                    "the cluster was made in {}, and is now in {}",
+                    "the cluster was created in {}, and is now in {}",
                     directory.display(),
                     path.display()
                 ),
-                "move it back: its files name that directory",
+                "move it back: its files contain that path",
             ));
         }
         Ok(Self { path, cluster })
@@ -220,12 +220,12 @@ impl ClusterDirectory {
         self.node(number).join("data")
     }
 
-    /// What a node notes of its work. It grows no further than its settings allow.
+    /// Log of a node.
     pub(super) fn log(&self, number: usize) -> PathBuf {
         self.node(number).join("log")
     }
 
-    /// What the process of a node prints: why it could not start, above all.
+    /// Output of a node's process.
     pub(super) fn output(&self, number: usize) -> PathBuf {
         self.node(number).join("output")
     }
@@ -234,7 +234,7 @@ impl ClusterDirectory {
         self.node(number).join("pid")
     }
 
-    /// What the process says that looks after the others.
+    /// Log of the supervisor.
     pub(super) fn supervisor_log(&self) -> PathBuf {
         self.path.join("keeper.log")
     }
@@ -243,15 +243,15 @@ impl ClusterDirectory {
         self.path.join("keeper.pid")
     }
 
-    /// The file by which an administrator reaches the cluster.
+    /// The admin's kubeconfig.
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.data(1).join("admin.kubeconfig")
     }
 
-    /// Where the containers of its pods are.
+    /// The container runtime.
     pub(super) fn runtime(&self) -> Wanted {
         let (name, endpoint) = (&self.cluster.runtime, &self.cluster.runtime_endpoint);
-        // Both were checked by those who run the nodes.
+        // Both were validated when the cluster was created.
         Wanted {
             choice: name
                 .as_ref()
@@ -261,12 +261,12 @@ impl ClusterDirectory {
         }
     }
 
-    /// Removes what was made here. What others put there stays, and is told.
+    /// Removes the files of the cluster. Other files are kept.
     pub(super) fn remove(&self) -> Result<Removal, Failure> {
         let failed = |path: &Path| {
             let what = format!("cannot remove {}", path.display());
             move |error: io::Error| {
-                Failure::new(what, "see whose it is, and whether something uses it").caused_by(error)
+                Failure::new(what, "check its owner, and whether a process uses it").caused_by(error)
             }
         };
         for number in self.numbers() {
@@ -274,12 +274,12 @@ impl ClusterDirectory {
             volumes
                 .and_then(|()| remove_folder(&self.node(number)))
                 .map_err(|error| {
-                    let advice = "see what is mounted there, or who uses it, and call this again";
+                    let advice = "check mounts and processes that use it, and run this again";
                     Failure::new(format!("cannot remove the directory of node {number}"), advice)
                         .caused_by(error)
                 })?;
         }
-        // The last one is what the cluster is found by, should one of the others stay.
+        // The marker last, so that a failed removal can be repeated.
         for file in [
             self.supervisor_log(),
             self.supervisor_pid(),
@@ -298,12 +298,11 @@ impl ClusterDirectory {
     }
 }
 
-/// What is left of a directory.
+/// Result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Removal {
-    /// Nothing.
     Complete,
-    /// Files that others put there.
+    /// Other files are left.
     ForeignFilesKept,
 }
 
@@ -338,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_that_people_care_about_are_refused() {
+    fn rejects_root_home_and_current_directory() {
         for path in ["", ".", "/", "..", "a/../b", "./", "../k3", "//"] {
             assert!(validate_path(Path::new(path)).is_err(), "{path:?}");
         }
@@ -350,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_not_followed() {
+    fn rejects_symbolic_links() {
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(directory.path(), &link).unwrap();
@@ -358,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_directory_that_was_made_here_is_found_and_removed() {
+    fn removes_only_files_of_the_cluster() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("c");
         assert!(ClusterDirectory::open(&path).is_err());
@@ -375,12 +374,12 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_was_moved_is_told() {
+    fn rejects_a_moved_directory() {
         let parent = tempfile::tempdir().unwrap();
         let (path, moved) = (parent.path().join("c"), parent.path().join("d"));
         ClusterDirectory::create(&path, cluster(&["a"])).unwrap();
         fs::rename(&path, &moved).unwrap();
         let refused = ClusterDirectory::open(&moved).unwrap_err().to_string();
-        assert!(refused.contains("was made in"), "{refused}");
+        assert!(refused.contains("was created in"), "{refused}");
     }
 }

@@ -1,4 +1,4 @@
-//! `k3 cluster`: several nodes on this machine, each a process with a directory of its own.
+//! `k3 cluster`: several nodes on this machine, each a process with its own directory.
 //!
 //! Promises: two clusters on one machine share neither names nor directories; a process is only ended if it is the one that was
 //! started; `clear` removes what belongs to the cluster, and nothing else.
@@ -25,21 +25,21 @@ use crate::failure::Failure;
 const EXAMPLES: &str = "\
 Examples:
   k3 cluster create --nodes 3 --start
-      three nodes in the directory .k3, and prints the line `export KUBECONFIG=...` after which kubectl works
+      three nodes in the directory .k3, and prints the line `export KUBECONFIG=...` for kubectl
 
   k3 cluster status
   k3 cluster stop
   k3 cluster start
-      how they fare; ends their processes; starts those that do not run
+      shows their state; stops them; starts those that do not run
 
   k3 cluster clear
-      ends and removes everything: processes, containers, volumes, the directory
+      stops and removes everything: processes, containers, volumes, the directory
 
 Each node is a process `k3 run --config .k3/node-N/.config.yaml`, which can also be run by hand.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// Several nodes on this machine: make, start, stop, look at and remove them.
+/// Create, start, stop, inspect and remove a cluster of several nodes on this machine.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct ClusterFlags {
@@ -50,16 +50,16 @@ pub(crate) struct ClusterFlags {
 #[derive(Debug, Subcommand)]
 enum ClusterCommand {
     Create(CreateFlags),
-    /// Start the nodes that do not run, and wait until all are ready. What ends later is started again
+    /// Start the nodes that do not run, and wait until all are ready. Nodes that exit later are restarted
     Start(DirFlags),
-    /// Start the nodes that do not run again and again; `start` calls it
+    /// Supervise the nodes; `start` runs it
     #[command(hide = true)]
     Keep(DirFlags),
-    /// End the processes of all nodes. Containers of pods go on
+    /// Stop the processes of all nodes. Containers of pods keep running
     Stop(DirFlags),
-    /// Show the nodes of a cluster, and how they fare
+    /// Show the nodes of a cluster and their state
     Status(DirFlags),
-    /// Show the clusters of this user
+    /// List the clusters of this user
     List,
     Clear(ClearFlags),
 }
@@ -67,7 +67,7 @@ enum ClusterCommand {
 /// Which cluster.
 #[derive(Debug, Args)]
 struct DirFlags {
-    /// The directory of the cluster
+    /// Directory of the cluster
     #[arg(long, value_name = "DIR", default_value = ".k3")]
     dir: PathBuf,
 }

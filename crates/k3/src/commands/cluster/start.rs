@@ -76,7 +76,7 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
     waited.await.unwrap_or_else(|_| {
         Err(Failure::new(
             format!("the cluster is not ready within {} s", LIMIT.as_secs()),
-            "see `k3 cluster status`, and the files `log` in the directories of the nodes; `k3 cluster stop` ends it",
+            "check `k3 cluster status`, and the files `log` in the directories of the nodes; `k3 cluster stop` stops it",
         ))
     })?;
     print_line!("export KUBECONFIG={}", shell_quoted(&directory.kubeconfig()));
@@ -90,7 +90,7 @@ async fn require_runtime(directory: &ClusterDirectory) -> Result<(), Failure> {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::new(
             error.to_string(),
-            "start Docker, Podman, containerd or CRI-O, and call this again",
+            "start Docker, Podman, containerd or CRI-O, and run this again",
         )),
     }
 }
@@ -122,7 +122,7 @@ async fn are_all_ready(directory: &ClusterDirectory) -> bool {
 fn node_keeps_exiting(directory: &ClusterDirectory, number: usize) -> Failure {
     let output = directory.output(number);
     Failure::new(
-        format!("node {number} ends again and again"),
+        format!("node {number} keeps exiting"),
         format!(
             "it is tried further, until `k3 cluster stop`; the end of {} (and see `log` beside it):\n{}",
             output.display(),

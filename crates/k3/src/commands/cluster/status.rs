@@ -28,7 +28,7 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
     print_text!("{}", table(&rows));
     let is_supervised = Process::find(&directory.supervisor_pid()).is_some();
     if !is_supervised && rows.iter().any(|row| row[4] == "ready") {
-        eprintln!("nobody looks after the processes: `k3 cluster start` does");
+        eprintln!("the supervisor does not run: `k3 cluster start` starts it");
     }
     Ok(())
 }

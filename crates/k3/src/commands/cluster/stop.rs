@@ -13,11 +13,7 @@ const GRACE: Duration = Duration::from_mins(1);
 
 /// Ends the processes: first who would start them again, then those that need the first one, then it.
 pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
-    stop(
-        &directory.supervisor_pid(),
-        "the process that looks after the nodes",
-    )
-    .await?;
+    stop(&directory.supervisor_pid(), "the supervisor").await?;
     for number in directory.numbers().rev() {
         match stop(&directory.pid(number), &format!("node {number}")).await? {
             StopOutcome::NotRunning => print_line!("node {number} does not run"),

@@ -1,7 +1,7 @@
-//! The process that looks after those of a cluster: what has ended begins again.
+//! The supervisor process of a cluster: restarts nodes that exit.
 //!
-//! Promises: a node that runs is left alone, whoever started it; one that ends again and again is not begun more often than every
-//! half minute; nothing is ended here, that is for `k3 cluster stop`.
+//! Promises: a running node is left alone; a node that keeps exiting is restarted with a back-off of up to half a minute;
+//! nothing is stopped here, that is for `k3 cluster stop`.
 
 use std::{
     env, fs, io,
@@ -14,15 +14,15 @@ use tokio::time::{Instant, sleep};
 use super::{directory::ClusterDirectory, process::Process, start::serves};
 use crate::{commands::process, failure::Failure};
 
-/// The pause between two looks.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How much time is between two beginnings of a node: at first, and at most.
+/// Back-off between restarts.
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// Who has run for so long has not failed to start.
+/// A node that ran this long resets its back-off.
 const STABLE: Duration = Duration::from_mins(1);
 
-/// How variables begin that say what the files of nodes say.
+/// Prefixes of variables that would override the configuration of nodes.
 const CONFIGURED_VARIABLES: &[&str] = &[
     "CONFIG_PATH",
     "NODE_NAME",
@@ -43,25 +43,25 @@ const CONFIGURED_VARIABLES: &[&str] = &[
     "K3_NODE_DISABLED",
 ];
 
-/// A node, as its keeper sees it.
+/// A supervised node.
 struct NodeProcess {
     number: usize,
-    /// Held so that it does not stay a corpse when it has ended.
+    /// Kept to reap the process.
     child: Option<Child>,
     started_at: Instant,
-    /// How long after that it may begin again.
+    /// How long after that it may be restarted.
     backoff: Duration,
-    /// Whether its API was seen since then.
+    /// Whether its API has answered since then.
     has_served: bool,
 }
 
-/// Starts the process that looks after a cluster, unless one does already.
+/// Starts the supervisor of a cluster, unless one runs.
 pub(super) fn start(directory: &ClusterDirectory) -> Result<(), Failure> {
     if Process::find(&directory.supervisor_pid()).is_some() {
         return Ok(());
     }
     let mut command = program()?;
-    // Not in the directory itself, which it must not hold.
+    // Not in the directory itself, which must stay removable.
     command
         .args(["cluster", "keep", "--dir"])
         .arg(directory.path())
@@ -72,16 +72,16 @@ pub(super) fn start(directory: &ClusterDirectory) -> Result<(), Failure> {
         &directory.supervisor_log(),
     )
     .map(drop)
-    .map_err(|error| cannot_start("the process that looks after the nodes", error))
+    .map_err(|error| cannot_start("the supervisor", error))
 }
 
-/// Looks after a cluster until a signal comes.
+/// Supervises a cluster until a signal.
 pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
     let mut signals = process::signals()?;
     tokio::select! {
         ended = supervise(directory) => ended,
         name = signals.next() => {
-            eprintln!("{name}: nobody looks after the nodes any more");
+            eprintln!("{name}: supervisor stopped");
             Ok(())
         }
     }
@@ -92,7 +92,7 @@ async fn supervise(directory: &ClusterDirectory) -> Result<(), Failure> {
     loop {
         for node in &mut nodes {
             node.restart_if_stopped(directory)?;
-            // The others need the file by which they find the first.
+            // The others need the kubeconfig that the first one writes.
             while node.number == 1 && !node.has_served {
                 node.has_served = serves(directory).await;
                 sleep(PAUSE).await;
@@ -103,7 +103,7 @@ async fn supervise(directory: &ClusterDirectory) -> Result<(), Failure> {
     }
 }
 
-/// This program. What the files of the nodes say is not for the environment to change: there, nodes differ.
+/// This program, without environment variables that would override the configuration of nodes.
 fn program() -> Result<Command, Failure> {
     let program = env::current_exe().map_err(|error| cannot_start("this program again", error))?;
     let mut command = Command::new(program);
@@ -117,7 +117,7 @@ fn program() -> Result<Command, Failure> {
 }
 
 fn cannot_start(what: &str, error: io::Error) -> Failure {
-    let advice = "see that this user may start programs and write to the directory of the cluster";
+    let advice = "check that this user may start programs and write to the directory of the cluster";
     Failure::new(format!("cannot start {what}"), advice).caused_by(error)
 }
 
@@ -134,13 +134,13 @@ impl NodeProcess {
         }
     }
 
-    /// Begins it, if it does not run and has waited for long enough.
+    /// Starts the node if it does not run and its back-off is over.
     fn restart_if_stopped(&mut self, directory: &ClusterDirectory) -> Result<(), Failure> {
         let number = self.number;
         if let Some(child) = &mut self.child
             && let Ok(Some(status)) = child.try_wait()
         {
-            eprintln!("node {number} ended ({status})");
+            eprintln!("node {number} exited ({status})");
             self.child = None;
         }
         if Process::find(&directory.pid(number)).is_some() {
@@ -153,7 +153,7 @@ impl NodeProcess {
             return Ok(());
         }
         if number == 1 {
-            // That of an earlier start would be taken for one of a server that serves.
+            // A stale kubeconfig would be mistaken for that of a running server.
             let _ = fs::remove_file(directory.kubeconfig());
         }
         let mut command = program()?;

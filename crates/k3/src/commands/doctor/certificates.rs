@@ -1,4 +1,4 @@
-//! The certificates and keys in the data directory.
+//! Checks of certificates and keys.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::check::Check;
 use crate::certificates::{CertificateInfo, list_certificates};
 
 const CERTIFICATES: &str = "certificates";
-/// A server that runs renews long before.
+/// A running server renews earlier.
 const SOON_DAYS: i64 = 30;
 
 pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
@@ -16,13 +16,13 @@ pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
     if !directory.is_dir() {
         return vec![Check::ok(
             CERTIFICATES,
-            "none yet; the first `k3 start` makes them",
+            "none yet; the first `k3 start` creates them",
         )];
     }
     let infos = match list_certificates(&directory, &SystemClock) {
         Ok(infos) => infos,
         Err(error) => {
-            let advice = "ask as the user who runs the server; restore the file if it is damaged";
+            let advice = "run this as the user of the server; restore the file if it is damaged";
             return vec![Check::fail(CERTIFICATES, error.to_string(), advice)];
         }
     };
@@ -33,36 +33,29 @@ pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
             .filter_map(|infos| infos.days_left)
             .min()
             .unwrap_or_default();
-        return vec![Check::ok(
-            CERTIFICATES,
-            format!("all good, for {days} days and more"),
-        )];
+        return vec![Check::ok(CERTIFICATES, format!("valid for at least {days} days"))];
     }
     wrong
 }
 
-/// What is wrong with one, if something is.
+/// The problem of a certificate, if it has one.
 fn find_problem(infos: &CertificateInfo) -> Option<Check> {
     if let Some(flaw) = &infos.flaw {
         let found = format!("{} ({}): {flaw}", infos.name, infos.purpose);
-        // Of the authority nothing is made anew unasked; all else the next start makes.
+        // The authority is never replaced without a request; the rest is renewed at the next start.
         return Some(if infos.name.starts_with("ca") {
-            let advice = "restore the file from a copy; without it every kubeconfig and token is worthless";
+            let advice = "restore the file from a backup; without it every kubeconfig and token is invalid";
             Check::fail(CERTIFICATES, found, advice)
         } else {
-            Check::warn(
-                CERTIFICATES,
-                found,
-                "the next start of the server makes another one",
-            )
+            Check::warn(CERTIFICATES, found, "the next start of the server replaces it")
         });
     }
     let days = infos.days_left.filter(|days| *days < SOON_DAYS)?;
-    let found = format!("{} ends in {days} days", infos.name);
+    let found = format!("{} expires in {days} days", infos.name);
     Some(Check::warn(
         CERTIFICATES,
         found,
-        "a server that runs renews it by itself: start it",
+        "start the server: it renews the certificate",
     ))
 }
 
@@ -74,7 +67,7 @@ mod tests {
     use crate::certificates::{Certificates, Names};
 
     #[test]
-    fn good_ones_are_well_and_a_lost_key_of_the_authority_fails() {
+    fn fails_without_the_key_of_the_authority() {
         let data = tempfile::tempdir().unwrap();
         let tls = data.path().join("tls");
         assert_eq!(checks(data.path())[0].status, CheckStatus::Ok);

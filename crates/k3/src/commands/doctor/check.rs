@@ -1,31 +1,29 @@
-//! What was looked at, and what was found.
+//! The result of a check.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// One thing that was looked at.
+/// A check and its result.
 #[derive(Debug)]
 pub(super) struct Check {
     pub(super) what: &'static str,
     pub(super) status: CheckStatus,
     pub(super) found: String,
-    /// What to do about it.
     pub(super) advice: Option<String>,
 }
 
-/// How it is, from best to worst.
+/// Result of a check, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CheckStatus {
-    /// As it should be.
     Ok,
-    /// A server runs, but something is amiss or will be.
+    /// A server works, but there is or will be a problem.
     Warn,
-    /// A server does not run so, or loses something.
+    /// A server does not work, or loses data.
     Fail,
 }
 
-/// The worst that was found.
+/// The worst result.
 pub(super) fn worst(checks: &[Check]) -> CheckStatus {
     let statuses = checks.iter().map(|check| check.status);
     statuses.max().unwrap_or(CheckStatus::Ok)
@@ -90,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_is_a_line_and_what_to_do_stands_below_it() {
+    fn prints_a_line_and_the_advice_below_it() {
         assert_eq!(Check::ok("clock", "sane").to_string(), "ok    clock: sane\n");
         let told = Check::warn("disk", "slow", "buy\nanother").to_string();
         assert_eq!(told, "warn  disk: slow\n      -> buy\n      -> another\n");

@@ -1,4 +1,4 @@
-//! The data directory and the disk below it.
+//! Checks of the data directory and its disk.
 
 use std::{
     fs::{self, File},
@@ -18,10 +18,10 @@ const DIRECTORY: &str = "data directory";
 const SPACE: &str = "free space";
 const DISK: &str = "disk";
 
-/// With less, databases cannot be tidied up any more.
+/// With less, databases cannot be compacted.
 const LEAST_SPACE: u64 = 100 << 20;
 const ENOUGH_SPACE: u64 = 1 << 30;
-/// How long a write may take until it is on the disk. A write to the API takes at least as long.
+/// Limits for a durable write. A write to the API takes at least as long.
 const QUICK: Duration = Duration::from_millis(25);
 const SLOW: Duration = Duration::from_millis(250);
 /// How many writes are timed.
@@ -33,14 +33,18 @@ pub(super) fn checks(directory: &Path) -> Vec<Check> {
         Ok(metadata) if metadata.is_dir() => metadata,
         Ok(_) => {
             let advice = "remove it, or choose another with --data-dir";
-            return vec![Check::fail(DIRECTORY, format!("{shown} is no directory"), advice)];
+            return vec![Check::fail(
+                DIRECTORY,
+                format!("{shown} is not a directory"),
+                advice,
+            )];
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let advice = "`k3 start` makes it; name another with --data-dir if this is not the one";
-            return vec![Check::warn(DIRECTORY, format!("{shown} is not there"), advice)];
+            let advice = "`k3 start` creates it; name another with --data-dir";
+            return vec![Check::warn(DIRECTORY, format!("{shown} does not exist"), advice)];
         }
         Err(error) => {
-            let advice = "ask as the user who runs the server";
+            let advice = "run this as the user of the server";
             return vec![Check::fail(
                 DIRECTORY,
                 format!("{shown} cannot be read: {error}"),
@@ -53,8 +57,8 @@ pub(super) fn checks(directory: &Path) -> Vec<Check> {
     checks.push(match timed(directory) {
         Err(error) => Check::fail(
             DISK,
-            format!("nothing can be written to {shown}: {error}"),
-            "ask as the user who runs the server; see whose the directory is, and whether the disk is mounted to be written",
+            format!("{shown} is not writable: {error}"),
+            "run this as the user of the server; check the owner of the directory, and whether the disk is mounted read-only",
         ),
         Ok(took) => disk(took),
     });
@@ -66,28 +70,29 @@ fn permissions(directory: &Path, metadata: &fs::Metadata) -> Check {
     let mode = metadata.permissions().mode() & 0o777;
     let me = rustix::process::geteuid().as_raw();
     if metadata.uid() != me && me != 0 {
-        let found = format!("{shown} belongs to the user {}, and you are {me}", metadata.uid());
+        let found = format!("{shown} belongs to user {}, and you are {me}", metadata.uid());
         return Check::fail(
             DIRECTORY,
             found,
-            "ask as that user, or choose another with --data-dir",
+            "run this as that user, or choose another directory with --data-dir",
         );
     }
     if mode & 0o077 != 0 {
-        let found =
-            format!("{shown} is open to others (mode {mode:o}); keys are in it, though closed themselves");
+        let found = format!(
+            "{shown} is accessible to other users (mode {mode:o}); the key files in it are protected"
+        );
         return Check::warn(DIRECTORY, found, format!("chmod 700 {shown}"));
     }
-    Check::ok(DIRECTORY, format!("{shown} is its owner's alone"))
+    Check::ok(DIRECTORY, format!("{shown} is accessible to its owner only"))
 }
 
 fn space(directory: &Path) -> Check {
     let free = match rustix::fs::statvfs(directory) {
         Ok(facts) => facts.f_bavail.saturating_mul(facts.f_frsize),
-        Err(error) => return Check::warn(SPACE, format!("cannot be told: {error}"), "see `df`"),
+        Err(error) => return Check::warn(SPACE, format!("unknown: {error}"), "check `df`"),
     };
     let found = format!("{} in {}", size(free), directory.display());
-    let advice = "free some: writes stop when there is none";
+    let advice = "free disk space: writes fail when there is none";
     if free < LEAST_SPACE {
         Check::fail(SPACE, found, advice)
     } else if free < ENOUGH_SPACE {
@@ -97,7 +102,7 @@ fn space(directory: &Path) -> Check {
     }
 }
 
-/// How long a small write takes until it is on the disk, most of the time.
+/// Median time of a small durable write.
 fn timed(directory: &Path) -> io::Result<Duration> {
     let path = directory.join(format!(".doctor.{}", process::id()));
     let measured = (|| {
@@ -118,8 +123,8 @@ fn timed(directory: &Path) -> io::Result<Duration> {
 }
 
 fn disk(took: Duration) -> Check {
-    let found = format!("a write is durable after {:.1} ms", took.as_secs_f64() * 1000.0);
-    let advice = "writes to the API wait for that: use another disk, or --file-durability relaxed where losing data is no loss";
+    let found = format!("a durable write takes {:.1} ms", took.as_secs_f64() * 1000.0);
+    let advice = "API writes take at least as long: use another disk, or --file-durability relaxed if data may be lost";
     if took > SLOW {
         Check::fail(DISK, found, advice)
     } else if took > QUICK {
@@ -134,7 +139,7 @@ mod tests {
     use super::{super::check::CheckStatus, *};
 
     #[test]
-    fn a_good_directory_is_well_and_an_open_one_is_told() {
+    fn warns_about_a_directory_that_others_can_access() {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let checks = checks(directory.path());
@@ -148,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_fails_and_what_is_not_there_is_made_later() {
+    fn fails_for_a_file_and_warns_for_a_missing_directory() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
@@ -160,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_disk_is_told() {
+    fn warns_about_a_slow_disk() {
         assert_eq!(disk(Duration::from_millis(1)).status, CheckStatus::Ok);
         assert_eq!(disk(Duration::from_millis(40)).status, CheckStatus::Warn);
         assert_eq!(disk(Duration::from_secs(1)).status, CheckStatus::Fail);

@@ -1,4 +1,4 @@
-//! The clock and the limits of this machine.
+//! Checks of the clock and limits of this machine.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,11 +9,11 @@ use super::{check::Check, server::ServerState};
 
 const CLOCK: &str = "clock";
 const FILES: &str = "open files";
-/// Before this nobody had this program.
+/// Earlier times mean that the clock is not set.
 const BEGINNING: Duration = Duration::from_hours(56 * 365 * 24);
-/// By how much clocks may differ before certificates and leases are misjudged.
+/// Maximum clock skew for certificates and leases.
 const SKEW: Duration = Duration::from_secs(5);
-/// Each client connection is a file, and each watch of a controller.
+/// Each connection and each watch is an open file.
 const FEW_FILES: u64 = 4096;
 
 pub(super) fn clock(running: &ServerState) -> Check {
@@ -25,7 +25,7 @@ pub(super) fn clock(running: &ServerState) -> Check {
 }
 
 fn compare_clocks(now: SystemTime, server: Option<SystemTime>) -> Check {
-    let advice = "set it, and keep it with chrony or systemd-timesyncd: certificates and leases go by it";
+    let advice = "synchronize it with chrony or systemd-timesyncd: certificates and leases depend on it";
     if now.duration_since(UNIX_EPOCH).unwrap_or_default() < BEGINNING {
         return Check::fail(CLOCK, "it is not set", advice);
     }
@@ -37,21 +37,21 @@ fn compare_clocks(now: SystemTime, server: Option<SystemTime>) -> Check {
         .duration_since(server)
         .unwrap_or_else(|error| error.duration());
     if apart > SKEW {
-        let found = format!("it is {} s away from the server's", apart.as_secs());
+        let found = format!("it differs from the server's by {} s", apart.as_secs());
         return Check::fail(CLOCK, found, advice);
     }
-    Check::ok(CLOCK, "it is set, and the server has the same time")
+    Check::ok(CLOCK, "it is set and agrees with the server")
 }
 
 pub(super) fn open_files() -> Check {
     match getrlimit(Resource::Nofile).maximum {
         Some(most) if most < FEW_FILES => Check::warn(
             FILES,
-            format!("no more than {most} at once"),
+            format!("limited to {most}"),
             "raise the hard limit: `ulimit -Hn`, or LimitNOFILE= in the systemd unit",
         ),
-        Some(most) => Check::ok(FILES, format!("up to {most} at once")),
-        None => Check::ok(FILES, "as many as there is room for"),
+        Some(most) => Check::ok(FILES, format!("limit {most}")),
+        None => Check::ok(FILES, "unlimited"),
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
     use super::{super::check::CheckStatus, *};
 
     #[test]
-    fn a_clock_is_set_and_near_the_servers() {
+    fn fails_for_an_unset_or_skewed_clock() {
         let now = UNIX_EPOCH + BEGINNING + Duration::from_hours(24 * 400);
         assert_eq!(compare_clocks(UNIX_EPOCH, None).status, CheckStatus::Fail);
         assert_eq!(compare_clocks(now, None).status, CheckStatus::Ok);

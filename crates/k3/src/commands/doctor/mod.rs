@@ -1,7 +1,7 @@
-//! `k3 doctor`: whether a server can run here, and what to do if not.
+//! `k3 doctor`: checks whether a server can run here, and what to do if not.
 //!
-//! Promises: nothing is changed but for a file that is written and removed to see how quick the disk is; a server that runs is not
-//! disturbed; each check is a line, and what is not well says what to do.
+//! Promises: it changes nothing, except for a file that is written and removed to measure the disk; a running server is not
+//! disturbed; each check is a line, with advice if it is not ok.
 
 mod certificates;
 mod check;
@@ -25,41 +25,41 @@ use crate::failure::Failure;
 const EXAMPLES: &str = "\
 Examples:
   k3 doctor
-      looks at the data directory, certificates, ports, the container runtime, the clock, the disk and the store
+      checks data directory, certificates, ports, container runtime, clock, disk and store
 
   k3 doctor --data-dir /srv/k3 --storage etcd --etcd-servers http://10.0.0.1:2379 -o json
-      the same with the flags that `k3 start` is given, for programs
+      the same for the flags of a `k3 start`, as JSON
 
-Exit codes: 0 all is well or can wait, 1 something fails, 2 a call that makes no sense.";
+Exit codes: 0 no check failed, 1 a check failed, 2 usage error.";
 
-/// Check whether a server can run here, or how one fares that does, and say what to do.
+/// Check whether a server can run here, or the health of a running one.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct DoctorFlags {
     #[command(flatten)]
     store: StoreFlags,
 
-    /// The port of the API
+    /// Port of the API server
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     secure_port: u16,
 
-    /// The port of the node's own API
+    /// Port of the node's API
     #[arg(long, value_name = "PORT", default_value_t = 10250)]
     node_port: u16,
 
-    /// There is no node in the server's process: neither its port nor a container runtime is looked at
+    /// The server runs no node: skip the checks of its port and of the container runtime
     #[arg(long)]
     no_node: bool,
 
     #[command(flatten)]
     runtime: RuntimeFlags,
 
-    /// How it is told
+    /// Output format
     #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     output: String,
 }
 
-/// Carries out the command.
+/// Runs the command.
 pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
     server_flags::block_on(async {
         let checks = all(flags).await?;
@@ -82,7 +82,7 @@ pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
             0 => Ok(()),
             count => Err(Failure::new(
                 format!("{count} of {} checks failed", checks.len()),
-                "do what stands below each of them, and ask again",
+                "follow the advice below each of them, and run this again",
             )),
         }
     })

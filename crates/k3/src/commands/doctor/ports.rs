@@ -1,31 +1,31 @@
-//! The ports that a server listens on.
+//! Checks of the ports of a server.
 
 use std::{io, net::TcpListener};
 
 use super::{check::Check, server::ServerState};
 
-/// Whether a port is free, or has the server that runs.
+/// Whether a port is free, or used by the running server.
 pub(super) fn check(what: &'static str, port: u16, flag: &str, running: &ServerState) -> Check {
     match TcpListener::bind(("127.0.0.1", port)) {
         Ok(_) => Check::ok(what, format!("{port} is free")),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => match running {
             ServerState::Running { port: Some(own), .. } if *own == port => {
-                Check::ok(what, format!("{port} is the server's"))
+                Check::ok(what, format!("{port} is used by the server"))
             }
             running if running.is_running() && flag == "--node-port" => {
-                Check::ok(what, format!("{port} is in use, and a server runs"))
+                Check::ok(what, format!("{port} is in use by the running server"))
             }
             _ => Check::fail(
                 what,
                 format!("{port} is in use by another program"),
                 format!(
-                    "stop that one (`ss -ltnp 'sport = :{port}'` names it), or choose another with {flag}"
+                    "stop it (`ss -ltnp 'sport = :{port}'` shows it), or choose another port with {flag}"
                 ),
             ),
         },
         Err(error) => Check::fail(
             what,
-            format!("{port} cannot be listened on: {error}"),
+            format!("cannot listen on {port}: {error}"),
             format!("choose another with {flag}"),
         ),
     }
@@ -36,7 +36,7 @@ mod tests {
     use super::{super::check::CheckStatus, *};
 
     #[test]
-    fn a_port_is_free_or_the_servers_or_anothers() {
+    fn fails_for_a_port_of_another_program() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let nobody = ServerState::NotRunning(String::new());

@@ -1,4 +1,4 @@
-//! What runs containers on this machine.
+//! Check of the container runtime.
 
 use k3_node::runtime::{
     Owner,
@@ -9,7 +9,7 @@ use super::check::Check;
 
 const RUNTIME: &str = "container runtime";
 
-/// Looks as the node does.
+/// Detects a runtime as the node does.
 pub(super) async fn check(wanted: &Wanted) -> Check {
     let owner = Owner::new("doctor", "");
     match detect(wanted, &owner).await {
@@ -20,7 +20,7 @@ pub(super) async fn check(wanted: &Wanted) -> Check {
         Err(error) => Check::warn(
             RUNTIME,
             error.to_string(),
-            "install and start one of docker, podman, containerd and cri-o; or start without a node: --no-node",
+            "install and start docker, podman, containerd or cri-o; or use --simulated-nodes 1 or --no-node",
         ),
     }
 }

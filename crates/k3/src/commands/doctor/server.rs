@@ -1,4 +1,4 @@
-//! A server that runs on the data directory.
+//! State of the server of a data directory.
 
 use std::{
     path::Path,
@@ -15,19 +15,18 @@ use kube::{
 use super::check::Check;
 
 const SERVER: &str = "server";
-/// How long a server may take to answer.
+/// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is known of the server that the admin's kubeconfig names.
+/// State of the server in the admin's kubeconfig.
 pub(super) enum ServerState {
-    /// Nobody is there.
+    /// Why it does not answer.
     NotRunning(String),
     /// It answers.
     Running {
         port: Option<u16>,
-        /// Whether it is ready to serve.
         ready: bool,
-        /// What it says the time is.
+        /// The server's time.
         time: Option<SystemTime>,
     },
 }
@@ -35,17 +34,17 @@ pub(super) enum ServerState {
 // --- ServerState ---
 
 impl ServerState {
-    /// Asks the server, if there is one.
+    /// Sends a request to the server.
     pub(super) async fn probe(data_dir: &Path) -> Self {
         let file = data_dir.join("admin.kubeconfig");
         if !file.exists() {
-            return ServerState::NotRunning("none has been started on this data directory".to_owned());
+            return ServerState::NotRunning("none was started on this data directory".to_owned());
         }
         let asked = tokio::time::timeout(TIMEOUT, Self::request(&file)).await;
         match asked {
             Ok(Ok(running)) => running,
             Ok(Err(reason)) => ServerState::NotRunning(reason),
-            Err(_) => ServerState::NotRunning(format!("it does not answer within {} s", TIMEOUT.as_secs())),
+            Err(_) => ServerState::NotRunning(format!("no answer within {} s", TIMEOUT.as_secs())),
         }
     }
 
@@ -73,14 +72,12 @@ impl ServerState {
 
     pub(super) fn check(&self) -> Check {
         match self {
-            ServerState::NotRunning(reason) => Check::ok(SERVER, format!("none runs: {reason}")),
-            ServerState::Running { ready: true, .. } => {
-                Check::ok(SERVER, "one runs on this data directory, and is ready")
-            }
+            ServerState::NotRunning(reason) => Check::ok(SERVER, format!("not running: {reason}")),
+            ServerState::Running { ready: true, .. } => Check::ok(SERVER, "running and ready"),
             ServerState::Running { ready: false, .. } => Check::fail(
                 SERVER,
-                "one runs on this data directory, but is not ready",
-                "see its log, and `kubectl get --raw '/readyz?verbose'`",
+                "running, but not ready",
+                "check its log, and `kubectl get --raw '/readyz?verbose'`",
             ),
         }
     }

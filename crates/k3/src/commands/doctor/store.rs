@@ -1,4 +1,4 @@
-//! The store that the flags name.
+//! Check of the store.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use k3_storage::{OpenError, StorageConfig};
 use super::{super::stores::StoreFlags, check::Check, server::ServerState};
 
 const STORE: &str = "store";
-/// How long a store may take to open and answer.
+/// Timeout for opening the store.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) async fn check(flags: &StoreFlags, running: &ServerState) -> Check {
@@ -19,26 +19,27 @@ pub(super) async fn check(flags: &StoreFlags, running: &ServerState) -> Check {
     if let StorageConfig::File(options) = &config
         && !options.directory.is_dir()
     {
-        return Check::ok(STORE, "none yet; the first `k3 start` makes it");
+        return Check::ok(STORE, "none yet; the first `k3 start` creates it");
     }
     match tokio::time::timeout(TIMEOUT, look(config)).await {
         Ok(Ok(found)) => Check::ok(STORE, found),
         Ok(Err(OpenError::InUse { holder, .. })) if running.is_running() => {
-            Check::ok(STORE, format!("in use by the server that runs ({holder})"))
+            Check::ok(STORE, format!("in use by the running server ({holder})"))
         }
         Ok(Err(OpenError::InUse { holder, .. })) => Check::fail(
             STORE,
             format!("in use by {holder}, which does not answer as a server"),
-            "see what that process does, and end it if it hangs",
+            "check that process, and stop it if it hangs",
         ),
         Ok(Err(error)) => {
-            let advice = "see that it is reachable; what is damaged comes back with `k3 snapshot restore --force FILE`";
+            let advice =
+                "check that it is reachable; restore a damaged store with `k3 snapshot restore --force FILE`";
             Check::fail(STORE, with_causes(&error), advice)
         }
         Err(_) => Check::fail(
             STORE,
             format!("no answer within {} s", TIMEOUT.as_secs()),
-            "see whether the database is overloaded, or the disk",
+            "check the load of the database and of the disk",
         ),
     }
 }

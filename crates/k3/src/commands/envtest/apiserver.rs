@@ -37,10 +37,10 @@ const ACCOUNTS: &str = "ServiceAccount";
 const GRACE: Duration = Duration::from_secs(3);
 
 const NOTES: &str = "\
-Flags of kube-apiserver that are not listed here are taken, and left out with a warning.
+Other flags of kube-apiserver are ignored with a warning.
 
-K3_ENVTEST_CONTROLLERS=1 in the environment lets the controllers run, and the scheduler: what is owned is collected, namespaces
-go, deployments get pods. A list, as `k3 start --controllers` takes it, lets some of them run. Without it none run, as upstream.";
+K3_ENVTEST_CONTROLLERS=1 in the environment runs controllers and scheduler: garbage is collected, namespaces are
+deleted, deployments create pods. A list, as in `k3 start --controllers`, runs some of them. Without it none run, as upstream.";
 
 /// The API server of k3 under the name, and with the flags, that test environments of controller-runtime know.
 #[derive(Debug, Parser)]
@@ -203,12 +203,14 @@ impl ApiserverFlags {
     fn warn_about_unsupported_flags(&self) {
         for mode in &self.authorization_mode {
             if !["RBAC", "Node"].contains(&mode.as_str()) {
-                tracing::warn!("--authorization-mode {mode} is not there: RBAC decides");
+                tracing::warn!("--authorization-mode {mode} is not supported: RBAC is used");
             }
         }
         for plugin in &self.disable_admission_plugins {
             if plugin != ACCOUNTS {
-                tracing::warn!("--disable-admission-plugins {plugin}: it runs all the same");
+                tracing::warn!(
+                    "--disable-admission-plugins {plugin} is not supported: the plugin stays enabled"
+                );
             }
         }
     }

@@ -25,8 +25,8 @@ pub(super) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Vec<Pa
         }
         let Some(flag) = flag(&word) else {
             return Err(Failure::usage(
-                format!("{word} is no flag"),
-                "flags are --name=value; --help lists those that mean something here",
+                format!("invalid flag {word}"),
+                "flags are --name=value; --help lists supported ones",
             ));
         };
         let (name, value) = match flag.split_once('=') {
@@ -76,7 +76,7 @@ pub(super) fn parse<P: Parser>(flags: &[ParsedFlag]) -> P {
             continue;
         }
         let Some(argument) = known(name) else {
-            tracing::warn!("--{name} means nothing here and is left out");
+            tracing::warn!("ignoring unsupported flag --{name}");
             continue;
         };
         arguments.push(match value.as_deref() {
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_is_no_flag_is_a_mistake() {
         for line in ["serve", "-a", "--A=1", "--=1", "--a=1 b c"] {
-            assert!(read_line(line).unwrap_err().contains("is no flag"), "{line}");
+            assert!(read_line(line).unwrap_err().contains("invalid flag"), "{line}");
         }
     }
 }

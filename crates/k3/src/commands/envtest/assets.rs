@@ -14,23 +14,23 @@ const EXAMPLES: &str = "\
 Examples:
   eval \"$(k3 envtest-assets bin/envtest)\"
   go test ./...
-      the suites of an operator, with k3 in the place of kube-apiserver and etcd
+      the test suites of an operator, with k3 instead of kube-apiserver and etcd
 
   KUBEBUILDER_ASSETS=$PWD/bin/envtest K3_ENVTEST_CONTROLLERS=1 go test ./...
-      the same with controllers: what is owned is collected, namespaces go, deployments get pods
+      the same with controllers: garbage is collected, namespaces are deleted, deployments create pods
 
-The links lead to this program; move it, and they have to be made again. docs/testing.md tells more.
+The links point to this program; create them again if it moves. See docs/testing.md.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// Make a directory that controller-runtime's envtest takes for its programs.
+/// Create a directory of programs for controller-runtime's envtest.
 ///
 /// It gets the links kube-apiserver and etcd, which lead to k3, and kubectl, where one is installed. Prints the line `export
 /// KUBEBUILDER_ASSETS=...` by which envtest finds it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct AssetsFlags {
-    /// The directory, made if it is not there. Files of those names that are no links are left alone, and are an error
+    /// The directory, created if missing. Existing files of these names that are not links are an error
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
@@ -52,7 +52,7 @@ pub(crate) fn run(flags: &AssetsFlags) -> Result<(), Failure> {
     }
     match kubectl(&directory) {
         Some(kubectl) => link(&kubectl, &directory.join("kubectl")).map_err(failed)?,
-        None => eprintln!("no kubectl is installed: suites that call it do not work"),
+        None => eprintln!("kubectl is not installed: test suites that use it fail"),
     }
     print_line!("export KUBEBUILDER_ASSETS={}", shell_quoted(&directory));
     Ok(())

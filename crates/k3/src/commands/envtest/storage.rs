@@ -18,7 +18,7 @@ use crate::failure::Failure;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Where objects are kept")]
+#[command(next_help_heading = "Storage")]
 #[expect(clippy::struct_field_names, reason = "the names are those of the flags")]
 pub(super) struct EtcdStorageFlags {
     /// The etcd, a list of URLs with commas: one that is k3 too, or a real one, 3.4 or newer

@@ -17,7 +17,7 @@ use crate::{failure::Failure, progress, progress::Progress};
 const EXAMPLES: &str = "\
 Examples:
   k3 migrate --from file:/var/lib/k3 --to 'etcd://10.0.0.1:2379,10.0.0.2:2379?prefix=/k3/'
-      from the data directory of a server that is stopped into an etcd
+      from the data directory of a stopped server into an etcd
 
   k3 migrate --from 'etcd://10.0.0.1:2379?cafile=ca.pem' --to 'mysql://k3@db:3306/k3?password-file=pw&tls=required'
       from an etcd over TLS into a MySQL
@@ -26,26 +26,26 @@ Stores:
   file:DIR                        the data directory of a server, as in `k3 start --data-dir DIR`
   etcd://HOST:PORT[,HOST:PORT]    an etcd; with cafile= over TLS
   mysql://USER@HOST[:PORT][/DB]   a MySQL or MariaDB
-What follows a `?` are the flags of `k3 start` for that store, without `--etcd-` and `--mysql-`:
+Parameters after `?` are the flags of `k3 start` for that store, without `--etcd-` and `--mysql-`:
   prefix, cafile, certfile, keyfile, username, password-file; tls, cafile, password-file
 
-Everything in the store is copied, also the private keys that servers of an etcd or MySQL share. Secrets that are encrypted
+Everything in the store is copied, including the private keys that servers of an etcd or MySQL share. Encrypted Secrets
 stay encrypted: servers of the target need the same --encryption-provider-config.
 
-Servers that use the source should be stopped before, or what they write meanwhile is left behind: that is counted and
-told. Start them on the target afterwards; clients go on, since resourceVersions go on.
+Stop servers that use the source first: writes during the copy are not copied, only counted and reported. Start the servers
+on the target afterwards; clients continue, because resourceVersions continue.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// Copy all objects of a store into another, of whatever sort, and check that they have arrived.
+/// Copy all objects of a store into another one of any type, and verify the copy.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct MigrateFlags {
-    /// The store to copy. Everybody on the machine can read a command line: a password goes into the variable or into a file
+    /// Source store. Every user of the machine can read command lines: pass a password in the variable or in a file
     #[arg(long, value_name = "STORE", env = "K3_MIGRATE_FROM", hide_env_values = true)]
     from: StoreUrl,
 
-    /// The store to fill
+    /// Target store
     #[arg(long, value_name = "STORE", env = "K3_MIGRATE_TO", hide_env_values = true)]
     to: StoreUrl,
 
@@ -53,7 +53,7 @@ pub(crate) struct MigrateFlags {
     force: ForceFlag,
 }
 
-/// Carries out the command.
+/// Runs the command.
 pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
     server_flags::block_on_threads(async {
         let (from, to) = (flags.from.config("--from")?, flags.to.config("--to")?);
@@ -63,8 +63,8 @@ pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
         let work = async {
             if stores::first_key(&*from).await?.is_none() {
                 return Err(Failure::new(
-                    "there is nothing in the store that is to be copied",
-                    "see that --from names the right one: its directory, its prefix, its database",
+                    "the source store is empty",
+                    "check directory, prefix or database in --from",
                 ));
             }
             stores::ensure_empty(&*to, flags.force.existing_data()).await?;
@@ -72,8 +72,8 @@ pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
                 .await
                 .map_err(|error| {
                     let advice =
-                        "the source is as it was, and the target stays closed: see the cause, and try again";
-                    Failure::new("not all was copied", advice).caused_by(error)
+                        "the source is unchanged, and the target stays unusable: correct the cause, and try again";
+                    Failure::new("the copy is incomplete", advice).caused_by(error)
                 })
         };
         let outcome = work.await;
@@ -88,7 +88,7 @@ pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
             copied.target
         );
         if copied.expired > 0 {
-            print_line!("{} of them had a time to end at, which has come", copied.expired);
+            print_line!("{} of them have expired", copied.expired);
         }
         if copied.missed_commits > 0 {
             eprintln!(

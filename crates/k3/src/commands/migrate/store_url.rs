@@ -29,11 +29,11 @@ struct StoreUrlFlags {
 impl StoreUrl {
     /// The store, which `flag` names.
     pub(super) fn config(&self, flag: &str) -> Result<StorageConfig, Failure> {
-        let odd = |problem: &str| Failure::usage(format!("{flag} makes no sense: {problem}"), FORMS);
+        let odd = |problem: &str| Failure::usage(format!("invalid {flag}: {problem}"), FORMS);
         if let Some(directory) = self.0.strip_prefix("file:") {
             let directory = directory.strip_prefix("//").unwrap_or(directory);
             if directory.is_empty() {
-                return Err(odd("it names no directory"));
+                return Err(odd("it contains no directory"));
             }
             return parse(&["--storage=file".to_owned()], flag)?.config(Path::new(directory));
         }
@@ -82,10 +82,7 @@ fn parse(line: &[String], flag: &str) -> Result<StorageFlags, Failure> {
             Some(ContextValue::String(name)) => name.split('=').next().unwrap_or_default().to_owned(),
             _ => String::new(),
         };
-        Failure::usage(
-            format!("{flag} makes no sense: see what stands for {named} in it"),
-            FORMS,
-        )
+        Failure::usage(format!("invalid {flag}: check the value of {named}"), FORMS)
     })
 }
 
@@ -147,7 +144,7 @@ mod tests {
             ("mysql://u:s3cret@h?colour=s3cret", "--mysql-colour"),
             ("mysql://u:s3cret@h?tls=s3cret", "--mysql-tls"),
             ("mysql://s3cret", "must name the user"),
-            ("memory:", "ends with its server"),
+            ("memory:", "only in its server's process"),
         ] {
             let message = config(text).unwrap_err();
             assert!(message.contains(word), "{text}: {message}");

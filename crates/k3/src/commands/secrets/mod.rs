@@ -39,7 +39,7 @@ enum Command {
     Reencrypt(reencrypt::ReencryptFlags),
 }
 
-/// Carries out a command.
+/// Runs a subcommand.
 pub(super) fn run(flags: SecretsFlags) -> Result<(), Failure> {
     server_flags::block_on(async {
         match flags.command {

@@ -14,7 +14,7 @@ use crate::{failure::Failure, server::STATUS_PATH};
 /// Show for each encrypted resource how many objects are stored with which provider and key.
 #[derive(Debug, Args)]
 pub(super) struct StatusFlags {
-    /// How it is printed
+    /// Output format
     #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     output: String,
 

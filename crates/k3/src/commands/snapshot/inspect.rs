@@ -10,14 +10,14 @@ use tokio::{fs::File, io::BufReader};
 
 use crate::{failure::Failure, progress};
 
-/// Check a snapshot, and tell what it holds.
+/// Verify a snapshot, and show what it contains.
 #[derive(Debug, Args)]
 pub(super) struct InspectFlags {
-    /// The file
+    /// Snapshot file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// How it is told
+    /// Output format
     #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     output: String,
 }
@@ -60,8 +60,8 @@ pub(super) async fn open(file: &Path) -> Result<BufReader<File>, Failure> {
 /// Reads the whole file, and tells what is in it.
 pub(super) async fn check(file: &Path) -> Result<BackupSummary, Failure> {
     transfer::inspect(open(file).await?).await.map_err(|error| {
-        let what = format!("{} is no snapshot that can be used", file.display());
-        Failure::new(what, "take another one; what is damaged cannot be mended").caused_by(error)
+        let what = format!("{} is not a valid snapshot", file.display());
+        Failure::new(what, "use another snapshot; a damaged one cannot be repaired").caused_by(error)
     })
 }
 

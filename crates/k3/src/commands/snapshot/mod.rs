@@ -15,24 +15,24 @@ use crate::failure::Failure;
 const EXAMPLES: &str = "\
 Examples:
   k3 snapshot save /backup/monday.k3
-      writes all objects of the store in the data directory; a running server goes on
+      writes all objects of the store in the data directory; a running server keeps running
 
   k3 snapshot save --storage etcd --etcd-servers http://10.0.0.1:2379 /backup/monday.k3
-      the same from an etcd; servers may go on using it
+      the same from an etcd; servers may keep using it
 
   k3 snapshot restore --force /backup/monday.k3
-      replaces what the store holds. Objects have their uids, and resourceVersions go on above all that were ever told
+      replaces the data of the store. Objects keep their uids; new resourceVersions are above all earlier ones
 
   k3 snapshot inspect /backup/monday.k3
-      checks the file, and tells what is in it
+      verifies the file, and shows what it contains
 
 Certificates and private keys are not in a snapshot: back up the directory `tls` of the data directory too. Servers that
 share an etcd or MySQL have the key of the authority and the signing key of tokens in the store as well; --include-keys
 adds those. Secrets of the API are in a snapshot as they are stored: encrypted if the server encrypts them, else readable.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// Save all objects of a store to a file, restore them, or look into such a file.
+/// Save all objects of a store to a file, restore them, or inspect a file.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct SnapshotFlags {
@@ -47,7 +47,7 @@ enum Command {
     Inspect(inspect::InspectFlags),
 }
 
-/// Carries out a command.
+/// Runs a subcommand.
 pub(super) fn run(flags: SnapshotFlags) -> Result<(), Failure> {
     server_flags::block_on_threads(async {
         match flags.command {

@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{failure::Failure, progress, progress::Progress, server};
 
-/// Fill a store with the objects of a snapshot.
+/// Restore a snapshot into a store.
 #[derive(Debug, Args)]
 pub(super) struct RestoreFlags {
-    /// The file
+    /// Snapshot file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -38,7 +38,7 @@ pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
         let restored = transfer::restore(input, &*store, |moved| progress.update(moved))
             .await
             .map_err(|error| {
-                let advice = "the store stays closed until a snapshot is restored into it: see the cause, and try again";
+                let advice = "the store stays unusable until a snapshot is restored into it: correct the cause, and try again";
                 Failure::new("the snapshot was not restored", advice).caused_by(error)
             })?;
         let again = inspect::open(&flags.file).await?;
@@ -61,7 +61,7 @@ pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
         restored.revision
     );
     if expired > 0 {
-        print_line!("{expired} of them had a time to end at, which has come");
+        print_line!("{expired} of them have expired");
     }
     if is_shared && !has_keys {
         print_line!(

@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{failure::Failure, progress, progress::Progress, secret_file::PendingFile, server};
 
-/// Write all objects of a store, as they are at one moment, to a file. A running server of this machine goes on meanwhile.
+/// Write a consistent snapshot of all objects of a store to a file. A server on this machine keeps running.
 #[derive(Debug, Args)]
 pub(super) struct SaveFlags {
-    /// The file, which must not be there yet
+    /// Snapshot file, which must not exist
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -38,7 +38,7 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
     let file = &flags.file;
     if file.exists() {
         return Err(Failure::new(
-            format!("{} is there already", file.display()),
+            format!("{} already exists", file.display()),
             "choose another name, or remove it: a snapshot is not overwritten",
         ));
     }

@@ -1,4 +1,4 @@
-//! Who may use the server, from the flags.
+//! Flags of authentication and admission.
 
 use std::{
     error::Error,
@@ -14,35 +14,35 @@ use k3_pki::{Certificate, KeyPair, find_certificates, is_pem, read_public_keys};
 use crate::{duration, failure::Failure, secret::Secret, server::ISSUER};
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Who may use it")]
+#[command(next_help_heading = "Authentication and admission")]
 pub(crate) struct AccessFlags {
     /// Also write the admin's kubeconfig (mode 0600) to this file
     #[arg(long, value_name = "FILE")]
     pub(in crate::commands) kubeconfig_out: Option<PathBuf>,
 
-    /// Users with static tokens: a file with lines `token,user,uid` or `token,user,uid,"group1,group2"`
+    /// Static token file with lines `token,user,uid` or `token,user,uid,"group1,group2"`
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
 
-    /// Whether requests without credentials are taken, as user system:anonymous in group system:unauthenticated.
-    /// If not, they may only ask /healthz, /livez and /readyz; all others are refused with 401
+    /// Allow requests without credentials, as user system:anonymous in group system:unauthenticated.
+    /// Otherwise they get only /healthz, /livez and /readyz, and 401 elsewhere
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
     )]
     anonymous_auth: bool,
 
-    /// Whether requests from this machine without credentials may do everything, as user k3:localhost in group
-    /// system:masters. Any program of any user of this machine then owns the cluster. What came through a proxy
-    /// or from a page in a browser is never taken so
+    /// Treat requests from this machine without credentials as user k3:localhost in group system:masters. Any
+    /// program of any user of this machine then controls the cluster. Requests through a proxy or from a web page
+    /// are excluded
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
     )]
     authn_allow_localhost: bool,
 
-    /// Whether a PUT of an object may change its status too, which otherwise has a path of its own. For debugging:
-    /// clients that write back what they read undo the work of controllers
+    /// Allow PUT of an object to change its status as well, which otherwise needs the status subresource. For
+    /// debugging: clients that write back what they read overwrite the work of controllers
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
@@ -52,58 +52,58 @@ pub(crate) struct AccessFlags {
     #[command(flatten)]
     kubectl: KubectlFlags,
 
-    /// Who service-account tokens say they are issued by: a URL. If repeated, or a list with commas, the first one
-    /// issues, and tokens of the others are believed too
+    /// Issuer URL of service account tokens. If repeated or comma-separated, the first one
+    /// issues, and tokens of the others are accepted too
     #[arg(long, value_name = "URL", value_delimiter = ',', default_value = ISSUER, value_parser = issuer)]
     service_account_issuer: Vec<String>,
 
-    /// Further keys that service-account tokens may be signed with: a file with public or private keys or certificates in PEM, such as
+    /// Additional keys that verify service account tokens: a file with public or private keys or certificates in PEM, such as
     /// the service-account.key of an earlier data directory; may be repeated
     #[arg(long, value_name = "FILE")]
     service_account_key_file: Vec<PathBuf>,
 
-    /// Key that service-account tokens are signed with: a file, or the text itself, with a private key of ECDSA P-256 in PEM.
-    /// Servers that share a store need the same [default: one of its own, in the data directory]
+    /// Key that signs service account tokens: a file, or the text itself, with an ECDSA P-256 private key in PEM.
+    /// Servers that share a store need the same [default: generated in the data directory]
     #[arg(long, alias = "service-account-signing-key-file", value_name = "KEY")]
     jwt_signing_key: Option<Secret>,
 
-    /// Whom service-account tokens must be for to be taken, a list with commas [default: the issuers]
+    /// Accepted audiences of service account tokens, comma-separated [default: the issuers]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     api_audiences: Vec<String>,
 
-    /// Admission plugins to run besides those that always run; may be repeated, or a list with commas
+    /// Additional admission plugins to enable; may be repeated or comma-separated
     #[arg(long, value_enum, value_name = "PLUGIN", value_delimiter = ',')]
     enable_admission_plugins: Vec<Plugin>,
 }
 
-/// A plugin that runs only where it is asked for.
+/// An admission plugin that is off by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Plugin {
-    /// Who names an owner may delete the dependent; who lets it hold up the owner may set finalizers there
+    /// Setting an owner reference needs permission to delete the object; blockOwnerDeletion needs permission to set the owner's finalizers
     #[value(name = "OwnerReferencesPermissionEnforcement")]
     OwnerReferencesPermissionEnforcement,
 }
 
-/// kubectl is known by its User-Agent header: these are rules for those who keep to rules.
+/// kubectl is recognized by its User-Agent header, which a client can change: these flags are no security boundary.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_field_names, reason = "the names are those of the flags")]
 pub(crate) struct KubectlFlags {
-    /// Refuse kubectl, which is known by the name it gives itself
+    /// Reject kubectl, recognized by its User-Agent
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
     )]
     kubectl_disabled: bool,
 
-    /// Refuse tokens that kubectl uses for longer than --kubectl-ephemeral-token-duration, such as static ones;
-    /// `k3 token create` makes short ones. Client certificates are not concerned
+    /// Reject tokens of kubectl that live longer than --kubectl-ephemeral-token-duration, such as static ones;
+    /// `k3 token create` creates short ones. Client certificates are not affected
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
     )]
     kubectl_ephemeral_token: bool,
 
-    /// How long a token of kubectl may still live when it is used
+    /// Maximum remaining lifetime of a kubectl token
     #[arg(
         long, alias = "kubectl-ephemeral-duration", value_name = "TIME", default_value = "1h",
         value_parser = duration::parse
@@ -114,7 +114,6 @@ pub(crate) struct KubectlFlags {
 // --- Plugin ---
 
 impl Plugin {
-    /// Whether there is one of this name.
     pub(in crate::commands) fn is_known(name: &str) -> bool {
         Self::from_str(name, false).is_ok()
     }
@@ -123,7 +122,7 @@ impl Plugin {
 // --- AccessFlags ---
 
 impl AccessFlags {
-    /// How users are known. Reads the files that the flags name.
+    /// Authentication settings. Reads the files that the flags name.
     pub(in crate::commands) fn authentication(&self) -> Result<Authentication, Failure> {
         let tokens = match &self.token_auth_file {
             Some(file) => TokenFile::read(file).map_err(|error| {
@@ -155,38 +154,36 @@ impl AccessFlags {
         })
     }
 
-    /// Whether who names an owner must be allowed to.
     pub(in crate::commands) fn guards_owners(&self) -> bool {
         self.enable_admission_plugins
             .contains(&Plugin::OwnerReferencesPermissionEnforcement)
     }
 
-    /// The key that tokens are signed with, if one is named: PKCS#8 DER.
+    /// The configured signing key, PKCS#8 DER.
     pub(in crate::commands) fn signing_key(&self) -> Result<Option<Vec<u8>>, Failure> {
         let Some(named) = &self.jwt_signing_key else {
             return Ok(None);
         };
         let unusable = |why: &str| {
-            let advice = "make one with: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out tokens.key\n\
+            let advice = "create one with: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out tokens.key\n\
                           and name that file";
             Failure::usage(format!("cannot use --jwt-signing-key: {why}"), advice)
         };
         let pem = if is_pem(named.text()) {
             named.text().to_owned()
         } else {
-            // It may be no path but a secret that somebody took for a key: it is not repeated.
+            // It may be a secret instead of a path: it is not repeated.
             fs::read_to_string(named.text())
-                .map_err(|error| unusable("it is no file that can be read").caused_by(error))?
+                .map_err(|error| unusable("cannot read the file").caused_by(error))?
         };
         let pair = KeyPair::from_pem(&pem)
-            .map_err(|error| unusable("it holds no private key (PKCS#8) in PEM").caused_by(error))?;
+            .map_err(|error| unusable("it contains no private key (PKCS#8) in PEM").caused_by(error))?;
         if !pair.is_p256() {
-            return Err(unusable("it is no key of ECDSA P-256"));
+            return Err(unusable("it is not an ECDSA P-256 key"));
         }
         Ok(Some(pair.to_pkcs8()))
     }
 
-    /// Who issues tokens.
     pub(in crate::commands) fn issuer(&self) -> String {
         self.service_account_issuer
             .first()
@@ -208,7 +205,7 @@ impl KubectlFlags {
     }
 }
 
-/// The keys in a file, all of them.
+/// All keys in a file.
 fn public_keys(file: &Path) -> Result<Vec<PublicKey>, Failure> {
     let advice = "name a file with keys of ECDSA P-256, ECDSA P-384 or RSA in PEM: `PUBLIC KEY`, `PRIVATE KEY` or `CERTIFICATE`";
     let what = || format!("cannot use --service-account-key-file {}", file.display());

@@ -1,4 +1,4 @@
-//! What is written down of requests, and where.
+//! Flags of the audit log.
 
 use std::path::PathBuf;
 
@@ -13,28 +13,27 @@ const MEBIBYTE: u64 = 1024 * 1024;
 #[command(next_help_heading = "Audit log")]
 #[expect(clippy::struct_field_names, reason = "the names are those of the flags")]
 pub(crate) struct AuditFlags {
-    /// Which requests are written down, and how much of them: a file with a Policy of audit.k8s.io/v1. Needs
-    /// --audit-log-path
+    /// Audit policy: a file with a Policy of audit.k8s.io/v1. Needs --audit-log-path
     #[arg(long, value_name = "FILE", requires = "audit_log_path")]
     audit_policy_file: Option<PathBuf>,
 
-    /// Where they are written, a line of JSON each; - is standard output. Needs --audit-policy-file
+    /// Audit log file, one JSON object per line; - is standard output. Needs --audit-policy-file
     #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
     audit_log_path: Option<PathBuf>,
 
-    /// How long the file may become, in MiB, before it is put aside and a new one is begun
+    /// Maximum size of the audit log in MiB before it is rotated
     #[arg(long, value_name = "MIB", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     audit_log_maxsize: u64,
 
-    /// For how many days files that were put aside are kept; 0 for ever
+    /// Days to keep rotated audit logs; 0 keeps them forever
     #[arg(long, value_name = "DAYS", default_value_t = 366)]
     audit_log_maxage: u64,
 
-    /// How many files that were put aside are kept; 0 for all
+    /// Number of rotated audit logs to keep; 0 keeps all
     #[arg(long, value_name = "NUMBER", default_value_t = 100)]
     audit_log_maxbackup: usize,
 
-    /// Whether files that were put aside are compressed
+    /// Compress rotated audit logs
     #[arg(long)]
     audit_log_compress: bool,
 }
@@ -42,7 +41,7 @@ pub(crate) struct AuditFlags {
 // --- AuditFlags ---
 
 impl AuditFlags {
-    /// What the server is told; `None` if nothing is written down.
+    /// The audit configuration; `None` if auditing is off.
     pub(in crate::commands) fn config(&self) -> Result<Option<AuditConfig>, Failure> {
         let (Some(policy), Some(path)) = (&self.audit_policy_file, &self.audit_log_path) else {
             return Ok(None);
@@ -50,7 +49,7 @@ impl AuditFlags {
         let policy = AuditPolicy::read(policy).map_err(|error| {
             Failure::new(
                 "cannot use --audit-policy-file",
-                "it is to be a Policy of audit.k8s.io/v1 with rules, each with a level",
+                "it must be a Policy of audit.k8s.io/v1 with rules, each with a level",
             )
             .caused_by(error)
         })?;

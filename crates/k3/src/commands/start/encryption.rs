@@ -15,7 +15,7 @@ pub(crate) struct EncryptionFlags {
     #[arg(long, value_name = "FILE")]
     encryption_provider_config: Option<PathBuf>,
 
-    /// Use the file of --encryption-provider-config again when it changes, without a restart
+    /// Reload the file of --encryption-provider-config when it changes
     #[arg(long)]
     encryption_provider_config_automatic_reload: bool,
 }
@@ -23,7 +23,7 @@ pub(crate) struct EncryptionFlags {
 // --- EncryptionFlags ---
 
 impl EncryptionFlags {
-    /// What is encrypted; `None` if nothing is. Reads and validates the file.
+    /// Reads and validates the file; `None` if there is none.
     pub(in crate::commands) fn settings(self) -> Result<Option<EncryptionSettings>, Failure> {
         let is_reloaded = self.encryption_provider_config_automatic_reload;
         let file = match self.encryption_provider_config {

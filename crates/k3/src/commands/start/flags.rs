@@ -1,4 +1,4 @@
-//! What can be told to `k3 start`, and the texts that teach it.
+//! Flags and examples of `k3 start`.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -19,27 +19,27 @@ use crate::{certificates::Name, databases::DatabaseFlags, duration, log::LogFlag
 const EXAMPLES: &str = "\
 Examples:
   k3 start
-      serves https://127.0.0.1:6443, keeps everything in the data directory, and prints the line
-      `export KUBECONFIG=...` after which kubectl works
+      serves https://127.0.0.1:6443, stores everything in the data directory, and prints the line
+      `export KUBECONFIG=...` for kubectl
 
   k3 start --storage memory --data-dir \"$(mktemp -d)\" --secure-port 0 --kubeconfig-out test.kubeconfig
-      a server for a test: a free port, nothing kept, found through test.kubeconfig
+      a server for a test: a free port, data in memory, a kubeconfig in test.kubeconfig
 
   k3 start --storage etcd --etcd-servers http://10.0.0.1:2379,http://10.0.0.2:2379 --bind 0.0.0.0
-      keeps objects in an etcd, which several servers may share, and serves other machines
+      stores objects in an etcd, which several servers may share, and serves other machines
 
   k3 start --storage mysql
-      keeps objects in the MySQL of this machine; if none runs, Docker or Podman runs one
+      stores objects in the MySQL of this machine; if none runs, it is started with Docker or Podman
 
-The server ends on SIGINT (Ctrl-C), SIGTERM and SIGQUIT: it ends watches, waits some seconds for requests to
-finish, and exits with 0. A second signal ends it at once.
+SIGINT (Ctrl-C), SIGTERM and SIGQUIT stop the server: it closes watches, waits some seconds for requests to
+finish, and exits with 0. A second signal stops it immediately.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// Start the server: a Kubernetes API over HTTPS.
+/// Start a Kubernetes control plane: API server, controllers, scheduler and a node.
 ///
-/// The first start makes a certificate authority, certificates and keys in the data directory, and a kubeconfig
-/// for an administrator; later starts use them again and renew them when they come near their end.
+/// The first start creates a certificate authority, certificates and keys in the data directory, and a kubeconfig
+/// for an administrator; later starts reuse them and renew them before they expire.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct StartFlags {
@@ -52,18 +52,17 @@ pub(crate) struct StartFlags {
     #[command(flatten)]
     pub(super) parts: ComponentFlags,
 
-    /// Do not run a node in this process: pods run elsewhere, or nowhere
-    #[arg(long, help_heading = "The node in this process")]
+    /// Do not run a node in this process
+    #[arg(long, help_heading = "Node")]
     pub(in crate::commands) no_node: bool,
 
     #[command(flatten)]
     pub(in crate::commands) node: NodeFlags,
 }
 
-/// What an API server is told.
 #[derive(Debug, Args)]
 pub(crate) struct ApiFlags {
-    /// Directory of all that is kept: certificates, keys, the admin's kubeconfig, and the objects with
+    /// Data directory: certificates, keys, the admin's kubeconfig, and the objects with
     /// `--storage file` [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
     pub(in crate::commands) data_dir: Option<PathBuf>,
@@ -102,39 +101,38 @@ pub(crate) struct NetworkFlags {
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(super) bind: IpAddr,
 
-    /// Port to listen on; 0 takes a free one, which the kubeconfig then names
+    /// Port to listen on; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     pub(super) secure_port: u16,
 
-    /// Port on 127.0.0.1 to listen on without TLS, for programs on this machine that cannot do it; 0 for none. Who
-    /// asks there must show a token as elsewhere
+    /// Port on 127.0.0.1 to listen on without TLS, for local programs that do not support it; 0 for none. Requests need
+    /// a token as elsewhere
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(super) insecure_port: u16,
 
-    /// Address under which pods and other machines reach this server; it becomes the endpoint of the
-    /// service `kubernetes` [default: that of --bind, or of the network interface that leads outside if
-    /// --bind is all addresses or a loopback one]
+    /// Address at which pods and other machines reach this server; it becomes the endpoint of the
+    /// service `kubernetes` [default: that of --bind, or of the outbound network interface if
+    /// --bind is unspecified or a loopback address]
     #[arg(long, value_name = "ADDRESS")]
     pub(super) advertise_address: Option<IpAddr>,
 
-    /// Further DNS name or address for the serving certificate; may be repeated, or a list with commas
+    /// Additional DNS name or address for the serving certificate; may be repeated or comma-separated
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(super) tls_san: Vec<Name>,
 
-    /// Network from which services get their addresses. It cannot be changed once services exist
+    /// Service cluster IP range. It cannot be changed once services exist
     #[arg(long, value_name = "CIDR", default_value = SERVICE_RANGE, value_parser = service_range)]
     pub(super) service_cluster_ip_range: Subnet,
 }
 
-/// Where the console will be.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "The console, which is still to come")]
+#[command(next_help_heading = "Web console (not implemented yet)")]
 struct WebFlags {
     /// Port of the console; no effect yet
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     web_port: u16,
 
-    /// Whether pages from elsewhere may ask the console; no effect yet
+    /// Whether the console allows cross-origin requests; no effect yet
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
@@ -143,25 +141,24 @@ struct WebFlags {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What runs beside the API server")]
+#[command(next_help_heading = "Controllers and simulation")]
 pub(crate) struct ComponentFlags {
-    /// Controllers to run, and `scheduler`, a list with commas; '*' is all that are on by themselves, -NAME leaves one
-    /// out, '' is none. `k3 controllers` shows what runs
+    /// Controllers to run, and `scheduler`, comma-separated; '*' is all that are on by default, -NAME excludes one,
+    /// '' is none. `k3 controllers` lists what runs
     #[arg(long, value_name = "LIST", default_value = "*")]
     pub(super) controllers: String,
 
-    /// So many nodes that only pretend: pods on them run, end and go, without containers
+    /// Number of simulated nodes: their pods run and terminate without containers
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=100_000))]
     pub(super) simulated_nodes: u32,
 
-    /// File that says how simulated nodes and their pods behave: how long pods take to start, which fail, which crash
-    /// again and again [default: pods run at once and for ever]
+    /// Rules for simulated nodes and pods: start times, failures, crash loops [default: pods run at once and forever]
     #[arg(long, value_name = "FILE", requires = "simulated_nodes")]
     pub(super) simulation_rules: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "The node in this process")]
+#[command(next_help_heading = "Node")]
 pub(crate) struct NodeFlags {
     /// Name of the node: lower case letters, digits, '-' and '.' [default: the host name]
     #[arg(long, value_name = "NAME", value_parser = parse_node_name)]
@@ -170,23 +167,23 @@ pub(crate) struct NodeFlags {
     #[command(flatten)]
     pub(in crate::commands) runtime: RuntimeFlags,
 
-    /// Port of the node's own API, for logs, exec and figures; 0 takes a free one
+    /// Port of the node's API, for logs, exec and metrics; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 10250)]
     pub(super) node_port: u16,
 
-    /// Directory of pods that run on this node whatever the API says, one YAML or JSON file each
+    /// Directory of static pods, one YAML or JSON file each
     #[arg(long, value_name = "DIR")]
     pub(super) pod_manifest_path: Option<PathBuf>,
 
-    /// How long starting a container may take, pulling its image included
+    /// Timeout for starting a container, including the image pull
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse)]
     pub(super) container_start_limit: Duration,
 
-    /// How long stopping a container may take beyond the grace time of its pod
+    /// Timeout for stopping a container, beyond the grace period of its pod
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(super) container_stop_limit: Duration,
 
-    /// Whether containers that name no seccomp profile get the default profile of the container runtime; false runs them
+    /// Whether containers without a seccomp profile get the default profile of the container runtime; false runs them
     /// unconfined
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true,
@@ -194,7 +191,7 @@ pub(crate) struct NodeFlags {
     )]
     pub(super) seccomp_default: bool,
 
-    /// What must be left, or else pods are thrown off the node and none is taken, a list with commas
+    /// Eviction thresholds, comma-separated: below them pods are evicted and no new ones are admitted
     #[arg(
         long,
         value_name = "LIST",
@@ -203,20 +200,20 @@ pub(crate) struct NodeFlags {
     )]
     pub(super) eviction_hard: Vec<Threshold>,
 
-    /// How many percent of the disk are in use when images that nobody needs are thrown away; 100 keeps them all
+    /// Disk usage in percent above which unused images are removed; 100 keeps them all
     #[arg(long, value_name = "PERCENT", default_value_t = 85, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(super) image_gc_high_threshold: u8,
 }
 
-/// What runs containers, those of pods and those of databases.
+/// The container runtime of pods and databases.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "What runs containers")]
+#[command(next_help_heading = "Container runtime")]
 pub(crate) struct RuntimeFlags {
-    /// What runs containers: docker, podman, containerd or cri-o [default: the first of these that answers]
+    /// Container runtime: docker, podman, containerd or cri-o [default: the first of these that answers]
     #[arg(long, value_name = "RUNTIME", value_parser = ["docker", "podman", "containerd", "cri-o"])]
     pub(in crate::commands) runtime: Option<String>,
 
-    /// Socket of that runtime, a path or `unix://PATH` [default: where it usually listens]
+    /// Socket of the container runtime, a path or `unix://PATH` [default: the usual path]
     #[arg(long, value_name = "SOCKET", requires = "runtime")]
     pub(in crate::commands) runtime_endpoint: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! How much the server does at once, and for how long.
+//! Request limits.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use clap::Args;
 use k3_apiserver::Limits;
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "How much at once")]
+#[command(next_help_heading = "Request limits")]
 pub(crate) struct LimitFlags {
-    /// How many reads are served at once; more are refused with 429. 0 is no limit. Watches do not count, and
-    /// system:masters, nodes and the control plane are never refused
+    /// Maximum number of concurrent reads; more are rejected with 429. 0 is no limit. Watches do not count, and
+    /// system:masters, nodes and the control plane are never rejected
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().reads)]
     max_requests_inflight: usize,
 
-    /// How many writes are served at once; more are refused with 429. 0 is no limit
+    /// Maximum number of concurrent writes; more are rejected with 429. 0 is no limit
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().writes)]
     max_mutating_requests_inflight: usize,
 
-    /// How many watches a user may have open; more are refused with 429. 0 is no limit, and system:masters has
+    /// Maximum number of watches per user; more are rejected with 429. 0 is no limit, and system:masters has
     /// none
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().watches_per_user)]
     max_watches_per_user: usize,
 
-    /// How long a request may take, with its body, until it is answered with 504: a number with a unit, such as
-    /// 60s or 1m30s. Watches and the like are not meant. A request may ask for less with ?timeout=
+    /// Timeout of a request including its body, such as 60s or 1m30s, after which it is answered with 504. Watches and
+    /// other long-running requests are exempt. A request may ask for less with ?timeout=
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     request_timeout: Duration,
 }
@@ -31,7 +31,6 @@ pub(crate) struct LimitFlags {
 // --- LimitFlags ---
 
 impl LimitFlags {
-    /// What the server is told.
     pub(in crate::commands) fn limits(&self) -> Limits {
         Limits {
             reads: self.max_requests_inflight,
@@ -46,7 +45,7 @@ impl LimitFlags {
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let parsed = k3_apiserver::parse_duration(text)?;
     if parsed.is_zero() {
-        return Err("must be more than nothing, such as 60s".to_owned());
+        return Err("must be greater than zero, such as 60s".to_owned());
     }
     Ok(parsed)
 }
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_written_as_upstream_has_them() {
+    fn parses_go_durations() {
         assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
         for wrong in ["60", "soon", "0s", "-1s", ""] {
             assert!(duration(wrong).is_err(), "{wrong}");

@@ -1,4 +1,4 @@
-//! `k3 start`: flags, what they mean, and the life of the server.
+//! `k3 start`: flags, settings, and running the server.
 
 mod access;
 mod audit;

@@ -4,10 +4,9 @@
 
 use k3_storage::mysql::MysqlOptions;
 
-/// What is wrong with a URL.
 type Problem = &'static str;
 
-/// Options with what the URL says, and the defaults for what it does not.
+/// Options of a URL, with defaults for missing parts.
 pub(super) fn parse(url: &str) -> Result<MysqlOptions, Problem> {
     let rest = url
         .strip_prefix("mysql://")
@@ -45,7 +44,7 @@ pub(super) fn parse(url: &str) -> Result<MysqlOptions, Problem> {
     Ok(options)
 }
 
-/// The text with its `%41` made letters.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> Result<String, Problem> {
     const ODD: Problem = "a % in it is not followed by two hexadecimal digits (write % itself as %25)";
     let mut bytes = Vec::with_capacity(text.len());
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_url_says_is_taken_and_the_rest_is_usual() {
+    fn parses_urls_with_defaults() {
         assert_eq!(parts("mysql://root@db"), expected("root", "", "db", 3306, "k3"));
         assert_eq!(parts("mysql://u:p@[::1]:1/x"), expected("u", "p", "::1", 1, "x"));
         assert_eq!(
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_makes_no_sense_is_refused_without_being_repeated() {
+    fn rejects_invalid_urls_without_repeating_them() {
         for url in [
             "",
             "postgres://s3cret@x",

@@ -1,4 +1,4 @@
-//! `k3 start`: everything in one process, until it is told to stop.
+//! `k3 start`: everything in one process, until a signal.
 
 use super::StartFlags;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     failure::Failure,
 };
 
-/// Runs a server until it is told to stop.
+/// Runs a control plane until a signal.
 pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
     process::init(&flags.api.log)?;
     let databases = flags.databases()?;

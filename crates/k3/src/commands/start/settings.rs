@@ -1,4 +1,4 @@
-//! What the flags ask for, read and checked.
+//! Settings from flags.
 
 use k3_node::{
     agent::{default_node_name, parse_node_name},
@@ -18,13 +18,13 @@ use crate::{
 // --- StartFlags ---
 
 impl StartFlags {
-    /// The databases that may be started. Where a password must be made, it is kept in the data directory.
+    /// Settings of databases on demand. A generated password is stored in the data directory.
     pub(in crate::commands) fn databases(&self) -> Result<databases::Settings, Failure> {
         let directory = data_dir(self.api.data_dir.as_deref())?;
         Ok(self.databases.settings(directory, self.node.runtime.wanted()?))
     }
 
-    /// What the flags ask for. Reads the files that they name.
+    /// Settings of the flags. Reads the files that they name.
     pub(in crate::commands) fn settings(self) -> Result<Settings, Failure> {
         Ok(Settings {
             components: self.parts.components()?,
@@ -42,7 +42,7 @@ impl StartFlags {
 // --- ApiFlags ---
 
 impl ApiFlags {
-    /// An API server alone, as the flags ask for it. Reads the files that they name.
+    /// Settings of an API server. Reads the files that the flags name.
     pub(in crate::commands) fn settings(self) -> Result<Settings, Failure> {
         let data_dir = data_dir(self.data_dir.as_deref())?;
         let storage = self.storage.config(&data_dir)?;
@@ -73,13 +73,12 @@ impl ApiFlags {
 // --- ComponentFlags ---
 
 impl ComponentFlags {
-    /// What runs beside the server.
     fn components(&self) -> Result<ComponentSelection, Failure> {
         let rules = match &self.simulation_rules {
             None => Rules::default(),
             Some(file) => Rules::load(file).map_err(|error| {
                 let what = format!("--simulation-rules {}", file.display());
-                Failure::usage(what, "docs/simulation.md tells what can be said there").caused_by(error)
+                Failure::usage(what, "see docs/simulation.md").caused_by(error)
             })?,
         };
         Ok(controller_manager::parse_controllers(&self.controllers)?
@@ -90,7 +89,6 @@ impl ComponentFlags {
 // --- RuntimeFlags ---
 
 impl RuntimeFlags {
-    /// What runs containers, as it is looked for.
     pub(in crate::commands) fn wanted(&self) -> Result<Wanted, Failure> {
         let usage = |what: String| Failure::usage(what, "see --runtime and --runtime-endpoint in the help");
         let choice = self.runtime.as_deref().unwrap_or_default().parse();
@@ -105,11 +103,9 @@ impl RuntimeFlags {
 // --- NodeFlags ---
 
 impl NodeFlags {
-    /// The node that is asked for.
     pub(in crate::commands) fn settings(self) -> Result<NodeSettings, Failure> {
         let name = match self.node_name {
             Some(name) => name,
-            // The name of the machine may be one that the API does not take.
             None => parse_node_name(&default_node_name()).map_err(|error| {
                 Failure::usage(error.to_string(), "choose a name with --node-name")
                     .caused_by("it is the host name")

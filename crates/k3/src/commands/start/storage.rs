@@ -1,4 +1,4 @@
-//! Which store, from the flags.
+//! Flags that select a store.
 
 use std::{
     fs,
@@ -18,17 +18,17 @@ use super::{limits::duration, mysql_url};
 use crate::{failure::Failure, secret::Secret};
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Where objects are kept")]
+#[command(next_help_heading = "Storage")]
 pub(crate) struct StorageFlags {
-    /// The store
+    /// Storage backend
     #[arg(long, visible_alias = "backend", value_enum, default_value_t = Backend::File, value_name = "STORE")]
     storage: Backend,
 
-    /// With `etcd` and `mysql`: how long a start waits for a store that does not answer; 0s tries once
+    /// With `etcd` and `mysql`: how long a start waits for an unavailable store; 0s tries once
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = k3_apiserver::parse_duration)]
     storage_wait: Duration,
 
-    /// With `file`: the directory of the objects [default: `objects` in the data directory]
+    /// With `file`: directory of the objects [default: `objects` in the data directory]
     #[arg(long, value_name = "DIR", value_parser = some_path)]
     file_rootpath: Option<PathBuf>,
 
@@ -36,23 +36,23 @@ pub(crate) struct StorageFlags {
     #[arg(long, value_enum, value_name = "WHEN")]
     file_durability: Option<FileDurability>,
 
-    /// With `etcd`: the members, a list of URLs with commas, such as `http://127.0.0.1:2379`
+    /// With `etcd`: URLs of the members, comma-separated, such as `http://127.0.0.1:2379`
     #[arg(long, value_name = "URLS", value_delimiter = ',')]
     etcd_servers: Vec<String>,
 
-    /// With `etcd`: how long a connection may take to come up: a number with a unit, such as 5s or 1m30s
+    /// With `etcd`: dial timeout, such as 5s or 1m30s
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     etcd_dial_timeout: Duration,
 
-    /// With `etcd`: all keys begin with this; two clusters in one etcd need two [default: /k3/]
+    /// With `etcd`: key prefix; each cluster in an etcd needs its own [default: /k3/]
     #[arg(long, value_name = "PREFIX")]
     etcd_prefix: Option<String>,
 
-    /// With `etcd` over https: the authority of the members' certificates, in PEM
+    /// With `etcd` over https: certificate authority of the members, in PEM
     #[arg(long, value_name = "FILE")]
     etcd_cafile: Option<PathBuf>,
 
-    /// With `etcd` over https: the certificate to show to the members, in PEM
+    /// With `etcd` over https: client certificate, in PEM
     #[arg(long, value_name = "FILE", requires_all = ["etcd_keyfile", "etcd_cafile"])]
     etcd_certfile: Option<PathBuf>,
 
@@ -60,12 +60,12 @@ pub(crate) struct StorageFlags {
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     etcd_keyfile: Option<PathBuf>,
 
-    /// With `etcd`: who to log in as [default: nobody]
+    /// With `etcd`: user name [default: none]
     #[arg(long, value_name = "NAME")]
     etcd_username: Option<String>,
 
-    /// With `etcd`: the password of --etcd-username. Everybody on the machine can read a command line: give it in the
-    /// variable or in the file of settings
+    /// With `etcd`: password of --etcd-username. Every user of the machine can read command lines: use the variable or
+    /// the configuration file
     #[arg(long, value_name = "PASSWORD")]
     etcd_password: Option<Secret>,
 
@@ -73,12 +73,12 @@ pub(crate) struct StorageFlags {
     #[arg(long, value_name = "FILE")]
     etcd_password_file: Option<PathBuf>,
 
-    /// With `mysql`: the database in one, as `mysql://user@host:3306/k3`. Everybody on the machine can read a
-    /// command line: give a password in the variable, in --mysql-password-file or in the file of settings
+    /// With `mysql`: URL of the database, such as `mysql://user@host:3306/k3`. Every user of the machine can read command
+    /// lines: pass a password in the variable, in --mysql-password-file or in the configuration file
     #[arg(long, value_name = "URL")]
     mysql_url: Option<Secret>,
 
-    /// With `mysql`: the name or address of the server [default: 127.0.0.1]
+    /// With `mysql`: host name or address of the server [default: 127.0.0.1]
     #[arg(long, value_name = "HOST")]
     mysql_host: Option<String>,
 
@@ -86,11 +86,11 @@ pub(crate) struct StorageFlags {
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     mysql_port: Option<u16>,
 
-    /// With `mysql`: who to log in as [default: k3]
+    /// With `mysql`: user name [default: k3]
     #[arg(long, value_name = "NAME")]
     mysql_user: Option<String>,
 
-    /// With `mysql`: the password. Everybody on the machine can read a command line
+    /// With `mysql`: password. Every user of the machine can read command lines
     #[arg(long, value_name = "PASSWORD")]
     mysql_password: Option<Secret>,
 
@@ -98,32 +98,30 @@ pub(crate) struct StorageFlags {
     #[arg(long, value_name = "FILE")]
     mysql_password_file: Option<PathBuf>,
 
-    /// With `mysql`: the database, which is made if it is not there [default: k3]
+    /// With `mysql`: database name, created if missing [default: k3]
     #[arg(long, value_name = "NAME")]
     mysql_database: Option<String>,
 
-    /// With `mysql`: how many connections are open at most: one that writes, one that follows events, and one or more
-    /// that read
+    /// With `mysql`: maximum number of open connections: one for writes, one for events, the others for reads
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(3..))]
     mysql_max_open_conns: u16,
 
-    /// With `mysql`: how many connections are kept open when nobody reads
+    /// With `mysql`: maximum number of idle connections
     #[arg(long, value_name = "N", default_value_t = 5)]
     mysql_max_idle_conns: u16,
 
-    /// With `mysql`: whether to encrypt [default: preferred]
+    /// With `mysql`: TLS mode [default: preferred]
     #[arg(long, value_enum, value_name = "MODE")]
     mysql_tls: Option<MysqlTls>,
 
-    /// With `--mysql-tls verified`: the authority of the server's certificate, in PEM [default: the public
-    /// ones]
+    /// With `--mysql-tls verified`: certificate authority of the server, in PEM [default: public authorities]
     #[arg(long, value_name = "FILE")]
     mysql_cafile: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
-    /// In memory: gone when the server ends
+    /// In memory: lost when the server stops
     Memory,
     /// In the data directory; one server
     File,
@@ -135,21 +133,21 @@ pub(crate) enum Backend {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FileDurability {
-    /// Once it is on the disk: it survives a power loss (the default)
+    /// After it is on disk: survives a power loss (the default)
     Synced,
-    /// Once the operating system has it: faster, but a power loss may take the store
+    /// After the operating system has it: faster, but a power loss may destroy the store
     Relaxed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum MysqlTls {
-    /// Never
+    /// No TLS
     Off,
-    /// When the server can, without checking who it is
+    /// TLS if the server supports it, without verification
     Preferred,
-    /// Always, without checking who the server is
+    /// TLS without verification
     Required,
-    /// Always, and the server must prove who it is
+    /// TLS with verification
     Verified,
 }
 
@@ -161,12 +159,10 @@ impl StorageFlags {
         matches!(self.storage, Backend::Etcd | Backend::Mysql)
     }
 
-    /// How long a start waits for a store that does not answer.
     pub(in crate::commands) fn wait(&self) -> Duration {
         self.storage_wait
     }
 
-    /// The store that the flags ask for.
     pub(in crate::commands) fn config(&self, data_dir: &Path) -> Result<StorageConfig, Failure> {
         Ok(match self.storage {
             Backend::Memory => StorageConfig::Memory,
@@ -186,8 +182,8 @@ impl StorageFlags {
     fn etcd(&self) -> Result<EtcdOptions, Failure> {
         if self.etcd_servers.iter().all(String::is_empty) {
             return Err(Failure::usage(
-                "--storage etcd needs to know the members",
-                "add --etcd-servers http://127.0.0.1:2379, or storage.etcd.endpoints to the file of settings",
+                "--storage etcd needs --etcd-servers",
+                "add --etcd-servers http://127.0.0.1:2379, or storage.etcd.endpoints to the configuration file",
             ));
         }
         let mut options = EtcdOptions::at(&self.etcd_servers);
@@ -214,13 +210,13 @@ impl StorageFlags {
             (None, None) => None,
             (Some(_), None) => {
                 return Err(Failure::usage(
-                    "--etcd-username comes without a password",
+                    "--etcd-username needs a password",
                     "add --etcd-password-file, or set K3_STORAGE_ETCD_PASSWORD",
                 ));
             }
             (None, Some(_)) => {
                 return Err(Failure::usage(
-                    "--etcd-password or --etcd-password-file comes without a name",
+                    "--etcd-password needs --etcd-username",
                     "add --etcd-username",
                 ));
             }
@@ -232,7 +228,7 @@ impl StorageFlags {
         let mut options = match &self.mysql_url {
             Some(url) => mysql_url::parse(url.text()).map_err(|problem| {
                 Failure::usage(
-                    format!("--mysql-url makes no sense: {problem}"),
+                    format!("invalid --mysql-url: {problem}"),
                     "write it as mysql://user@host:3306/k3",
                 )
             })?,
@@ -257,7 +253,7 @@ impl StorageFlags {
                     "--mysql-max-idle-conns {} is more than --mysql-max-open-conns {}",
                     self.mysql_max_idle_conns, self.mysql_max_open_conns
                 ),
-                "connections that are kept open are some of those that may be open",
+                "idle connections count as open connections",
             ));
         }
         options.max_open_conns = self.mysql_max_open_conns.into();
@@ -268,7 +264,7 @@ impl StorageFlags {
             },
             (_, Some(_)) => {
                 return Err(Failure::usage(
-                    "--mysql-cafile only counts where the server is verified",
+                    "--mysql-cafile needs --mysql-tls verified",
                     "add --mysql-tls verified",
                 ));
             }
@@ -280,7 +276,7 @@ impl StorageFlags {
     }
 }
 
-/// A password as it was given, by itself or in a file.
+/// The password, from the flag or from a file.
 fn secret_or_file(secret: Option<&Secret>, file: Option<&Path>) -> Result<Option<String>, Failure> {
     match (secret, file) {
         (Some(secret), _) => Ok(Some(secret.text().to_owned())),
@@ -291,12 +287,12 @@ fn secret_or_file(secret: Option<&Secret>, file: Option<&Path>) -> Result<Option
 
 fn some_path(text: &str) -> Result<PathBuf, &'static str> {
     if text.is_empty() {
-        return Err("it is empty, and must be the path of a directory");
+        return Err("must be the path of a directory");
     }
     Ok(text.into())
 }
 
-/// A password from a file; the line end that editors add does not belong to it.
+/// Reads a password file, without a trailing line end.
 fn password(file: &Path) -> Result<String, Failure> {
     let text = fs::read_to_string(file).map_err(|error| {
         Failure::new(
@@ -333,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_kept_in_the_data_directory_unless_said_otherwise() {
+    fn stores_objects_in_the_data_directory_by_default() {
         let Ok(StorageConfig::File(options)) = config("") else {
             panic!()
         };
@@ -343,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn etcd_is_found_by_its_flags() {
+    fn builds_etcd_options_from_flags() {
         let line = "--storage etcd --etcd-servers https://a:1,https://b:2 --etcd-prefix /x/ --etcd-cafile ca";
         let Ok(StorageConfig::Etcd(options)) = config(line) else {
             panic!()
@@ -354,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_comes_from_its_file_without_the_line_end() {
+    fn trims_the_line_end_of_password_files() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("password");
         fs::write(&file, "s3cret\n").unwrap();
@@ -369,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn an_etcd_without_members_and_a_file_without_a_path_are_mistakes() {
+    fn rejects_etcd_without_members_and_file_without_path() {
         let message = config("--backend etcd").unwrap_err();
         assert!(message.contains("--etcd-servers"), "{message}");
         assert!(Line::try_parse_from(["k3", "--backend=file", "--file-rootpath="]).is_err());
@@ -380,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn separate_values_make_what_a_url_makes_and_go_before_its_parts() {
+    fn separate_flags_override_parts_of_the_url() {
         let options = |line: &str| match config(&format!("--storage mysql {line}")) {
             Ok(StorageConfig::Mysql(options)) => (format!("{options:?}"), options.password),
             other => panic!("{other:?}"),
@@ -398,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn an_etcd_login_is_a_name_and_a_password() {
+    fn etcd_login_needs_user_name_and_password() {
         let etcd = "--storage etcd --etcd-servers http://a:1";
         let Ok(StorageConfig::Etcd(options)) = config(&format!(
             "{etcd} --etcd-username u --etcd-password p --etcd-dial-timeout 1m30s"

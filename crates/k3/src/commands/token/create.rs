@@ -12,30 +12,30 @@ use super::{
 };
 use crate::{duration, failure::Failure};
 
-/// Make a token, and print it: this one time, and nowhere else.
+/// Create a token, and print it once.
 #[derive(Debug, Args)]
 pub(super) struct CreateFlags {
-    /// Whom the token makes of its bearer
+    /// User name of the token
     #[arg(long, value_name = "NAME", value_parser = name, required_unless_present = "join")]
     user: Option<String>,
 
-    /// Make a token with which a machine joins the cluster as a node, and print the command to run there
+    /// Create a join token for nodes, and print the command to run on the new machine
     #[arg(long, conflicts_with_all = ["user", "group"])]
     join: bool,
 
-    /// With --join: the only name that a node may join by
+    /// With --join: the only node name that may join
     #[arg(long, value_name = "NAME", requires = "join", value_parser = node_name)]
     node_name: Option<String>,
 
-    /// With --join: how many nodes may join, 1000 at most; as many as come if it is not given
+    /// With --join: maximum number of nodes, up to 1000 [default: unlimited]
     #[arg(long, value_name = "NUMBER", requires = "join", value_parser = clap::value_parser!(u32).range(1..=1000))]
     uses: Option<u32>,
 
-    /// A group that they are in; may be repeated, or a list with commas
+    /// Group of the user; may be repeated or comma-separated
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
     group: Vec<String>,
 
-    /// How long it is good for, a year at most
+    /// Lifetime, at most a year
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_ttl)]
     ttl: Duration,
 
@@ -58,7 +58,7 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
         .request("POST", &EphemeralToken::secrets_path(), Some(&token.to_secret()))
         .await?;
     eprintln!(
-        "token {} for {} is good until {}",
+        "token {} for {} expires at {}",
         token.id, token.user, token.expires
     );
     print_line!("{text}");
@@ -68,7 +68,7 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
 fn parse_ttl(text: &str) -> Result<Duration, &'static str> {
     let ttl = duration::parse(text)?;
     if ttl > Duration::from_hours(365 * 24) {
-        return Err("longer than a year: that is not for a while");
+        return Err("must not exceed a year");
     }
     Ok(ttl)
 }
@@ -84,14 +84,14 @@ fn node_name(text: &str) -> Result<String, &'static str> {
         ends_well && bytes.iter().all(|byte| is_plain(*byte) || *byte == b'-')
     };
     if name.len() > 253 || !name.split('.').all(is_part) {
-        return Err("not the name of a node, which has small letters, digits, - and .");
+        return Err("invalid node name: lower case letters, digits, - and . are allowed");
     }
     Ok(name)
 }
 
 fn name(text: &str) -> Result<String, &'static str> {
     if text.is_empty() || text.contains(char::is_control) {
-        return Err("not a name");
+        return Err("invalid name");
     }
     Ok(text.to_owned())
 }

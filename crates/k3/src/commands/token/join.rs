@@ -73,7 +73,7 @@ pub(super) async fn run(flags: &ServerFlags, limits: &JoinLimits) -> Result<(), 
     let config = flags.config().await?;
     let Some(authority) = config.root_cert.as_ref().and_then(|known| known.first()) else {
         return Err(Failure::new(
-            "the kubeconfig names no authority, which the token has to name",
+            "the kubeconfig has no certificate authority, whose hash the token contains",
             "use one with certificate-authority-data, such as the admin.kubeconfig in the data directory",
         ));
     };
@@ -87,7 +87,7 @@ pub(super) async fn run(flags: &ServerFlags, limits: &JoinLimits) -> Result<(), 
         .request("POST", SECRETS, Some(&secret(&token, &expires, limits)))
         .await?;
     let server = reachable(&cluster, &config.cluster_url).await;
-    eprintln!("on the machine that is to join, until {expires}:");
+    eprintln!("run this on the new machine before {expires}:");
     let name = limits
         .node_name
         .as_ref()
@@ -209,7 +209,7 @@ async fn reachable(cluster: &ApiClient, known: &Uri) -> String {
         None => known.host().unwrap_or_default().to_owned(),
     };
     eprintln!(
-        "note: the kubeconfig names {known}; others reach the server at {host} only if it listens there (--bind 0.0.0.0)"
+        "note: the kubeconfig contains {known}; other machines reach the server at {host} only if it listens there (--bind 0.0.0.0)"
     );
     format!("https://{host}:{port}")
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{commands::table::table, failure::Failure};
 
-/// List the tokens there are, also those with which machines join, by the id that revokes them
+/// List tokens, including join tokens, with their ids
 #[derive(Debug, Args)]
 pub(super) struct ListFlags {
     #[command(flatten)]

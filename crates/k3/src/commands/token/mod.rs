@@ -1,4 +1,4 @@
-//! `k3 token`: tokens for people, for a while.
+//! `k3 token`: short-lived tokens.
 //!
 //! Promise: a token is written to standard output once, when it is made, and is nowhere else.
 
@@ -18,23 +18,23 @@ Examples:
       prints a token for an hour: `kubectl --token=...`, or in a header `Authorization: Bearer ...`
 
   k3 token create --join --ttl 1h
-      prints the command by which another machine becomes a node of this cluster
+      prints the command that joins another machine to this cluster as a node
 
   k3 token create --join --node-name worker-1 --uses 1 --ttl 10m
       the same for one node of this name, for ten minutes
 
   k3 token list
-      shows the tokens that are still good for something, also those to join with
+      lists valid tokens, including join tokens
 
   k3 token revoke abcdefghij
-      takes a token back at once; nodes that have joined with it stay
+      revokes a token; nodes that joined with it stay
 
-The server is asked with the kubeconfig of an administrator. What a user may do, roles say; a token for somebody
-whom no role names is good for nothing but to say who one is.
+The command uses the kubeconfig of an administrator. Permissions of the user are RBAC: a token for a user without roles
+authenticates, but grants nothing.
 
-Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// Make, list and revoke tokens that let somebody use the API for a while.
+/// Create, list and revoke short-lived tokens.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct TokenFlags {
@@ -49,7 +49,7 @@ enum Command {
     Revoke(revoke::RevokeFlags),
 }
 
-/// Carries out a command.
+/// Runs a subcommand.
 pub(super) fn run(flags: TokenFlags) -> Result<(), Failure> {
     server_flags::block_on(async {
         match flags.command {

@@ -6,10 +6,10 @@ use k3_apiserver::EphemeralToken;
 use super::{ApiClient, ServerFlags, join};
 use crate::{failure::Failure, join::JoinToken};
 
-/// Take tokens back: from now on they are good for nothing.
+/// Revoke tokens.
 #[derive(Debug, Args)]
 pub(super) struct RevokeFlags {
-    /// Which ones, as `k3 token list` calls them
+    /// Ids, as in `k3 token list`
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 
@@ -43,8 +43,8 @@ fn id(text: &str) -> Result<&str, Failure> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     if id.is_empty() || !id.bytes().all(is_plain) {
         return Err(Failure::usage(
-            "that is not the id of a token",
-            "an id has small letters and digits; `k3 token list` shows them",
+            "invalid token id",
+            "an id consists of lower case letters and digits; `k3 token list` shows them",
         ));
     }
     Ok(id)
