@@ -86,7 +86,7 @@ impl Reconciler for TTLController {
             .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
             .await
         {
-            Ok(written) => request.wrote_at(nodes, &written.metadata.resource_version),
+            Ok(written) => request.record_write(nodes, &written.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => return Err(error.into()),
         }

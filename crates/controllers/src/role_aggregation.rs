@@ -90,7 +90,7 @@ impl Reconciler for ClusterRoleAggregationController {
             .server_side_apply::<WrittenObject>(object_ref, MANAGER, &applied)
             .await
         {
-            Ok(written) => request.wrote_at(roles, &written.metadata.resource_version),
+            Ok(written) => request.record_write(roles, &written.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => return Err(error.into()),
         }

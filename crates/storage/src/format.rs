@@ -72,7 +72,10 @@ mod tests {
     fn a_program_without_steps_writes_format_1() {
         assert_eq!(newest::<&str>(&[]), 1);
         assert_eq!(newest(STEPS), 4);
-        assert_eq!(plan_migration::<&str>("x", Some(1), &[]).unwrap(), MigrationPlan::Current);
+        assert_eq!(
+            plan_migration::<&str>("x", Some(1), &[]).unwrap(),
+            MigrationPlan::Current
+        );
     }
 
     #[test]
@@ -82,7 +85,10 @@ mod tests {
 
     #[test]
     fn data_of_the_newest_format_is_used_as_it_is() {
-        assert_eq!(plan_migration("x", Some(4), STEPS).unwrap(), MigrationPlan::Current);
+        assert_eq!(
+            plan_migration("x", Some(4), STEPS).unwrap(),
+            MigrationPlan::Current
+        );
     }
 
     #[test]

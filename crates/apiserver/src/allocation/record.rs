@@ -125,7 +125,11 @@ impl AllocationRecords {
         let RecordOwner { namespace, name } = owner;
         match item {
             AllocatedItem::Address(address) => {
-                let family = if address.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 };
+                let family = if address.is_ipv4() {
+                    IpFamily::V4
+                } else {
+                    IpFamily::V6
+                };
                 let object = json!({
                     "apiVersion": "networking.k8s.io/v1",
                     "kind": "IPAddress",
@@ -173,7 +177,7 @@ impl AllocationRecords {
 
 /// Everything a service has.
 pub(super) fn held_by(service: &Value) -> Vec<AllocatedItem> {
-    let cluster_ip_changes = service::cluster_ip_changes(None, Some(service)).release;
+    let addresses = service::cluster_ip_changes(None, Some(service)).release;
     let ports = service::node_port_changes(None, Some(service)).map(|ports| ports.release);
     items(&addresses, &ports.unwrap_or_default())
 }

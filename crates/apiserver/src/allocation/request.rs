@@ -104,7 +104,9 @@ impl<'a> AllocationRequest<'a> {
             let number = match want {
                 NodePortRequest::SameAs(other) => numbers.get(&other).copied().unwrap_or_default(),
                 want => self.port(want).await.map_err(|error| match error {
-                    AllocationError::Invalid(error) => node_port_allocation_status(service, index, want, &error),
+                    AllocationError::Invalid(error) => {
+                        node_port_allocation_status(service, index, want, &error)
+                    }
                     AllocationError::Failed(status) => status,
                 })?,
             };
@@ -124,11 +126,14 @@ impl<'a> AllocationRequest<'a> {
         Ok(())
     }
 
-    async fn address(&mut self, address: &ClusterIpRequest) -> Result<String, AllocationError<IpAllocationError>> {
+    async fn address(
+        &mut self,
+        address: &ClusterIpRequest,
+    ) -> Result<String, AllocationError<IpAllocationError>> {
         let networks = networks(address.family, &self.from.caches);
         if let Some(text) = &address.requested {
             // It was parsed when the service was defaulted.
-            let requested = parse_ip_sloppy(text).ok_or(IpAllocationError::NoSuchNetwork)?;
+            let wanted = parse_ip_sloppy(text).ok_or(IpAllocationError::NoSuchNetwork)?;
             let number = number_of(wanted);
             let fits = |network: &super::networks::ServiceNetwork| {
                 network.subnet.contains(wanted) && network.bands.contains(number)

@@ -64,7 +64,9 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let runner = context
         .controller("bootstrap-signer-controller")
         .for_(&cluster_info)
-        .watches(&tokens, |_: &Delta<BootstrapToken>| vec![Key::new(NAMESPACE, NAME)])
+        .watches(&tokens, |_: &Delta<BootstrapToken>| {
+            vec![Key::new(NAMESPACE, NAME)]
+        })
         .reconciler(signer);
     vec![Box::new(runner)]
 }
@@ -115,10 +117,12 @@ impl Reconciler for BootstrapSigner {
                 written => request.record_write(&self.cluster_info, &written?.metadata.resource_version),
             }
         }
-        let next = all.iter().filter_map(|token| match token.remaining_validity(now) {
-            RemainingValidity::For(remaining_validity) => Some(remaining_validity),
-            RemainingValidity::Forever | RemainingValidity::Expired => None,
-        });
+        let next = all
+            .iter()
+            .filter_map(|token| match token.remaining_validity(now) {
+                RemainingValidity::For(remaining_validity) => Some(remaining_validity),
+                RemainingValidity::Forever | RemainingValidity::Expired => None,
+            });
         Ok(next.min().map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 }

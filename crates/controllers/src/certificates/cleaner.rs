@@ -73,7 +73,7 @@ impl Reconciler for CertificateSigningRequestCleanerController {
             }
             Some(end) => {
                 let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
-                return Ok(Outcome::After(left + RETENTION_MARGIN));
+                return Ok(Outcome::RequeueAfter(left + RETENTION_MARGIN));
             }
         }
         Ok(Outcome::Done)

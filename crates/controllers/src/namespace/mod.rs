@@ -70,7 +70,7 @@ impl Reconciler for NamespaceController {
             Ok(DeletionProgress::Done) => Ok(Outcome::Done),
             Ok(DeletionProgress::RemainingObjects(estimate)) => {
                 let age = clock.now().duration_since(since).unsigned_abs();
-                Ok(Outcome::After(requeue_delay(age, estimate)))
+                Ok(Outcome::RequeueAfter(requeue_delay(age, estimate)))
             }
             Err(problem) => Err(Error::transient(problem)),
         }

@@ -26,7 +26,10 @@ pub(crate) struct PodEventHandler<T> {
 }
 
 /// Drops the expectations of a deleted set, so that a new one of the same name starts without any.
-pub(crate) fn forget_replaced_set<T: Object>(delta: &Delta<T>, expected: &Expectations) -> Vec<Key> {
+pub(crate) fn forget_replaced_set<T: Object>(
+    delta: &Delta<T>,
+    expected: &ControllerExpectations,
+) -> Vec<Key> {
     let old = delta.old();
     let new = delta.new();
     if old.is_some_and(|old| new.is_none_or(|new| new.uid() != old.uid())) {

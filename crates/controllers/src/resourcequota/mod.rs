@@ -129,7 +129,11 @@ impl Reconciler for ResourceQuotaController {
         }
         match error {
             Some(error) => Err(error.into()),
-            None => Ok(Outcome::RequeueAfter(if is_changed { RECOUNT_DELAY } else { RESYNC })),
+            None => Ok(Outcome::RequeueAfter(if is_changed {
+                RECOUNT_DELAY
+            } else {
+                RESYNC
+            })),
         }
     }
 }

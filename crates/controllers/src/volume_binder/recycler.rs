@@ -108,9 +108,17 @@ impl PersistentVolumeController {
         }
     }
 
-    async fn record_recycle_failure(&self, volume: Arc<PersistentVolume>, why: &str) -> Result<Outcome, Error> {
-        let event = EventMessage::warning("VolumeFailedRecycle", format_args!("Recycle record_recycle_failure: {why}"));
-        self.update_volume_phase(volume, VolumePhase::Failed, Some(&event)).await?;
+    async fn record_recycle_failure(
+        &self,
+        volume: Arc<PersistentVolume>,
+        why: &str,
+    ) -> Result<Outcome, Error> {
+        let event = EventMessage::warning(
+            "VolumeFailedRecycle",
+            format_args!("Recycle record_recycle_failure: {why}"),
+        );
+        self.update_volume_phase(volume, VolumePhase::Failed, Some(&event))
+            .await?;
         Ok(Outcome::RequeueAfter(RETRY_DELAY))
     }
 

@@ -24,8 +24,8 @@ type Class = Projection<IgnoredAny>;
 struct VACProtectionController {
     writer: ApiWriter,
     store: Store<Class>,
-    by_claims: By<PersistentVolumeClaim>,
-    by_volumes: By<PersistentVolume>,
+    by_claims: Index<PersistentVolumeClaim>,
+    by_volumes: Index<PersistentVolume>,
 }
 
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {

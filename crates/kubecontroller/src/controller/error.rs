@@ -203,7 +203,7 @@ mod tests {
             Status::failure("pods \"a\" is forbidden: exceeded quota: compute", "Forbidden").with_code(403);
         assert_eq!(
             Error::from(kube::Error::Api(quota.boxed())).class(),
-            Class::Transient
+            ErrorClass::Transient
         );
         let away = kube::Error::Service("connection refused".into());
         assert_eq!(Error::from(away).class(), ErrorClass::Transient);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kubecontroller::events::Kind;
+use kubecontroller::events::EventType;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -57,7 +57,7 @@ impl PodWorkers {
             });
             self.events.record_pod_event(
                 &pod,
-                Kind::Normal,
+                EventType::Normal,
                 "ResizeStarted",
                 resize_event_message("Pod resize started", &pod, None),
             );
@@ -75,7 +75,8 @@ impl PodWorkers {
                 ResizeRejection::Deferred(message) => ("ResizeDeferred", "Deferred", message),
             };
             let message = resize_event_message(&format!("Pod resize {word}"), &pod, Some(&message));
-            self.events.record_pod_event(&pod, Kind::Warning, reason, message);
+            self.events
+                .record_pod_event(&pod, EventType::Warning, reason, message);
         }
     }
 
@@ -89,7 +90,7 @@ impl PodWorkers {
         if is_done == Some(true) {
             self.events.record_pod_event(
                 pod,
-                Kind::Normal,
+                EventType::Normal,
                 "ResizeCompleted",
                 resize_event_message("Pod resize completed", pod, None),
             );

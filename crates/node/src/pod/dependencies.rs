@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use kubecontroller::{Clock, events::Recorder};
+use kubecontroller::{Clock, events::EventRecorder};
 use tokio::sync::watch;
 
 use crate::{
@@ -25,7 +25,7 @@ pub struct PodDependencies {
     /// Probes of containers.
     pub prober: Arc<Prober>,
     /// Records events, as the component `kubelet`.
-    pub recorder: Recorder,
+    pub recorder: EventRecorder,
     /// Client of the API server.
     pub client: kube::Client,
     /// Wall clock.

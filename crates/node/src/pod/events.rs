@@ -19,7 +19,13 @@ impl PodEventRecorder {
     }
 
     /// Records an event about a pod.
-    pub(super) fn record_pod_event(&self, pod: &Pod, kind: EventType, reason: &str, message: impl Into<String>) {
+    pub(super) fn record_pod_event(
+        &self,
+        pod: &Pod,
+        kind: EventType,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
         self.recorder
             .event(&pod_reference(pod), kind, reason, reason, message);
     }

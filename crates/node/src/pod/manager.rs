@@ -5,9 +5,9 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kubecontroller::{
-    informer::{Delta, Informers, Scope},
+    informer::{Delta, InformerScope, SharedInformerFactory},
     manager::Stop,
-    queue::{Options, Queue},
+    workqueue::{WorkQueue, WorkQueueOptions},
 };
 use tokio::{
     sync::{Mutex, watch},
@@ -87,7 +87,7 @@ impl PodManager {
             PodWorkers {
                 deps,
                 store: PodStore::default(),
-                queue: Queue::new(Options::default()),
+                queue: WorkQueue::new(WorkQueueOptions::default()),
                 pod_cache: PodCache::default(),
                 images,
                 status_manager: StatusManager::new(client, find_api_pod),
@@ -112,11 +112,11 @@ impl PodManager {
     pub async fn run(&self, stop: Stop) {
         let workers = &self.workers;
         let node = workers.deps.facts.borrow().node_name.clone();
-        let informers = Informers::new(workers.deps.client.clone());
-        let scope = Scope::default().fields(format!("spec.nodeName={node}"));
+        let informers = SharedInformerFactory::new(workers.deps.client.clone());
+        let scope = InformerScope::default().fields(format!("spec.nodeName={node}"));
         let pods = informers.typed::<Pod>(scope);
         let handler = Arc::clone(workers);
-        let subscription = pods.on_change(move |delta| handler.handle_pod_event(delta));
+        let subscription = pods.add_event_handler(move |delta| handler.handle_pod_event(delta));
         informers.start();
         let mut static_pods = static_pods::StaticPodSource::new(Arc::clone(workers));
         let work = async {
@@ -127,7 +127,7 @@ impl PodManager {
                 self.watch_probe_results(),
                 async {
                     // Orphaned containers can be recognized only when all pods are known.
-                    subscription.synced().await;
+                    subscription.wait_for_sync().await;
                     static_pods.read();
                     workers.all_pods_known.send_replace(true);
                     tokio::join!(self.resync_periodically(), static_pods.run());
@@ -151,7 +151,7 @@ impl PodManager {
                     let workers = Arc::clone(&self.workers);
                     tasks.spawn(async move {
                         match workers.sync_pod(job.key()).await {
-                            Some(after) => job.again_after(after),
+                            Some(after) => job.requeue_after(after),
                             None => job.done(),
                         };
                     });

@@ -7,7 +7,7 @@ use k8s_openapi::{
     api::core::v1::{Container, ImageVolumeSource, Pod, Volume},
     jiff::Timestamp,
 };
-use kubecontroller::events::EventType as EventType;
+use kubecontroller::events::EventType;
 
 use super::{
     PodDependencies,

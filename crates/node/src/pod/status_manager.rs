@@ -19,7 +19,7 @@ use kube::{
 };
 use kubecontroller::{
     manager::Stop,
-    queue::{Backoff, Options, Queue},
+    workqueue::{ExponentialBackoff, WorkQueue, WorkQueueOptions},
 };
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
@@ -37,7 +37,7 @@ pub(super) type ApiPodLookup = Arc<dyn Fn(&str) -> Option<Arc<Pod>> + Send + Syn
 pub(super) struct StatusManager {
     client: kube::Client,
     find_api_pod: ApiPodLookup,
-    queue: Queue<String>,
+    queue: WorkQueue<String>,
     statuses: Arc<Mutex<HashMap<String, VersionedPodStatus>>>,
 }
 
@@ -55,17 +55,17 @@ struct VersionedPodStatus {
 impl StatusManager {
     /// Writes the statuses of pods that `find_api_pod` finds.
     pub(super) fn new(client: kube::Client, find_api_pod: ApiPodLookup) -> Self {
-        let options = Options {
-            backoff: Backoff {
+        let options = WorkQueueOptions {
+            backoff: ExponentialBackoff {
                 base: Duration::from_millis(200),
                 max: Duration::from_secs(10),
             },
-            ..Options::default()
+            ..WorkQueueOptions::default()
         };
         StatusManager {
             client,
             find_api_pod,
-            queue: Queue::new(options),
+            queue: WorkQueue::new(options),
             statuses: Arc::default(),
         }
     }
@@ -113,9 +113,9 @@ impl StatusManager {
                             Ok(Ok(())) => { job.done(); }
                             Ok(Err(error)) => {
                                 tracing::warn!(pod = job.key(), %error, "failed to write pod status");
-                                job.failed();
+                                job.fail();
                             }
-                            Err(_) => { job.failed(); }
+                            Err(_) => { job.fail(); }
                         }
                     });
                 }

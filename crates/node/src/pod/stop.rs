@@ -146,8 +146,14 @@ impl ContainerStopper<'_> {
         let pod = self.pod.unwrap_or(&orphaned_pod);
         let stopping = format!("Stopping container {}", instance.name);
         let message = message.unwrap_or(&stopping);
-        self.events
-            .record_container_event(pod, &spec, Some(&instance.id), EventType::Normal, "Killing", message);
+        self.events.record_container_event(
+            pod,
+            &spec,
+            Some(&instance.id),
+            EventType::Normal,
+            "Killing",
+            message,
+        );
 
         if let Some(hook) = spec.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref())
             && !remaining.is_zero()

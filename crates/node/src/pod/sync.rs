@@ -7,7 +7,7 @@ use k8s_openapi::{
     api::core::v1::{Container, Pod},
     jiff::Timestamp,
 };
-use kubecontroller::events::Kind as EventType;
+use kubecontroller::events::EventType;
 use tokio::time::Instant;
 
 use super::{

@@ -11,7 +11,7 @@ use k8s_openapi::{
     api::core::v1::{Pod, PodStatus, ResourceRequirements},
     jiff::Timestamp,
 };
-use kubecontroller::{events::Kind, queue::Queue};
+use kubecontroller::{events::EventType, workqueue::WorkQueue};
 use tokio::sync::{Mutex, watch};
 
 use super::{
@@ -54,7 +54,7 @@ pub(super) struct PodWorkers {
     pub deps: PodDependencies,
     pub store: PodStore,
     /// UIDs of the pods to sync.
-    pub queue: Queue<String>,
+    pub queue: WorkQueue<String>,
     pub pod_cache: PodCache,
     pub images: Images,
     pub status_manager: StatusManager,
@@ -268,7 +268,7 @@ impl PodWorkers {
         if let Err(error) = stopped {
             self.events.record_pod_event(
                 &pod,
-                Kind::Warning,
+                EventType::Warning,
                 "FailedKillPod",
                 format!("error killing pod: {error}"),
             );
@@ -395,7 +395,7 @@ impl PodWorkers {
         };
         if let Some((reason, message)) = rejection {
             self.events
-                .record_pod_event(&pod, Kind::Warning, &reason, message.clone());
+                .record_pod_event(&pod, EventType::Warning, &reason, message.clone());
             let status = status::rejected_status(&pod, &reason, &message, self.deps.clock.now());
             self.store.update(uid, |entry| {
                 entry.admission = AdmissionState::Rejected;
@@ -572,7 +572,7 @@ impl PodWorkers {
         });
         if let Some(pod) = pod {
             self.events
-                .record_pod_event(&pod, Kind::Normal, ACTIVE_DEADLINE.0, ACTIVE_DEADLINE.1);
+                .record_pod_event(&pod, EventType::Normal, ACTIVE_DEADLINE.0, ACTIVE_DEADLINE.1);
         }
     }
 

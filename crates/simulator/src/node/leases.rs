@@ -100,7 +100,9 @@ impl Reconciler for LeaseController {
         let now = self.clock.now();
         let availability = self.fleet.availability(number, &node, now);
         if let Availability::Down(_) = availability {
-            return Ok(availability.left(now).map_or(Outcome::Done, Outcome::RequeueAfter));
+            return Ok(availability
+                .left(now)
+                .map_or(Outcome::Done, Outcome::RequeueAfter));
         }
         self.renew(number, &node, now).await?;
         let slots = Slots {

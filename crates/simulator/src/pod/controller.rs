@@ -141,7 +141,9 @@ impl Reconciler for PodController {
         let now = self.clock.now();
         let availability = self.fleet.availability(number, &node, now);
         if let Availability::Down(_) = availability {
-            return Ok(availability.left(now).map_or(Outcome::Done, Outcome::RequeueAfter));
+            return Ok(availability
+                .left(now)
+                .map_or(Outcome::Done, Outcome::RequeueAfter));
         }
         let wrote = self.wrote().get(key).copied();
         match plan(&pod, &self.fleet.rules, Moment { now, wrote }) {

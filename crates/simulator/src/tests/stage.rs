@@ -62,7 +62,12 @@ impl Stage {
     }
 
     /// Simulates nodes; its requests carry the name.
-    pub(super) fn simulator(&self, name: &str, nodes: u32, rules: &str) -> (Simulator, SharedInformerFactory) {
+    pub(super) fn simulator(
+        &self,
+        name: &str,
+        nodes: u32,
+        rules: &str,
+    ) -> (Simulator, SharedInformerFactory) {
         let client = self.api.client_with_user_agent(name);
         let informers = SharedInformerFactory::new(client.clone());
         let rules = Rules::parse(rules).unwrap();

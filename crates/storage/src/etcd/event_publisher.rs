@@ -10,13 +10,13 @@ use tokio::task::JoinHandle;
 
 use super::{
     backoff::Backoff,
-    progress_notifier::Progress,
     keyspace::Role,
     messages::WatchEvent,
+    progress_notifier::Progress,
     session::Session,
     state::{Phase, State},
     store::WatchSender,
-    watcher::{self, WatchDelivery, EtcdWatcher, EtcdWatchError},
+    watcher::{self, EtcdWatchError, EtcdWatcher, WatchDelivery},
 };
 use crate::Event;
 

@@ -55,7 +55,9 @@ enum ImportTarget {
 
 /// Marks the store as being imported, whatever it holds. The import that follows empties it.
 pub(super) async fn discard(session: &Session) -> Result<(), ImportError> {
-    mark(session, Revision::ZERO, ImportTarget::Anything).await.map(drop)
+    mark(session, Revision::ZERO, ImportTarget::Anything)
+        .await
+        .map(drop)
 }
 
 /// Marks the store as being imported, and empties it.

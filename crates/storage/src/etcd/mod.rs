@@ -21,10 +21,10 @@
 //! `import`) and the watches (`tail`, `pump`, `replay`).
 
 mod backoff;
-mod progress_notifier;
 mod commit;
 mod connection;
 mod credentials;
+mod event_publisher;
 mod failure;
 mod history_mark;
 mod import;
@@ -32,7 +32,7 @@ mod keyspace;
 mod lease;
 mod messages;
 mod options;
-mod event_publisher;
+mod progress_notifier;
 mod read;
 mod recent_events;
 mod replay;

@@ -10,7 +10,7 @@ use super::{
     messages::{KeyValue, RangeRequest, RangeResponse, TxnRequest},
     session::{EtcdResponse, Session},
     state::State,
-    watcher::{EtcdWatcher, EtcdWatchError},
+    watcher::{EtcdWatchError, EtcdWatcher},
 };
 use crate::{Entry, Key, Page, Prefix, Range, ReadError, Revision, StoreError};
 
@@ -114,7 +114,12 @@ async fn chunk(
     }
 }
 
-async fn ask(session: &Session, span: Span, limit: usize, at: Option<Revision>) -> Result<EtcdResponse, Failure> {
+async fn ask(
+    session: &Session,
+    span: Span,
+    limit: usize,
+    at: Option<Revision>,
+) -> Result<EtcdResponse, Failure> {
     session
         .transact(session.deadline(), Repeat::Harmless, |state| {
             reading(RangeRequest {

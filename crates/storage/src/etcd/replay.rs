@@ -13,7 +13,7 @@ use super::{
     session::Session,
     state::State,
     store::WatchSender,
-    watcher::{self, EtcdWatcher, EtcdWatchError},
+    watcher::{self, EtcdWatchError, EtcdWatcher},
 };
 use crate::{Event, Prefix, ReadError, Revision, StoreError, WatchError, feed::History};
 

@@ -54,8 +54,11 @@ impl EtcdWatcher {
             progress_notify: true,
             fragment: true,
         };
-        let WatchStream { responses, origin } =
-            session.connection.watch(create).await.map_err(EtcdWatchError::Lost)?;
+        let WatchStream { responses, origin } = session
+            .connection
+            .watch(create)
+            .await
+            .map_err(EtcdWatchError::Lost)?;
         let mut watcher = Self {
             responses,
             origin,

@@ -322,7 +322,9 @@ impl Gate {
         self.revoked.load(Ordering::SeqCst)
             || matches!(
                 engine_error,
-                EngineError::Engine(redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::DatabaseClosed)
+                EngineError::Engine(
+                    redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::DatabaseClosed
+                )
             )
     }
 

@@ -114,7 +114,11 @@ fn put(txn: &WriteTransaction, entries: &[Entry]) -> Result<(), EngineError> {
 }
 
 /// Looks at all that has come, and lets the store go on above it.
-fn finish(txn: &WriteTransaction, meta: Meta, current: Revision) -> Result<(IndexScan, Revision), EngineError> {
+fn finish(
+    txn: &WriteTransaction,
+    meta: Meta,
+    current: Revision,
+) -> Result<(IndexScan, Revision), EngineError> {
     let source = meta
         .importing
         .ok_or_else(|| StoreError::Corrupt("no import has begun".to_owned()))?;

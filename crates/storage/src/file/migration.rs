@@ -3,7 +3,7 @@
 use redb::{ReadableDatabase, WriteTransaction};
 
 use super::{
-    engine::{Engine, FILE, EngineError, Open, guarded},
+    engine::{Engine, EngineError, FILE, Open, guarded},
     tables::{LOG, Meta},
 };
 use crate::{

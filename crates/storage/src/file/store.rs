@@ -15,7 +15,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     directory::{FsDirectory, StoreDirectory},
-    engine::{Engine, FILE, EngineError, Open, guarded, panic_message},
+    engine::{Engine, EngineError, FILE, Open, guarded, panic_message},
     import::{FileImport, ImportStep},
     index::{Index, IndexScan},
     mark::Mark,

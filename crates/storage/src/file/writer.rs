@@ -253,7 +253,8 @@ impl Writer {
             Ok(()) => {}
             Err(engine_error) => self.recover(&open, engine_error, applied.as_ref())?,
         }
-        let AppliedGroup { answers, done, step } = applied.expect("a transaction that ended well was applied");
+        let AppliedGroup { answers, done, step } =
+            applied.expect("a transaction that ended well was applied");
         self.tell(&done);
         if let Some(step) = step {
             self.position.compacted = step.compacted;
@@ -265,7 +266,12 @@ impl Writer {
     }
 
     /// The transaction: `applied` is set once all is in it and only the engine's commit remains.
-    fn apply(&self, open: &Open, writes: &[Write], applied: &mut Option<AppliedGroup>) -> Result<(), EngineError> {
+    fn apply(
+        &self,
+        open: &Open,
+        writes: &[Write],
+        applied: &mut Option<AppliedGroup>,
+    ) -> Result<(), EngineError> {
         let mut txn = open.database.begin_write()?;
         txn.set_quick_repair(self.shared.repair == RepairMode::Record);
         let mut group = Group::begin(&txn, &self.shared.index, self.shared.clock.now())?;
@@ -332,7 +338,12 @@ impl Writer {
 
     /// Opens the file anew after a transaction failed, and finds out what became of it: fine if it
     /// is there after all.
-    fn recover(&mut self, open: &Open, engine_error: EngineError, applied: Option<&AppliedGroup>) -> Result<(), CommitError> {
+    fn recover(
+        &mut self,
+        open: &Open,
+        engine_error: EngineError,
+        applied: Option<&AppliedGroup>,
+    ) -> Result<(), CommitError> {
         let error = self.shared.engine.explain(engine_error);
         tracing::error!(%error, "a write to the store failed; opening it again");
         let sync_failed = open.gate.sync_failed();

@@ -176,6 +176,7 @@ impl CommitPublisher {
 
 impl State {
     fn busy(&self) -> bool {
-        self.last_commit_at.is_some_and(|last_commit_at| last_commit_at.elapsed() < BUSY)
+        self.last_commit_at
+            .is_some_and(|last_commit_at| last_commit_at.elapsed() < BUSY)
     }
 }

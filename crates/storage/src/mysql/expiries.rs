@@ -2,7 +2,7 @@
 
 use sqlx::{Row as _, mysql::MySqlRow};
 
-use super::{connection::Connection, failure::Failure, row, commit_publisher::CommitPublisher};
+use super::{commit_publisher::CommitPublisher, connection::Connection, failure::Failure, row};
 use crate::{Expiry, Key, Revision};
 
 const EXPIRING: &str = "

@@ -8,12 +8,12 @@ use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::{
+    commit_publisher::{CommitPublisher, PublishResult, PublishedPosition},
     connection::{Connection, Connector, Role},
     expiries,
     failure::{Failure, timed_out},
     reads::{TAIL_ROWS, head_of, logged, tail_statement},
     row::{Head, LogRow},
-    commit_publisher::{PublishResult, CommitPublisher, PublishedPosition},
     transaction::lock,
 };
 
@@ -144,7 +144,11 @@ impl FollowerTask {
             LogCheck::Following => {
                 let more = commits.len() == TAIL_ROWS;
                 let publish = self.publisher.publish(commits, head.now_ms);
-                debug_assert_eq!(publish, PublishResult::Published, "commits follow on what was told");
+                debug_assert_eq!(
+                    publish,
+                    PublishResult::Published,
+                    "commits follow on what was told"
+                );
                 Ok(if more { Next::More } else { Next::Wait })
             }
             LogCheck::Behind => {
@@ -265,10 +269,19 @@ mod tests {
         // The last commit is gone.
         assert_eq!(finding(published(5, 1), (2, 4), &[]), LogCheck::Rewound);
         // It is gone, and another has taken its number.
-        assert_eq!(finding(published(5, 1), (2, 6), &[(5, 8), (6, 9)]), LogCheck::Rewound);
+        assert_eq!(
+            finding(published(5, 1), (2, 6), &[(5, 8), (6, 9)]),
+            LogCheck::Rewound
+        );
         // There is a hole.
-        assert_eq!(finding(published(5, 1), (2, 7), &[(5, 1), (7, 2)]), LogCheck::Rewound);
-        assert_eq!(finding(published(5, 1), (2, 7), &[(5, 1), (6, 2)]), LogCheck::Rewound);
+        assert_eq!(
+            finding(published(5, 1), (2, 7), &[(5, 1), (7, 2)]),
+            LogCheck::Rewound
+        );
+        assert_eq!(
+            finding(published(5, 1), (2, 7), &[(5, 1), (6, 2)]),
+            LogCheck::Rewound
+        );
         assert_eq!(finding(published(5, 1), (2, 6), &[(6, 2)]), LogCheck::Rewound);
     }
 }

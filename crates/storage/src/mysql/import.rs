@@ -13,9 +13,9 @@ use async_trait::async_trait;
 use sqlx::Row as _;
 
 use super::{
+    commit_plan::PlannedCommit,
     connection::Connection,
     failure::{Failure, unavailable},
-    commit_plan::PlannedCommit,
     row::{Head, Kind, LogRow},
     statement::{MAX_ROWS, fits, row_bytes},
     store::Shared,

@@ -9,6 +9,8 @@
 //! nodes accept writes before they agree, would break the promise that reads see every acknowledged
 //! write.
 
+mod commit_plan;
+mod commit_publisher;
 mod compaction;
 mod connection;
 mod expiries;
@@ -18,7 +20,6 @@ mod health;
 mod history_mark;
 mod import;
 mod options;
-mod commit_plan;
 mod pool;
 mod range;
 mod reads;
@@ -26,7 +27,6 @@ mod row;
 mod schema;
 mod statement;
 mod store;
-mod commit_publisher;
 mod transaction;
 mod writer;
 

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use tokio::time::timeout;
 
 use super::{
-    BACKEND, compaction,
+    BACKEND,
+    commit_publisher::CommitPublisher,
+    compaction,
     connection::{Connector, Role},
     expiries,
     failure::{Failure, timed_out},
@@ -19,7 +21,6 @@ use super::{
     options::MysqlOptions,
     pool::Pool,
     range, reads, schema,
-    commit_publisher::CommitPublisher,
     writer::Writer,
 };
 use crate::{
@@ -200,9 +201,12 @@ impl Shared {
 
     /// Waits until the watchers of this process have been told everything up to `revision`.
     pub(super) async fn catch_up(&self, revision: Revision) -> Result<(), StoreError> {
-        timeout(self.connector.options.request_timeout, self.publisher.reach(revision))
-            .await
-            .map_err(|_| timed_out())
+        timeout(
+            self.connector.options.request_timeout,
+            self.publisher.reach(revision),
+        )
+        .await
+        .map_err(|_| timed_out())
     }
 }
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{
+    commit_plan::{CommitPlan, KeyState, PlannedCommit},
     connection::{Connection, Statement},
     failure::Failure,
-    commit_plan::{KeyState, CommitPlan, PlannedCommit},
     reads::{head_of, logged},
     row::{Head, LogRow, expiry_columns, head_columns, key, log_columns},
     statement::{arguments, padded, pieces, row_bytes, tuples},
@@ -71,7 +71,10 @@ pub(super) async fn stage(
 
 /// What became of a group whose `COMMIT` was sent and not answered. Takes the counter's lock, and so
 /// waits until the group's transaction has ended one way or the other.
-pub(super) async fn group_outcome(connection: &mut Connection, group: &StagedGroup) -> Result<GroupOutcome, Failure> {
+pub(super) async fn group_outcome(
+    connection: &mut Connection,
+    group: &StagedGroup,
+) -> Result<GroupOutcome, Failure> {
     let (Some(first), newest) = (group.plan.commits.first(), group.plan.newest()) else {
         return Ok(GroupOutcome::RolledBack);
     };
@@ -98,7 +101,10 @@ pub(super) async fn group_outcome(connection: &mut Connection, group: &StagedGro
 }
 
 /// Appends commits to the log.
-pub(super) async fn insert_log(connection: &mut Connection, commits: &[PlannedCommit]) -> Result<(), Failure> {
+pub(super) async fn insert_log(
+    connection: &mut Connection,
+    commits: &[PlannedCommit],
+) -> Result<(), Failure> {
     let sizes: Vec<_> = commits
         .iter()
         .map(|commit| row_bytes(&commit.logged.key, &commit.logged.value))

@@ -16,12 +16,12 @@ use tokio::{
 };
 
 use super::{
+    commit_plan::WriteOutcome,
+    commit_publisher::{CommitPublisher, PublishResult},
     connection::{Connection, Connector, Role},
     failure::{Failure, timed_out},
-    commit_plan::WriteOutcome,
     pool::Attempts,
     statement::{MAX_ROWS, fits, row_bytes},
-    commit_publisher::{PublishResult, CommitPublisher},
     transaction::{GroupOutcome, StagedGroup, group_outcome, stage},
 };
 use crate::{CommitError, Operation, Revision, StoreError, Write};
@@ -227,7 +227,9 @@ impl WriterTask {
                 Outcome::Unanswered(staged, failure) => match self.resolve(&staged, &mut attempts).await {
                     Ok(GroupOutcome::Committed) => return self.publish(group, &staged),
                     Ok(GroupOutcome::RolledBack) => failure,
-                    Ok(GroupOutcome::Forgotten) => return answer_uncertain(group, &staged, &failure.into_error()),
+                    Ok(GroupOutcome::Forgotten) => {
+                        return answer_uncertain(group, &staged, &failure.into_error());
+                    }
                     Err(error) => return answer_uncertain(group, &staged, &error),
                 },
             };
@@ -261,7 +263,11 @@ impl WriterTask {
         }
     }
 
-    async fn stage(&mut self, group: &mut Vec<Request>, nonce: u64) -> Result<(Connection, StagedGroup), Failure> {
+    async fn stage(
+        &mut self,
+        group: &mut Vec<Request>,
+        nonce: u64,
+    ) -> Result<(Connection, StagedGroup), Failure> {
         let mut connection = self.connect().await?;
         for large in group.extract_if(.., |request| !fits(request.bytes(), connection.max_packet)) {
             let too_large = CommitError::TooLarge {
@@ -275,7 +281,11 @@ impl WriterTask {
     }
 
     /// Finds out what became of a group whose answer was lost.
-    async fn resolve(&mut self, staged: &StagedGroup, attempts: &mut Attempts) -> Result<GroupOutcome, StoreError> {
+    async fn resolve(
+        &mut self,
+        staged: &StagedGroup,
+        attempts: &mut Attempts,
+    ) -> Result<GroupOutcome, StoreError> {
         tracing::warn!("the answer to a commit was lost, will look whether it happened");
         loop {
             match timeout_at(attempts.deadline(), self.look_up(staged)).await {

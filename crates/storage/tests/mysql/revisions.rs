@@ -28,7 +28,11 @@ struct RevisionHistory {
 }
 
 /// Creates keys with this prefix until told to stop, and returns what was acknowledged.
-async fn writer(store: Arc<MysqlStore>, name: String, history: Arc<RevisionHistory>) -> BTreeMap<Key, Revision> {
+async fn writer(
+    store: Arc<MysqlStore>,
+    name: String,
+    history: Arc<RevisionHistory>,
+) -> BTreeMap<Key, Revision> {
     let mut acknowledged = BTreeMap::new();
     for n in 0.. {
         if history.stop.load(Ordering::SeqCst) {
@@ -85,11 +89,18 @@ async fn assert_history(stores: &[Arc<MysqlStore>], acknowledged: &BTreeMap<Key,
     }
 }
 
-fn start_writers(stores: &[Arc<MysqlStore>], history: &Arc<RevisionHistory>) -> JoinSet<BTreeMap<Key, Revision>> {
+fn start_writers(
+    stores: &[Arc<MysqlStore>],
+    history: &Arc<RevisionHistory>,
+) -> JoinSet<BTreeMap<Key, Revision>> {
     let mut writers = JoinSet::new();
     for (s, store) in stores.iter().enumerate() {
         for w in 0..8 {
-            writers.spawn(writer(Arc::clone(store), format!("/{s}/{w}"), Arc::clone(history)));
+            writers.spawn(writer(
+                Arc::clone(store),
+                format!("/{s}/{w}"),
+                Arc::clone(history),
+            ));
         }
     }
     writers

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kubecontroller::testing::{Fault, Requests};
+use kubecontroller::testing::{Fault, RequestMatcher};
 use serde_json::json;
 
 use super::harness::{Harness, container};
@@ -53,7 +53,7 @@ async fn orphans_are_not_removed_before_the_informer_synced() {
     harness
         .api
         .faults()
-        .on(Requests::verb("list").of("pods"), Fault::Status(503));
+        .on(RequestMatcher::verb("list").resource("pods"), Fault::Status(503));
     let agent = harness.start_agent();
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(!agent.pods.knows_all());

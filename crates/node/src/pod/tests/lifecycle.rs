@@ -37,7 +37,7 @@ async fn idle_pod_causes_no_runtime_calls_or_status_writes() {
     harness.pod("web", json!({"containers": [container("main")]}));
     harness.until_phase("web", "Running").await;
     tokio::time::sleep(10 * SECOND).await;
-    harness.api.forget_requests();
+    harness.api.clear_requests();
     let calls = harness.runtime.calls().len();
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(harness.api.writes().len(), 0, "{:?}", harness.api.writes());

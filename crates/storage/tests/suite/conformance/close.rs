@@ -9,9 +9,9 @@ use k3_storage::{CommitError, ImportError, Page, ReadError, Revision, Store, Sto
 use tokio::task::JoinSet;
 
 use crate::{
-    store_ext::{StoreExt, key, prefix, soon},
     backend::TestBackend,
     follower::revisions,
+    store_ext::{StoreExt, key, prefix, soon},
 };
 
 conformance_tests! {

@@ -6,9 +6,9 @@ use k3_storage::{Change, Page, Range, ReadError, Revision, Store, WatchError};
 use tokio::task::JoinSet;
 
 use crate::{
-    store_ext::{StoreExt, contents, prefix},
     backend::TestBackend,
     follower::{brief, revisions},
+    store_ext::{StoreExt, contents, prefix},
 };
 
 conformance_tests! {

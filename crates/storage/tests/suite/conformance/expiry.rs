@@ -6,9 +6,9 @@ use k3_storage::{Change, Clock, Event, Revision, Store, SystemClock, Write};
 use tokio::time::Instant;
 
 use crate::{
-    store_ext::{StoreExt, key, names},
     backend::TestBackend,
     follower::brief,
+    store_ext::{StoreExt, key, names},
 };
 
 conformance_tests! {

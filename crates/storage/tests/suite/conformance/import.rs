@@ -9,8 +9,8 @@ use k3_storage::{
 };
 
 use crate::{
-    store_ext::{StoreExt, key, names, prefix},
     backend::TestBackend,
+    store_ext::{StoreExt, key, names, prefix},
 };
 
 conformance_tests! {

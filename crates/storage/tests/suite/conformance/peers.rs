@@ -5,8 +5,8 @@ use tokio::task::JoinSet;
 
 use super::writers::write_on;
 use crate::{
-    store_ext::{StoreExt, soon},
     backend::TestBackend,
+    store_ext::{StoreExt, soon},
 };
 
 conformance_tests! {

@@ -9,8 +9,8 @@ use k3_storage::{Page, Range, ReadError, Revision, Store};
 use tokio::task::JoinSet;
 
 use crate::{
-    store_ext::{StoreExt, contents, key, names, prefix},
     backend::TestBackend,
+    store_ext::{StoreExt, contents, key, names, prefix},
 };
 
 conformance_tests! {

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use k3_storage::{CommitError, Entry, MAX_VALUE_BYTES, Write};
 
 use crate::{
-    store_ext::{StoreExt, contents, key, names},
     backend::TestBackend,
+    store_ext::{StoreExt, contents, key, names},
 };
 
 conformance_tests! {

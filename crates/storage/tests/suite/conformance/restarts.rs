@@ -12,8 +12,8 @@ use k3_storage::{
 use tokio::task::JoinSet;
 
 use crate::{
-    store_ext::{StoreExt, prefix},
     backend::{self, TestBackend},
+    store_ext::{StoreExt, prefix},
 };
 
 conformance_tests! {

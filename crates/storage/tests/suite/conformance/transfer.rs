@@ -8,8 +8,8 @@ use k3_storage::{
 };
 
 use crate::{
-    store_ext::{StoreExt, key},
     backend::{Etcd, File, Memory, Mysql, TestBackend},
+    store_ext::{StoreExt, key},
 };
 
 conformance_tests! {

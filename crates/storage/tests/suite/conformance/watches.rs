@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 
 use super::writers::write_on;
 use crate::{
-    store_ext::{StoreExt, names, prefix, soon},
     backend::TestBackend,
     follower::{Follower, brief, revisions},
+    store_ext::{StoreExt, names, prefix, soon},
 };
 
 conformance_tests! {

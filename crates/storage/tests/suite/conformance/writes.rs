@@ -6,9 +6,9 @@ use k3_storage::{Change, CommitError, Operation, Precondition, Revision, Store, 
 use tokio::task::JoinSet;
 
 use crate::{
-    store_ext::{StoreExt, key, soon},
     backend::TestBackend,
     follower::brief,
+    store_ext::{StoreExt, key, soon},
 };
 
 conformance_tests! {

@@ -18,11 +18,11 @@ use tokio::task::JoinSet;
 
 use super::{
     address::Address,
-    protocol::{RequestedOperation, Sign, Response, Message, now, number_of, value},
+    protocol::{Message, RequestedOperation, Response, Sign, now, number_of, value},
 };
 use crate::{
-    store_ext::{key, prefix},
     backend::run_within,
+    store_ext::{key, prefix},
 };
 
 /// What a child is told by its environment.
@@ -118,10 +118,17 @@ impl Client {
                 None => self.get(key).await,
                 Some(_) if choice < 2 => self.get(key).await,
                 Some(Some(revision)) if choice < 4 => {
-                    self.change(key, RequestedOperation::Delete(Precondition::At(revision))).await;
+                    self.change(key, RequestedOperation::Delete(Precondition::At(revision)))
+                        .await;
                 }
-                Some(Some(revision)) => self.change(key, RequestedOperation::Put(Precondition::At(revision))).await,
-                Some(None) => self.change(key, RequestedOperation::Put(Precondition::Absent)).await,
+                Some(Some(revision)) => {
+                    self.change(key, RequestedOperation::Put(Precondition::At(revision)))
+                        .await
+                }
+                Some(None) => {
+                    self.change(key, RequestedOperation::Put(Precondition::Absent))
+                        .await
+                }
             }
         }
     }

@@ -13,10 +13,10 @@ use super::{
     protocol::REQUESTS,
 };
 use crate::{
-    store_ext::StoreExt,
     backend::run_within,
     history::{Timeline, check},
     properties::seed,
+    store_ext::StoreExt,
 };
 
 /// How often the process is killed, if the environment does not say.

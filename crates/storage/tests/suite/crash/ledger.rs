@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use k3_storage::{Entry, Operation as Effect, Precondition, Revision, Write};
 
-use super::protocol::{RequestedOperation, Nanos, Response, Message, value};
+use super::protocol::{Message, Nanos, RequestedOperation, Response, value};
 use crate::{
-    store_ext::key,
     history::{Done, Operation},
+    store_ext::key,
 };
 
 /// The requests of all children.

@@ -10,5 +10,5 @@ mod file;
 mod ledger;
 mod pause;
 mod process;
-mod servers;
 mod protocol;
+mod servers;

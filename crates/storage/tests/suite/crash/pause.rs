@@ -7,12 +7,12 @@ use k3_storage::{Change, Event, EventBatch, Revision, Store};
 use super::{
     address::Address,
     process::{Job, Process},
-    protocol::{Sign, Message, value},
+    protocol::{Message, Sign, value},
 };
 use crate::{
-    store_ext::{StoreExt, key, prefix},
     backend::{etcd, mysql, run_within},
     history::{Recording, check_stream},
+    store_ext::{StoreExt, key, prefix},
 };
 
 const LIMIT: Duration = Duration::from_mins(3);

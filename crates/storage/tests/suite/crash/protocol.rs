@@ -21,7 +21,11 @@ pub(crate) enum Message {
         what: RequestedOperation,
     },
     /// A request was answered.
-    Response { at: Nanos, number: u64, answer: Response },
+    Response {
+        at: Nanos,
+        number: u64,
+        answer: Response,
+    },
     /// A watch told of a commit: what it put, or nothing for a deletion.
     Event {
         revision: Revision,
@@ -127,7 +131,9 @@ impl fmt::Display for Message {
                 write!(f, "ask {at} {number} {key} ")?;
                 match what {
                     RequestedOperation::Put(precondition) => write!(f, "put {}", expected(*precondition)),
-                    RequestedOperation::Delete(precondition) => write!(f, "delete {}", expected(*precondition)),
+                    RequestedOperation::Delete(precondition) => {
+                        write!(f, "delete {}", expected(*precondition))
+                    }
                     RequestedOperation::Get => f.write_str("get 0"),
                 }
             }

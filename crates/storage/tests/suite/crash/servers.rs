@@ -14,10 +14,10 @@ use super::{
     protocol::REQUESTS,
 };
 use crate::{
-    store_ext::{StoreExt, prefix, soon},
     backend::{etcd, run_within},
     history::{Recording, check, check_stream},
     properties::seed,
+    store_ext::{StoreExt, prefix, soon},
 };
 
 /// How often something is killed.

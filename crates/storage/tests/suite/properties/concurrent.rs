@@ -10,9 +10,9 @@ use super::{
     seed::{Effort, for_all},
 };
 use crate::{
-    store_ext::{StoreExt, key, prefix, soon},
     backend::TestBackend,
     history::{Recorder, Recording, check, check_stream},
+    store_ext::{StoreExt, key, prefix, soon},
 };
 
 conformance_tests! {

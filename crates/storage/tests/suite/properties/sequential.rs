@@ -16,9 +16,9 @@ use super::{
     seed::{Effort, for_all},
 };
 use crate::{
-    store_ext::{StoreExt, key, prefix, soon},
     backend::TestBackend,
     history::{Recording, check_stream},
+    store_ext::{StoreExt, key, prefix, soon},
 };
 
 conformance_tests! {
@@ -155,7 +155,10 @@ impl<'a> Pair<'a> {
                 };
                 self.commit(number, &expected_state, operation).await
             }
-            Step::Delete { key: number, expected_state } => self.commit(number, &expected_state, Operation::Delete).await,
+            Step::Delete {
+                key: number,
+                expected_state,
+            } => self.commit(number, &expected_state, Operation::Delete).await,
             Step::Get { key: number } => {
                 let name = key(KEYS[number]);
                 let modelled = self.model.get(&name).await.unwrap();
@@ -192,7 +195,12 @@ impl<'a> Pair<'a> {
         }
     }
 
-    async fn commit(&mut self, number: usize, expected_state: &ExpectedState, operation: Operation) -> Result<(), String> {
+    async fn commit(
+        &mut self,
+        number: usize,
+        expected_state: &ExpectedState,
+        operation: Operation,
+    ) -> Result<(), String> {
         let name = key(KEYS[number]);
         let held = self.model.get(&name).await.unwrap();
         let (modelled, real) = match expected_state {

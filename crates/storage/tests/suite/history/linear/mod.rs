@@ -216,7 +216,11 @@ fn assign_linearization_points(
 }
 
 /// The lowest linearization point for a read that was true during the spans.
-fn lowest(operation: &Operation, spans: Vec<super::timeline::Span>, floor: Revision) -> CheckResult<Revision> {
+fn lowest(
+    operation: &Operation,
+    spans: Vec<super::timeline::Span>,
+    floor: Revision,
+) -> CheckResult<Revision> {
     if spans.is_empty() {
         return Err(Violation::Phantom(operation.clone()).into());
     }
