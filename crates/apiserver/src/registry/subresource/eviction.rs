@@ -318,8 +318,8 @@ mod tests {
 
     fn cause(status: &Value) -> (u16, u32, String) {
         let refused = take(&mut budget(status), "p", "now").expect_err("it allows nothing");
-        let details = refused.details.expect("it says why");
-        let cause = details.causes.into_iter().next().expect("it says why");
+        let details = refused.details.expect("it has a reason");
+        let cause = details.causes.into_iter().next().expect("it has a reason");
         (refused.code, details.retry_after_seconds, cause.message)
     }
 
