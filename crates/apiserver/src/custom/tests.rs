@@ -189,7 +189,7 @@ async fn two_servers_serve_and_finalize_definition() {
     let refused = two.create(widget("b", &[])).await.unwrap_err();
     assert!(refused.message.contains("is terminating"), "{}", refused.message);
     // Whoever of the two did it: the other may hear of it later.
-    until("the end is told", || {
+    until("the Terminating condition is set", || {
         one.condition("Terminating").starts_with("True InstanceDeletion")
     })
     .await;

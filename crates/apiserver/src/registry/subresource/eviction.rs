@@ -109,7 +109,8 @@ impl Registry {
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             ));
         }
-        let (budget, tree) = (Arc::clone(budget), budget.tree());
+        let tree = budget.tree();
+        let budget = Arc::clone(budget);
         if !is_ready(pod) {
             let status = tree.at("status");
             let count = |name: &str| status.int(name).unwrap_or_default();
