@@ -110,7 +110,7 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 // --- AnyServer ---
 
 impl CertificateVerifier for AnyServer {
-    fn judge(
+    fn verify(
         &self,
         _: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
