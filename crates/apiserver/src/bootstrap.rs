@@ -131,10 +131,7 @@ async fn make(registry: &Registry, object: Value) -> Result<(), StartError> {
         Err(status) if status.code == 409 => Ok(()),
         // Another service took the address while this one did not exist. An administrator has to release it.
         Err(status) if kind.kind == "Service" && status.code == 422 => {
-            tracing::error!(
-                why = status.message,
-                "cannot make the service by which pods reach this server"
-            );
+            tracing::error!(why = status.message, "failed to create the service kubernetes");
             Ok(())
         }
         Err(status) => Err(failed(&object, status.message)),

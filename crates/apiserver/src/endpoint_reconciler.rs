@@ -71,9 +71,9 @@ struct ServerEndpoint {
 /// Why the endpoints could not be kept true.
 #[derive(Debug, thiserror::Error)]
 enum EndpointReconcileError {
-    #[error("cannot read the marks of servers")]
+    #[error("cannot read the endpoint leases")]
     Read(#[from] ReadError),
-    #[error("cannot write the mark of this server")]
+    #[error("cannot write the endpoint lease of this server")]
     Write(#[from] CommitError),
     #[error("cannot write the endpoints of the service {NAME}: {}", .0.message)]
     Endpoints(Status),
@@ -121,7 +121,7 @@ impl EndpointReconciler {
             return;
         };
         if let Err(error) = own.withdraw(&self.registry).await {
-            tracing::warn!(%error, "others notice only in a while that this server has gone");
+            tracing::warn!(%error, "failed to remove the endpoint lease of this server; clients notice when it expires");
         }
     }
 }
@@ -137,7 +137,7 @@ fn next(kept: Result<(), EndpointReconcileError>) -> Duration {
         Ok(()) => RENEW,
         Err(EndpointReconcileError::Endpoints(status)) if status.code == 409 => RETRY,
         Err(error) => {
-            tracing::warn!(%error, "the endpoints of the service {NAME} may name other servers than there are");
+            tracing::warn!(%error, "failed to reconcile the endpoints of the service kubernetes; they may be outdated");
             RETRY
         }
     }

@@ -264,7 +264,7 @@ impl Cluster {
         .await;
         self.put_node("n", &node.ip().to_string(), node.port(), &json!({}))
             .await;
-        for (name, node) in [("p", "n"), ("lonely", "gone")] {
+        for (name, node) in [("p", "n"), ("lonely", "missing")] {
             let mut pod = json!({
                 "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
                 "spec": {
@@ -416,7 +416,7 @@ async fn proxies_logs_from_node() {
         cluster
             .message("/api/v1/namespaces/default/pods/lonely/log?container=a")
             .await,
-        (404, "nodes \"gone\" not found".to_owned())
+        (404, "nodes \"missing\" not found".to_owned())
     );
 }
 

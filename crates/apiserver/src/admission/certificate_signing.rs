@@ -7,7 +7,6 @@ use k3_api::{go::quote, status::Status, strategy::Tree};
 use super::{AdmissionAttributes, AdmissionPlugin, Operation};
 use crate::{authz::Authorizer, cache::WatchCaches};
 
-/// The plugin.
 pub(super) struct CertificateSigning(pub Arc<Authorizer>);
 
 // upstream: plugin/pkg/admission/certificates/signing/admission.go Validate

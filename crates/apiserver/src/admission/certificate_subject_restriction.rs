@@ -7,7 +7,6 @@ use crate::cache::WatchCaches;
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
-/// The plugin.
 pub(super) struct CertificateSubjectRestriction;
 
 // upstream: plugin/pkg/admission/certificates/subjectrestriction/admission.go Validate

@@ -12,7 +12,6 @@ use serde_json::Value;
 use super::{AdmissionAttributes, AdmissionPlugin, Operation};
 use crate::{authz::Authorizer, cache::WatchCaches};
 
-/// The plugin.
 pub(super) struct ClusterTrustBundleAttest(pub Arc<Authorizer>);
 
 // upstream: plugin/pkg/admission/certificates/ctbattest/admission.go Validate

@@ -14,7 +14,6 @@ const MARK: &str = "ingressclass.kubernetes.io/is-default-class";
 /// Where old clients name the class of an ingress.
 const CLASS: &str = "kubernetes.io/ingress.class";
 
-/// The plugin.
 #[derive(Default)]
 pub(super) struct DefaultIngressClass(DefaultClass);
 

@@ -16,7 +16,6 @@ const MARKS: [&str; 2] = [
 /// Where old clients name the class of a claim.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// The plugin.
 #[derive(Default)]
 pub(super) struct DefaultStorageClass(DefaultClass);
 

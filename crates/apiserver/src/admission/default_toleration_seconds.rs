@@ -13,7 +13,6 @@ use crate::cache::WatchCaches;
 const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const SECONDS: i64 = 300;
 
-/// The plugin.
 pub(super) struct DefaultTolerationSeconds;
 
 // upstream: plugin/pkg/admission/defaulttolerationseconds/admission.go Admit

@@ -9,7 +9,6 @@ use k3_api::status::Status;
 
 const MASTERS: &str = "system:masters";
 
-/// The plugin.
 pub(super) struct EphemeralTokenRestriction;
 
 // upstream: plugin/pkg/auth/authenticator/token/bootstrap/bootstrap.go AuthenticateToken; upstream has no such plugin: bootstrap tokens are limited to bootstrapper groups, ephemeral tokens are not

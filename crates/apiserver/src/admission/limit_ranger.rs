@@ -21,7 +21,6 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// The largest amount whose thousandths can be compared.
 const MOST_MILLI: i64 = i64::MAX / 1000;
 
-/// The plugin.
 #[derive(Default)]
 pub(super) struct LimitRanger {
     /// The limit ranges of a namespace.
@@ -307,7 +306,7 @@ impl LimitRangeItem {
     /// Why the limit is too many times the request.
     #[expect(
         clippy::cast_precision_loss,
-        reason = "the ratio is told, and compared, as a number with a fraction"
+        reason = "the ratio is reported and compared as a fraction"
     )]
     // upstream: plugin/pkg/admission/limitranger/admission.go limitRequestRatioConstraint
     fn apart(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {

@@ -108,7 +108,6 @@ pub(crate) struct AdmissionAttributes<'a> {
     pub warnings: &'a mut Vec<String>,
 }
 
-/// A plugin.
 pub(crate) trait AdmissionPlugin: Send + Sync {
     /// What upstream calls it, if it can be left out.
     fn name(&self) -> &'static str {

@@ -11,7 +11,6 @@ use crate::cache::WatchCaches;
 /// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// The plugin.
 pub(super) struct NamespaceLifecycle;
 
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go Admit, isAccessReview
@@ -83,23 +82,23 @@ mod tests {
     async fn rejects_create_in_missing_or_terminating_namespace() {
         let world = TestCluster::new().await;
         world.put(namespace("here", "Active")).await;
-        world.put(namespace("going", "Terminating")).await;
+        world.put(namespace("leaving", "Terminating")).await;
         assert!(world.admit(&NamespaceLifecycle, secret("here")).is_ok());
         assert_eq!(
             world.admit(&NamespaceLifecycle, secret("absent")).unwrap_err(),
             r#"namespaces "absent" not found"#
         );
         assert_eq!(
-            world.admit(&NamespaceLifecycle, secret("going")).unwrap_err(),
-            r#"secrets "s" is forbidden: unable to create new content in namespace going because it is being terminated"#
+            world.admit(&NamespaceLifecycle, secret("leaving")).unwrap_err(),
+            r#"secrets "s" is forbidden: unable to create new content in namespace leaving because it is being terminated"#
         );
     }
 
     #[tokio::test]
     async fn allows_update_and_delete_in_terminating_namespace() {
         let world = TestCluster::new().await;
-        world.put(namespace("going", "Terminating")).await;
-        let secret = secret("going");
+        world.put(namespace("leaving", "Terminating")).await;
+        let secret = secret("leaving");
         assert!(world.update(&NamespaceLifecycle, secret.clone(), &secret).is_ok());
         assert!(world.delete(&NamespaceLifecycle, secret).is_ok());
     }

@@ -15,7 +15,6 @@ const FEATURES: [(&str, FeatureRequirement); 2] = [
     ("InPlacePodVerticalScalingInitContainers", resizes_init_container),
 ];
 
-/// The plugin.
 pub(super) struct NodeFeatures;
 
 // upstream: plugin/pkg/admission/nodedeclaredfeatures/admission.go Validate, validatePodUpdate
@@ -117,8 +116,8 @@ mod tests {
             "pod update requires features InPlacePodLevelResourcesVerticalScaling, InPlacePodVerticalScalingInitContainers which \
              are not available on node \"old\""
         );
-        assert_eq!(change("gone", "2", "1"), "node \"gone\" not found");
-        assert_eq!(change("gone", "1", "1"), "");
+        assert_eq!(change("missing", "2", "1"), "node \"missing\" not found");
+        assert_eq!(change("missing", "1", "1"), "");
         assert_eq!(change("", "2", "2"), "");
     }
 

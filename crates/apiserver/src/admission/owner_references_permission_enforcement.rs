@@ -14,7 +14,6 @@ use crate::{
     cache::WatchCaches,
 };
 
-/// The plugin.
 pub(super) struct OwnerReferencesPermissionEnforcement(pub Arc<Authorizer>);
 
 // upstream: plugin/pkg/admission/gc/gc_admission.go Validate, newBlockingOwnerDeletionRefs

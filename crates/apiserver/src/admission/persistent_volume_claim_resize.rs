@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::{AdmissionAttributes, AdmissionPlugin, Operation, object};
 use crate::cache::WatchCaches;
 
-/// The plugin.
 pub(super) struct PersistentVolumeClaimResize;
 
 // upstream: plugin/pkg/admission/storage/persistentvolume/resize/admission.go Validate, allowResize

@@ -12,7 +12,6 @@ use k3_api::{
 use super::{AdmissionAttributes, AdmissionPlugin, Operation};
 use crate::{authz::Authorizer, cache::WatchCaches};
 
-/// The plugin.
 pub(super) struct PodCertificateSigning(pub Arc<Authorizer>);
 
 // upstream: pkg/registry/certificates/podcertificaterequest/strategy.go ValidateUpdate; upstream authorizes in the strategy of the status subresource

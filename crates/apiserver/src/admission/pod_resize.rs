@@ -12,7 +12,6 @@ use serde_json::Value;
 use super::{AdmissionAttributes, AdmissionPlugin, Operation, object};
 use crate::cache::WatchCaches;
 
-/// The plugin.
 pub(super) struct PodResize;
 
 // upstream: plugin/pkg/admission/podresize/admission.go Validate, validatePodResize
@@ -139,8 +138,8 @@ mod tests {
             resize("glass", 2, "1"),
             r#"pod resize is only supported on linux nodes, node "glass" is "windows""#
         );
-        assert_eq!(resize("gone", 2, "1"), r#"node "gone" not found"#);
-        assert_eq!(resize("gone", 1, "1"), "");
+        assert_eq!(resize("missing", 2, "1"), r#"node "missing" not found"#);
+        assert_eq!(resize("missing", 1, "1"), "");
         assert_eq!(resize("", 2, "9"), "");
     }
 }

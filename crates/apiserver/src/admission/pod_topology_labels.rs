@@ -11,7 +11,6 @@ use crate::cache::WatchCaches;
 
 const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
-/// The plugin.
 pub(super) struct PodTopologyLabels;
 
 // upstream: plugin/pkg/admission/podtopologylabels/admission.go Admit, admitBinding, admitPod

@@ -18,7 +18,6 @@ use crate::{
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// The plugin.
 pub(super) struct PolicyParamAuthorization(pub Arc<Authorizer>);
 
 /// What must be readable, as authorization names it.

@@ -14,7 +14,6 @@ const CLASSES: &str = "priorityclasses";
 /// Classes that the system itself needs.
 const SYSTEM: [&str; 2] = ["system-node-critical", "system-cluster-critical"];
 
-/// The plugin.
 #[derive(Default)]
 pub(super) struct Priority {
     known: DerivedCache<Option<ResolvedPriorityClass>>,

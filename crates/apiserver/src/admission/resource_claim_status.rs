@@ -20,7 +20,6 @@ use crate::{
 
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
-/// The plugin.
 pub(super) struct ResourceClaimStatusAuthorization(pub Arc<Authorizer>);
 
 // upstream: pkg/registry/resource/resourceclaim/strategy.go ValidateUpdate; upstream authorizes in the strategy of the status subresource

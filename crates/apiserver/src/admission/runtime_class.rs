@@ -13,7 +13,6 @@ use crate::cache::WatchCaches;
 
 const OTHER_OVERHEAD: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
-/// The plugin.
 pub(super) struct RuntimeClass;
 
 // upstream: plugin/pkg/admission/runtimeclass/admission.go Admit, Validate

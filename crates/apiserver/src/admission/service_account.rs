@@ -21,7 +21,6 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Marks an account whose pods may use its own secrets alone.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 
-/// The plugin.
 pub(super) struct ServiceAccount;
 
 // upstream: plugin/pkg/admission/serviceaccount/admission.go Admit, Validate

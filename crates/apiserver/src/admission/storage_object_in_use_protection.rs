@@ -20,7 +20,6 @@ const HELD: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// The plugin.
 pub(super) struct StorageObjectInUseProtection;
 
 // upstream: plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go Admit

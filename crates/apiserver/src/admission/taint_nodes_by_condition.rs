@@ -12,7 +12,6 @@ use crate::cache::WatchCaches;
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const EFFECT: &str = "NoSchedule";
 
-/// The plugin.
 pub(super) struct TaintNodesByCondition;
 
 // upstream: plugin/pkg/admission/nodetaint/admission.go Admit, addNotReadyTaint

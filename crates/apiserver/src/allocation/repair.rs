@@ -48,7 +48,7 @@ impl ServiceAllocator {
             loop {
                 ticks.tick().await;
                 if let Err(error) = allocation.repair(&mut orphans).await {
-                    tracing::warn!(%error, "cannot compare services with what they were given; trying again soon");
+                    tracing::warn!(%error, "failed to repair service allocations; retrying");
                 }
             }
         });
@@ -68,7 +68,7 @@ impl ServiceAllocator {
         {
             tracing::warn!(
                 key = %object.key,
-                "cannot compare services with what they were given: an object is not decrypted; nothing is freed until it is"
+                "cannot repair service allocations: an object is not decrypted; nothing is released until it is"
             );
             orphans.clear();
             return Ok(());
@@ -87,10 +87,7 @@ impl ServiceAllocator {
             let seen = (record.key.clone(), record.revision);
             let since = before.get(&seen).copied().unwrap_or(now);
             if now.duration_since(since) >= GRACE {
-                tracing::info!(
-                    ?item,
-                    "freeing what was set aside for a service that was not stored"
-                );
+                tracing::info!(?item, "releasing orphaned service allocation");
                 old.push((seen.0, Revision::new(seen.1)));
             } else {
                 orphans.insert(seen, since);
@@ -135,7 +132,7 @@ impl ServiceAllocator {
                 ?item,
                 ?owner,
                 ?other,
-                "two services have the same; delete one of them"
+                "two services use the same address or port; delete one of them"
             );
         }
         let bytes = || records.write(item, owner, self.now());
@@ -147,7 +144,7 @@ impl ServiceAllocator {
         tracing::warn!(
             ?item,
             ?owner,
-            "recording what a service has; its record was missing or wrong"
+            "repaired missing or wrong service allocation record"
         );
         match self.caches.store().commit(write).await {
             Ok(revision) => {
@@ -158,7 +155,7 @@ impl ServiceAllocator {
             Err(CommitError::Conflict(_) | CommitError::TooLarge { .. }) => Ok(()),
             Err(CommitError::Uncertain(error) | CommitError::Store(error)) => Err(error),
             Err(error) => {
-                tracing::warn!(%error, ?item, "cannot record what a service has");
+                tracing::warn!(%error, ?item, "failed to write a service allocation record");
                 Ok(())
             }
         }

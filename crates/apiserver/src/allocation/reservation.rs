@@ -69,7 +69,7 @@ impl ServiceAllocator {
                 // Deleted concurrently.
                 Err(CommitError::Conflict(_)) => {}
                 Err(error) => {
-                    tracing::warn!(%error, %key, "cannot free what a service gave back; the next repair will");
+                    tracing::warn!(%error, %key, "failed to release a service allocation; the next repair will release it");
                 }
             }
         }

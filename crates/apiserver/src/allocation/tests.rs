@@ -375,7 +375,7 @@ async fn repair_restores_lost_or_wrong_records() {
     let (key, revision) = found(AllocatedItem::Port(30001));
     let other = RecordOwner {
         namespace: "default".to_owned(),
-        name: "gone".to_owned(),
+        name: "missing".to_owned(),
     };
     let wrong = records.write(AllocatedItem::Port(30001), &other, server.registry.now());
     store.commit(Write::update(key, revision, wrong)).await.unwrap();

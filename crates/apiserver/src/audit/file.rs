@@ -103,7 +103,7 @@ impl RotatingFile {
         (self.file, self.length) = open(&self.settings.path)?;
         // What follows is housekeeping: a failure must not keep the log from being written.
         if let Err(error) = self.tidy(&aside) {
-            tracing::warn!(%error, "the audit logs that were put aside cannot be tidied up");
+            tracing::warn!(%error, "failed to clean up rotated audit logs");
         }
         Ok(())
     }

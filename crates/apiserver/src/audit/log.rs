@@ -119,7 +119,7 @@ impl Auditor {
         };
         if sent.is_err() {
             self.queue.weight.fetch_sub(weight, Ordering::Relaxed);
-            lost(&self.metrics, "they come faster than they can be written");
+            lost(&self.metrics, "the queue is full");
         }
     }
 
@@ -149,7 +149,7 @@ fn write(events: &Receiver<AuditEvent>, mut sink: AuditSink, weight: &AtomicUsiz
 fn lost(metrics: &Metrics, why: &str) {
     let lost = &metrics.audit.lost;
     if lost.get().is_multiple_of(LOG_EVERY) {
-        tracing::error!(%why, lost = lost.get() + 1, "events are missing from the audit log");
+        tracing::error!(%why, lost = lost.get() + 1, "audit events lost");
     }
     lost.count();
 }
@@ -159,7 +159,7 @@ impl Drop for Auditor {
         self.queue.events = None;
         let written = self.queue.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-            tracing::error!("the end of the audit log could not be written in time");
+            tracing::error!("audit log not flushed within the shutdown timeout");
         }
     }
 }

@@ -191,7 +191,7 @@ impl Authenticator {
             }
             None if reasons.is_empty() => self.authenticate_anonymous(request),
             None => {
-                tracing::debug!(%reasons, path = request.path, "a request shows credentials that prove nothing");
+                tracing::debug!(%reasons, path = request.path, "authentication failed");
                 Err(unauthorized())
             }
         }

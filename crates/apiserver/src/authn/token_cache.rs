@@ -21,7 +21,6 @@ const MOST: usize = 8192;
 
 type TokenHash = [u8; 32];
 
-/// The tokens.
 #[derive(Default)]
 pub(super) struct TokenCache {
     records: Mutex<HashMap<TokenHash, TokenCacheEntry>>,

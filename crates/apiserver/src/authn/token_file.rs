@@ -94,7 +94,7 @@ impl TokenFile {
                 return Err(at((line, TokenFileProblem::Columns(columns))));
             };
             if token.is_empty() {
-                tracing::warn!(file = %path.display(), line, "an empty token, the line is left out");
+                tracing::warn!(file = %path.display(), line, "empty token in token file, line ignored");
                 continue;
             }
             let groups = fields
@@ -107,7 +107,7 @@ impl TokenFile {
                 extra: Vec::new(),
             });
             if users.insert(token, user).is_some() {
-                tracing::warn!(file = %path.display(), line, "a token for the second time, this line counts");
+                tracing::warn!(file = %path.display(), line, "duplicate token in token file, the last line wins");
             }
         }
         Ok(Self { users })

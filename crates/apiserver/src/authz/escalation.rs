@@ -283,14 +283,14 @@ mod tests {
     #[tokio::test]
     async fn reports_resolution_errors_with_missing_rules() {
         let world = world(json!([])).await;
-        world.put(&binding("b", "gone", "alice")).await;
+        world.put(&binding("b", "missing", "alice")).await;
         let wanted = role(
             "x",
             &json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}]),
         );
         let message = give(&world, &wanted, None).unwrap_err();
         let end = "{APIGroups:[\"\"], Resources:[\"pods\"], ResourceNames:[\"a\"], Verbs:[\"get\"]}; resolution errors: \
-                   [clusterroles.rbac.authorization.k8s.io \"gone\" not found]";
+                   [clusterroles.rbac.authorization.k8s.io \"missing\" not found]";
         assert!(message.ends_with(end), "{message}");
     }
 
@@ -358,8 +358,8 @@ mod tests {
             "{refused}"
         );
         assert_eq!(
-            give(&world, &binding("b", "gone", "eve"), None).unwrap_err(),
-            "clusterrolebindings.rbac.authorization.k8s.io \"gone\" not found"
+            give(&world, &binding("b", "missing", "eve"), None).unwrap_err(),
+            "clusterrolebindings.rbac.authorization.k8s.io \"missing\" not found"
         );
         world
             .put(&role(

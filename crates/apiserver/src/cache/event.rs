@@ -113,7 +113,7 @@ pub(crate) fn frame(
         FrameFormat::Protobuf => {
             let message = match kind.ty.table() {
                 Some(ty) => protobuf::encode(&object.tree_at(revision), ty).unwrap_or_else(|error| {
-                    tracing::error!(key = %object.key, %error, "what is stored cannot be written as protobuf");
+                    tracing::error!(key = %object.key, %error, "stored object cannot be encoded as protobuf");
                     Vec::new()
                 }),
                 // Protobuf is not served for custom objects.

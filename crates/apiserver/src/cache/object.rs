@@ -112,9 +112,9 @@ impl CachedObject {
     pub(crate) fn tree_at(&self, revision: u64) -> Value {
         let mut tree: Value = serde_json::from_slice(&self.bytes).unwrap_or_else(|error| {
             match self.undecrypted() {
-                Some(reason) => tracing::debug!(key = %self.key, reason, "the object is not decrypted"),
+                Some(reason) => tracing::debug!(key = %self.key, reason, "object is not decrypted"),
                 None => {
-                    tracing::error!(key = %self.key, %error, "what is stored is not JSON; delete it, or restore it from a snapshot");
+                    tracing::error!(key = %self.key, %error, "stored object is not JSON; delete it or restore it from a snapshot");
                 }
             }
             Value::Object(serde_json::Map::new())

@@ -55,7 +55,7 @@ async fn follow(caches: &WatchCaches, mut revision: u64) {
                 tracing::warn!(
                     revision,
                     %oldest,
-                    "the store's history was compacted before it was read; loading the watch cache again"
+                    "store history compacted before it was read; reloading the watch cache"
                 );
                 caches.set_follows(false);
                 let Some(loaded) = reload(caches).await else {
@@ -63,10 +63,10 @@ async fn follow(caches: &WatchCaches, mut revision: u64) {
                 };
                 revision = loaded;
                 caches.set_follows(true);
-                tracing::info!(revision, "the watch cache is loaded");
+                tracing::info!(revision, "watch cache loaded");
             }
             error => {
-                tracing::warn!(%error, "the watch of the store ended; watching again");
+                tracing::warn!(%error, "store watch ended; restarting");
                 tokio::time::sleep(RETRY).await;
             }
         }
@@ -79,7 +79,7 @@ async fn reload(caches: &WatchCaches) -> Option<u64> {
         match caches.load().await {
             Ok(revision) => return Some(revision),
             Err(ReadError::Store(StoreError::Closed)) => return None,
-            Err(error) => tracing::warn!(%error, "cannot load the watch cache; trying again"),
+            Err(error) => tracing::warn!(%error, "failed to load the watch cache; retrying"),
         }
         tokio::time::sleep(RETRY).await;
     }

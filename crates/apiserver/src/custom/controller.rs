@@ -152,7 +152,7 @@ async fn run(registry: &Registry) {
                         tracing::warn!(
                             name,
                             why = status.message,
-                            "a definition cannot be kept; trying again"
+                            "failed to reconcile CustomResourceDefinition; retrying"
                         );
                     }
                     let pause = waited.map_or(FIRST_LOOK, |waited| (waited.pause * 2).min(LONGEST_PAUSE));
@@ -172,7 +172,7 @@ async fn run(registry: &Registry) {
                 tracing::warn!(
                     group,
                     why = status.message,
-                    "the API services of a group cannot be kept"
+                    "failed to reconcile APIServices of a group"
                 );
             }
         }

@@ -189,7 +189,7 @@ async fn two_servers_serve_and_finalize_definition() {
     let refused = two.create(widget("b", &[])).await.unwrap_err();
     assert!(refused.message.contains("is terminating"), "{}", refused.message);
     // Whoever of the two did it: the other may hear of it later.
-    until("the end is told", || {
+    until("the Terminating condition is set", || {
         one.condition("Terminating").starts_with("True InstanceDeletion")
     })
     .await;
@@ -206,7 +206,7 @@ async fn two_servers_serve_and_finalize_definition() {
         .await
         .unwrap();
     for node in [&one, &two] {
-        until("the definition is gone", || node.definition().is_none()).await;
+        until("the definition is deleted", || node.definition().is_none()).await;
         until("nothing is served", || {
             let definitions = node.registry.caches.definitions();
             definitions.find("example.com", "widgets").is_none()
@@ -266,7 +266,7 @@ async fn next_server_resumes_finalization() {
     registry.delete(&ctx).await.unwrap();
     drop(first);
     let next = Node::start(&store).await;
-    until("the definition is gone", || next.definition().is_none()).await;
+    until("the definition is deleted", || next.definition().is_none()).await;
     assert_eq!(
         next.registry
             .caches

@@ -53,7 +53,7 @@ pub(crate) trait BodyStream: Send {
 
 /// A body that could not be sent to its end: the client must not take what it got for all there is.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer broke off")]
+#[error("the response was aborted")]
 pub struct BodyError;
 
 /// Boxes any body as a request body.
@@ -102,7 +102,7 @@ impl http_body::Body for ResponseBody {
                     Ok(Poll::Ready(piece)) => piece,
                     Err(panic) => {
                         let why = panic_text(&*panic);
-                        tracing::error!(why, "an answer panicked while it was sent");
+                        tracing::error!(why, "response body panicked");
                         pieces.broken(why);
                         *self = ResponseBody::Empty;
                         return Poll::Ready(Some(Err(BodyError)));

@@ -124,7 +124,7 @@ impl Histogram {
     }
 
     /// Writes the series of a histogram, with the buckets from this one up; the smaller ones are in it.
-    #[expect(clippy::cast_precision_loss, reason = "a sum is told to fifteen digits")]
+    #[expect(clippy::cast_precision_loss, reason = "a sum is reported with fifteen digits")]
     pub(crate) fn write(&self, out: &mut ExpositionText, name: &str, labels: &[(&str, &str)], first: usize) {
         let mut count = 0;
         for (position, counted) in self.counts.iter().enumerate() {

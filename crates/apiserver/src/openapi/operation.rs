@@ -44,7 +44,6 @@ pub(super) enum BodySchema {
     Custom(Text),
     /// How to delete, which may be left out.
     DeleteOptions,
-    /// A patch.
     Patch,
 }
 

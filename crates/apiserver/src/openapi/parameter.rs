@@ -3,7 +3,6 @@
 use super::definition::Dialect;
 use serde_json::{Value, json};
 
-/// A parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parameter {
     name: &'static str,
@@ -225,7 +224,6 @@ pub(super) enum OperationKind {
     List,
     /// A create or update.
     Write,
-    /// A patch.
     Patch,
     /// A delete of one object.
     Delete,

@@ -183,7 +183,7 @@ impl WebhookEndpoint {
         #[expect(clippy::disallowed_methods, reason = "the handle is kept, and ends the task")]
         let task = tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to a webhook ended");
+                tracing::debug!(%error, "webhook connection closed with an error");
             }
         });
         Ok(Connection { sender, task })

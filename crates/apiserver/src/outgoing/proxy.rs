@@ -215,7 +215,7 @@ impl Location {
         #[expect(clippy::disallowed_methods, reason = "the handle is kept, and ends the task")]
         let task = AbortOnDrop(tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "a connection that requests were passed on over ended");
+                tracing::debug!(%error, "proxied connection closed with an error");
             }
         }));
         let response = sender.send_request(request).await.map_err(broken)?;
@@ -257,7 +257,7 @@ impl Location {
         let tunnel = async move {
             let _connection = connection;
             if let Err(error) = tunnel(client, server).await {
-                tracing::debug!(%error, "a conversation broke off");
+                tracing::debug!(%error, "proxied stream aborted");
             }
         };
         answer.extensions_mut().insert(Tunnel::new(tunnel));
@@ -559,7 +559,7 @@ mod tests {
             node: None,
         };
         let Err(ProxyError::Dial(why)) = location.get().await else {
-            panic!("somebody answered");
+            panic!("a server answered");
         };
         assert_eq!(
             why,

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::request::{FieldValidation, WriteOptions, WriteVerb};
 
-/// A patch.
 pub(super) enum Patch {
     /// Operations, one by one.
     Json(patch::json::Patch),

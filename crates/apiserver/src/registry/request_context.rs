@@ -29,7 +29,6 @@ pub(crate) struct RequestContext {
     pub agent: String,
     /// The `Content-Type` of the body; empty if missing.
     pub media: String,
-    /// The body.
     pub body: Bytes,
     /// The form of the answer.
     pub accepted: NegotiatedMediaType,

@@ -254,7 +254,7 @@ mod tests {
             rows.write(&mut written, &pod);
             let tree = pod.tree();
             let shown = strategy::for_kind(kind).row(&tree, rows.now);
-            assert!(!shown.conditions.is_empty(), "a pod that is done says so");
+            assert!(!shown.conditions.is_empty(), "a finished pod has a condition");
             let written: Value = serde_json::from_slice(&written).unwrap();
             assert_eq!(written, row(tree, shown, include, "v1"));
         }

@@ -345,7 +345,7 @@ impl Registry {
     /// Takes a changed object through its rules and the plugins that refuse.
     #[expect(
         clippy::too_many_arguments,
-        reason = "a change is judged by all that it is about"
+        reason = "validation needs the whole context of a change"
     )]
     async fn validate_change(
         &self,

@@ -181,8 +181,8 @@ mod tests {
         );
         is(
             "DELETE",
-            "/apis/x.io/v1/things",
-            ["deletecollection", "things", "", ""],
+            "/apis/x.io/v1/widgets",
+            ["deletecollection", "widgets", "", ""],
         );
         is("DELETE", "/api/v1/nodes/b", ["delete", "nodes", "", "b"]);
         is("OPTIONS", "/api/v1/nodes/b", ["", "nodes", "", "b"]);

@@ -129,7 +129,7 @@ async fn take(
     let mut running = connections.running;
     let all = async { while running.join_next().await.is_some() {} };
     if time::timeout(DRAIN, all).await.is_err() {
-        tracing::warn!("some requests took too long and were cut off");
+        tracing::warn!("requests aborted at shutdown after the drain timeout");
     }
     running.shutdown().await;
     handler.end_writes(DRAIN).await;
@@ -212,8 +212,8 @@ async fn handshake(
     }
     match time::timeout_at(deadline, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => return Some(stream),
-        Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on TLS"),
-        Err(_) => tracing::debug!("a client took too long to agree on TLS"),
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake timed out"),
     }
     handler.no_tls();
     None

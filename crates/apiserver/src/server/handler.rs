@@ -219,7 +219,7 @@ impl Handler {
             Ok(Ok(answer)) => answer,
             Ok(Err(panic)) => {
                 let why = web::panic_text(&*panic);
-                tracing::error!(method = %head.method, path = head.path, id = ?observer.id, why, "a request panicked");
+                tracing::error!(method = %head.method, path = head.path, id = ?observer.id, why, "request handler panicked");
                 observer.panicked(why);
                 let message = "This request caused apiserver to panic. Look in the logs for details.";
                 Err(Status::internal_error(message))

@@ -79,7 +79,7 @@ fn all(endpoint: &str, checks: &[Check], query: &Query) -> HttpResponse {
             _ if excluded.contains(name) => format!("[+]{name} excluded: ok"),
             Ok(()) => format!("[+]{name} ok"),
             Err(why) => {
-                tracing::warn!(check = name, %why, "a health check failed");
+                tracing::warn!(check = name, %why, "health check failed");
                 failed = true;
                 format!("[-]{name} failed: reason withheld")
             }

@@ -82,19 +82,19 @@ pub struct Server {
 #[non_exhaustive]
 pub enum StartError {
     /// What is stored cannot be read.
-    #[error("cannot read what is stored: {0}")]
+    #[error("cannot read the store: {0}")]
     Read(#[from] ReadError),
     /// The key that tokens are to be signed with cannot be used.
     #[error(transparent)]
     SigningKey(#[from] BadSigningKey),
     /// What the server is to show to nodes cannot be used.
-    #[error("cannot use the identity for nodes: {0}")]
+    #[error("invalid kubelet client certificate: {0}")]
     NodeClient(String),
     /// The audit log cannot be written.
     #[error("cannot open the audit log")]
     AuditLog(#[source] io::Error),
     /// The objects a cluster is born with cannot be made.
-    #[error("cannot make {what}: {why}")]
+    #[error("cannot create {what}: {why}")]
     Bootstrap {
         /// Which object.
         what: String,

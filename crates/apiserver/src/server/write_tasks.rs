@@ -35,7 +35,7 @@ impl WriteTasks {
         let mut writes = std::mem::take(&mut *self.lock());
         let all = async { while writes.join_next().await.is_some() {} };
         if time::timeout(patience, all).await.is_err() {
-            tracing::warn!("some writes took too long and were cut off");
+            tracing::warn!("writes aborted at shutdown after the drain timeout");
         }
     }
 

@@ -153,7 +153,7 @@ impl Usage {
         let summary = match time::timeout(PATIENCE, self.fetch(name)).await {
             Ok(Ok(summary)) => Some(Arc::new(summary)),
             Ok(Err(error)) => {
-                tracing::debug!(node = name, error, "a node does not tell what it uses");
+                tracing::debug!(node = name, error, "failed to get node summary");
                 None
             }
             Err(_) => None,

@@ -33,7 +33,7 @@ pub(crate) async fn use_first(client: &Client) {
     assert_eq!(list_as(client, "late").await, 403);
     for label in ["old", "retired"] {
         let refused = create_labelled(client, "forbidden", label).await;
-        assert!(refused.text.contains("policy says no"), "{}", refused.text);
+        assert!(refused.text.contains("policy denies"), "{}", refused.text);
     }
     let refused = create_labelled(client, "hooked", "old").await;
     assert!(
@@ -58,7 +58,7 @@ pub(crate) async fn change(client: &Client) -> String {
     client.delete("/api/v1/namespaces/tenant/pods/mounts-old").await;
     mount_secret(client, "new").await;
     remove_definition(client, "olds").await;
-    define(client, "news", "New").await;
+    define(client, "notices", "Notice").await;
 
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"},
         "spec": {"hard": {"configmaps": "0"}}});
@@ -82,7 +82,7 @@ pub(crate) async fn check_changed(client: &Client, address: &str) {
     for label in ["old", "new"] {
         let refused = create_labelled(client, "forbidden", label).await;
         assert_eq!(refused.code, 422, "policy {label}: {}", refused.text);
-        assert!(refused.text.contains("policy says no"), "{}", refused.text);
+        assert!(refused.text.contains("policy denies"), "{}", refused.text);
         let refused = create_labelled(client, "hooked", label).await;
         assert_eq!(refused.code, 500, "webhook {label}: {}", refused.text);
         assert!(
@@ -101,11 +101,11 @@ pub(crate) async fn check_changed(client: &Client, address: &str) {
     assert_eq!(read_secret(client, "new").await, 200, "a pod was created");
     let olds = client.get("/apis/history.example.com/v1/olds").await;
     assert_eq!(olds.code, 404, "a definition was deleted: {}", olds.text);
-    let news = client.get("/apis/history.example.com/v1/news").await;
-    assert_eq!(news.code, 200, "a definition was created: {}", news.text);
+    let notices = client.get("/apis/history.example.com/v1/notices").await;
+    assert_eq!(notices.code, 200, "a definition was created: {}", notices.text);
     let group = client.get("/apis/history.example.com/v1").await;
     assert!(
-        group.text.contains("news") && !group.text.contains("olds"),
+        group.text.contains("notices") && !group.text.contains("olds"),
         "{}",
         group.text
     );
@@ -160,7 +160,7 @@ async fn forbid(client: &Client, label: &str) {
                     "resources": ["configmaps"]}],
                 "objectSelector": {"matchLabels": {"forbidden": label}},
             },
-            "validations": [{"expression": "false", "message": "policy says no"}],
+            "validations": [{"expression": "false", "message": "policy denies"}],
         },
     });
     let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";

@@ -34,7 +34,6 @@ const LEASES: &str = "kube-node-lease";
 /// Marks the pods that a node runs by itself.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// The plugin.
 pub(super) struct NodeRestriction(pub(super) Arc<Authorizer>);
 
 // upstream: plugin/pkg/admission/noderestriction/admission.go Admit

@@ -286,8 +286,8 @@ async fn node_updates_status_and_deletes_only_its_pods() {
         "node bird can only evict pods with spec.nodeName set to itself"
     );
     assert_eq!(
-        respond(&world, Operation::Create, "eviction", on("bird", "gone"), None),
-        "pod \"gone\" not found"
+        respond(&world, Operation::Create, "eviction", on("bird", "missing"), None),
+        "pod \"missing\" not found"
     );
 }
 
@@ -451,8 +451,8 @@ async fn node_requests_certificates_only_for_itself_and_its_pods() {
             "PodCertificateRequest for pod \"n/certified\" names node UID \"x\", inconsistent with the running node (\"uid of bird\")",
         ),
         (
-            json!({"podName": "gone"}),
-            "while retrieving pod \"n/gone\" named in the PodCertificateRequest: pod \"gone\" not found",
+            json!({"podName": "missing"}),
+            "while retrieving pod \"n/missing\" named in the PodCertificateRequest: pod \"missing\" not found",
         ),
         (
             json!({"podName": "other", "podUID": "uid of other"}),

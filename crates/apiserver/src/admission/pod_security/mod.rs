@@ -59,7 +59,6 @@ const TEMPLATES: [(&str, &str, &str); 8] = [
     ("batch", "cronjobs", "spec.jobTemplate.spec.template"),
 ];
 
-/// The plugin.
 pub(super) struct PodSecurity;
 
 impl AdmissionPlugin for PodSecurity {

@@ -203,7 +203,7 @@ impl CompiledValidatingPolicy {
                     .map(|message| message.trim().to_owned())
                     .filter(|message| message.len() <= LONGEST_MESSAGE && !message.contains('\n')),
                 Err(ExpressionError::Failed(why)) => {
-                    tracing::debug!(error = why, "a message expression failed");
+                    tracing::debug!(error = why, "messageExpression failed");
                     None
                 }
                 Err(ExpressionError::Budget) => return Err(ExpressionError::Budget),

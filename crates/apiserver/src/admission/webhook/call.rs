@@ -131,7 +131,7 @@ impl WebhookError {
                     tracing::warn!(
                         webhook = hook.name,
                         error = text,
-                        "a webhook failed; going on without it"
+                        "webhook failed and failurePolicy is Ignore"
                     );
                     return None;
                 }

@@ -206,13 +206,15 @@ async fn reports_missing_role_once_and_masters_bypass_rbac() {
     let world = TestCluster::new().await;
     for name in ["a", "b"] {
         world
-            .put(&binding("", name, "ClusterRole/gone", &["User/alice"]))
+            .put(&binding("", name, "ClusterRole/missing", &["User/alice"]))
             .await;
     }
-    world.put(&binding("n", "c", "Role/gone", &["User/alice"])).await;
+    world
+        .put(&binding("n", "c", "Role/missing", &["User/alice"]))
+        .await;
     let alice = user("alice", &[]);
     let pods = AuthorizationTarget::Resource(object("pods", "n", ""));
-    let text = "rbac: RBAC: [clusterrole.rbac.authorization.k8s.io \"gone\" not found, role.rbac.authorization.k8s.io \"gone\" \
+    let text = "rbac: RBAC: [clusterrole.rbac.authorization.k8s.io \"missing\" not found, role.rbac.authorization.k8s.io \"missing\" \
                 not found]";
     assert_eq!(
         world.ask(&alice, "get", pods),

@@ -109,7 +109,8 @@ impl Registry {
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             ));
         }
-        let (budget, tree) = (Arc::clone(budget), budget.tree());
+        let tree = budget.tree();
+        let budget = Arc::clone(budget);
         if !is_ready(pod) {
             let status = tree.at("status");
             let count = |name: &str| status.int(name).unwrap_or_default();
@@ -318,8 +319,8 @@ mod tests {
 
     fn cause(status: &Value) -> (u16, u32, String) {
         let refused = take(&mut budget(status), "p", "now").expect_err("it allows nothing");
-        let details = refused.details.expect("it says why");
-        let cause = details.causes.into_iter().next().expect("it says why");
+        let details = refused.details.expect("it has a reason");
+        let cause = details.causes.into_iter().next().expect("it has a reason");
         (refused.code, details.retry_after_seconds, cause.message)
     }
 
