@@ -35,11 +35,11 @@ const LONGEST: Duration = Duration::from_mins(5);
 /// ```
 #[derive(Debug, Default)]
 pub struct ControllerExpectations {
-    keys: Mutex<HashMap<Key, Expected>>,
+    keys: Mutex<HashMap<Key, PendingExpectation>>,
 }
 
 #[derive(Debug)]
-struct Expected {
+struct PendingExpectation {
     /// Below zero where more was seen than expected.
     creations: i64,
     deletions: HashSet<Box<str>>,
@@ -56,7 +56,7 @@ impl ControllerExpectations {
         creations: usize,
         deletions: impl IntoIterator<Item = &'u str>,
     ) {
-        let expected = Expected {
+        let expected = PendingExpectation {
             creations: i64::try_from(creations).unwrap_or(i64::MAX),
             deletions: deletions.into_iter().map(Box::from).collect(),
             since: Instant::now(),
@@ -126,7 +126,7 @@ impl ControllerExpectations {
         self.keys().remove(key);
     }
 
-    fn keys(&self) -> MutexGuard<'_, HashMap<Key, Expected>> {
+    fn keys(&self) -> MutexGuard<'_, HashMap<Key, PendingExpectation>> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use kubecontroller::phase::{Answer, Context, Machine, Mistakes, Phase, Step, Trouble, function, parallel};
+use kubecontroller::phase::{
+    Context, Machine, MachineErrors, Phase, PhaseError, Step, StepResult, function, parallel,
+};
 
 use crate::{InstanceStatus, RedisMigration};
 
@@ -22,7 +24,7 @@ impl Default for Settings {
 }
 
 /// `Init`, then `Migrate`, then `Success`; or `Fail`, whatever goes wrong.
-pub fn machine() -> Result<Machine<RedisMigration>, Mistakes> {
+pub fn machine() -> Result<Machine<RedisMigration>, MachineErrors> {
     let init = parallel([
         function(source).desc("find the source"),
         function(dest).desc("find the destination"),
@@ -49,14 +51,14 @@ pub fn machine() -> Result<Machine<RedisMigration>, Mistakes> {
         .build()
 }
 
-async fn source(context: Context<RedisMigration>) -> Answer<RedisMigration> {
+async fn source(context: Context<RedisMigration>) -> StepResult<RedisMigration> {
     let found = instance("source", &context.resource().spec.source)?;
     Ok(Step::done().change(move |migration: &mut RedisMigration| {
         migration.status.get_or_insert_default().source_status = Some(found.clone());
     }))
 }
 
-async fn dest(context: Context<RedisMigration>) -> Answer<RedisMigration> {
+async fn dest(context: Context<RedisMigration>) -> StepResult<RedisMigration> {
     let found = instance("dest", &context.resource().spec.dest)?;
     Ok(Step::done().change(move |migration: &mut RedisMigration| {
         migration.status.get_or_insert_default().dest_status = Some(found.clone());
@@ -64,9 +66,9 @@ async fn dest(context: Context<RedisMigration>) -> Answer<RedisMigration> {
 }
 
 /// Looks an instance up. A real one would ask whoever runs it.
-fn instance(role: &str, id: &str) -> Result<InstanceStatus, Trouble> {
+fn instance(role: &str, id: &str) -> Result<InstanceStatus, PhaseError> {
     if id.is_empty() {
-        return Err(Trouble::fatal(format!("spec.{role} is missing")));
+        return Err(PhaseError::fatal(format!("spec.{role} is missing")));
     }
     Ok(InstanceStatus {
         id: id.to_owned(),
@@ -75,7 +77,7 @@ fn instance(role: &str, id: &str) -> Result<InstanceStatus, Trouble> {
 }
 
 /// Moves the data. A real one would look how far it is; this one looks at the clock.
-async fn migrate(context: Context<RedisMigration>) -> Answer<RedisMigration> {
+async fn migrate(context: Context<RedisMigration>) -> StepResult<RedisMigration> {
     let wait = context.settings::<Settings>()?.wait;
     let now = context.clock().now();
     let began = context.last().start_time.as_ref().map_or(now, |time| time.0);

@@ -4,7 +4,7 @@ use kube::CustomResourceExt;
 use kubecontroller::{
     informer::InformerScope,
     manager::{BoxError, ControllerSetting, ControllerType, Manager, ResourceMetadata, Setup},
-    phase::World,
+    phase::MachineEnvironment,
 };
 
 use crate::{RedisMigration, Settings, machine};
@@ -29,12 +29,12 @@ impl Setup for RedisMigrationSetup {
         if let Some(wait) = manager.config().controller_duration("redismigration.wait")? {
             settings.wait = wait;
         }
-        let world = World::new(manager.client().clone())
+        let environment = MachineEnvironment::new(manager.client().clone())
             .clock(manager.clock().clone())
             .with(settings);
         let reconciler = machine()?
-            .into_reconciler(world, informer.store())
-            .teller(manager.recorder("redismigration"))
+            .into_reconciler(environment, informer.store())
+            .event_sink(manager.recorder("redismigration"))
             .metrics(manager.metrics());
         let controller = manager
             .controller("redismigration")

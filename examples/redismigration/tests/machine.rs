@@ -12,20 +12,20 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock,
-    phase::{Phased, Then, World},
+    phase::{MachineEnvironment, NextPass, Phased},
     testing::FakeApi,
 };
 use redismigration::{RedisMigration, RedisMigrationSpec, Settings, machine};
 
 /// The surroundings of the machine, and a clock that the test sets.
-fn world() -> (World, Arc<AtomicI64>) {
+fn environment() -> (MachineEnvironment, Arc<AtomicI64>) {
     let now = Arc::new(AtomicI64::new(100));
     let told = now.clone();
     let clock = Clock::new(move || Timestamp::from_second(told.load(Ordering::Relaxed)).unwrap());
-    let world = World::new(FakeApi::new().client())
+    let environment = MachineEnvironment::new(FakeApi::new().client())
         .clock(clock)
         .with(Settings::default());
-    (world, now)
+    (environment, now)
 }
 
 fn migration(source: &str, dest: &str) -> RedisMigration {
@@ -38,10 +38,10 @@ fn migration(source: &str, dest: &str) -> RedisMigration {
 
 #[tokio::test]
 async fn a_migration_takes_its_time_and_succeeds() {
-    let (world, now) = world();
+    let (environment, now) = environment();
     let machine = machine().unwrap();
     let found = machine
-        .pass(&world, &migration("ali-123", "tx-123"))
+        .pass(&environment, &migration("ali-123", "tx-123"))
         .await
         .unwrap()
         .object;
@@ -53,19 +53,19 @@ async fn a_migration_takes_its_time_and_succeeds() {
         ["ali-123 ALI-123", "tx-123 TX-123"]
     );
 
-    let waits = machine.pass(&world, &found).await.unwrap();
+    let waits = machine.pass(&environment, &found).await.unwrap();
     assert_eq!(
         (waits.object.phase(), waits.then),
-        ("Migrate", Then::After(Duration::from_secs(30)))
+        ("Migrate", NextPass::After(Duration::from_secs(30)))
     );
     now.store(129, Ordering::Relaxed);
-    let waits = machine.pass(&world, &waits.object).await.unwrap();
+    let waits = machine.pass(&environment, &waits.object).await.unwrap();
     assert_eq!(
         (waits.object.phase(), waits.then),
-        ("Migrate", Then::After(Duration::from_secs(1)))
+        ("Migrate", NextPass::After(Duration::from_secs(1)))
     );
     now.store(130, Ordering::Relaxed);
-    let ended = machine.pass(&world, &waits.object).await.unwrap();
+    let ended = machine.pass(&environment, &waits.object).await.unwrap();
     assert_eq!(
         (ended.object.phase(), machine.is_terminal(&ended.object)),
         ("Success", true)
@@ -74,10 +74,10 @@ async fn a_migration_takes_its_time_and_succeeds() {
 
 #[tokio::test]
 async fn a_migration_to_nowhere_fails_and_says_why() {
-    let (world, _) = world();
+    let (environment, _) = environment();
     let machine = machine().unwrap();
     let failed = machine
-        .pass(&world, &migration("ali-123", ""))
+        .pass(&environment, &migration("ali-123", ""))
         .await
         .unwrap()
         .object;
@@ -90,17 +90,17 @@ async fn a_migration_to_nowhere_fails_and_says_why() {
 
 #[tokio::test]
 async fn a_failed_migration_that_was_mended_can_be_reset() {
-    let (world, _) = world();
+    let (environment, _) = environment();
     let machine = machine().unwrap();
     let mut failed = machine
-        .pass(&world, &migration("ali-123", ""))
+        .pass(&environment, &migration("ali-123", ""))
         .await
         .unwrap()
         .object;
     failed.spec.dest = "tx-123".to_owned();
     machine.reset(&mut failed, |_, _| {}).unwrap();
     assert_eq!(
-        machine.pass(&world, &failed).await.unwrap().object.phase(),
+        machine.pass(&environment, &failed).await.unwrap().object.phase(),
         "Migrate"
     );
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kubecontroller::phase::{Answer, Context, Machine, Mistakes, Phase, Step, Trouble, function};
+use kubecontroller::phase::{Context, Machine, MachineErrors, Phase, PhaseError, Step, StepResult, function};
 
 use crate::{
     activity::Executor,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// `init`, `execution`, `final`; `rejected` for a graph that cannot be run, `failed` for one that was not.
-pub fn machine() -> Result<Machine<Workflow>, Mistakes> {
+pub fn machine() -> Result<Machine<Workflow>, MachineErrors> {
     Machine::builder("workflow")
         .phase(
             "init",
@@ -36,15 +36,15 @@ pub fn machine() -> Result<Machine<Workflow>, Mistakes> {
         .build()
 }
 
-async fn check(context: Context<Workflow>) -> Answer<Workflow> {
-    Graph::new(&context.resource().spec).map_err(Trouble::fatal)?;
+async fn check(context: Context<Workflow>) -> StepResult<Workflow> {
+    Graph::new(&context.resource().spec).map_err(PhaseError::fatal)?;
     Ok(Step::done())
 }
 
 /// Runs what may begin, all of it at once.
-async fn advance(context: Context<Workflow>) -> Answer<Workflow> {
+async fn advance(context: Context<Workflow>) -> StepResult<Workflow> {
     let workflow = context.resource();
-    let graph = Graph::new(&workflow.spec).map_err(Trouble::fatal)?;
+    let graph = Graph::new(&workflow.spec).map_err(PhaseError::fatal)?;
     let entries = workflow
         .status
         .as_ref()
@@ -55,7 +55,7 @@ async fn advance(context: Context<Workflow>) -> Answer<Workflow> {
         .iter()
         .find(|(_, entry)| entry.phase == EntryPhase::Failed)
     {
-        return Err(Trouble::fatal(format!("{name}: {}", entry.reason)));
+        return Err(PhaseError::fatal(format!("{name}: {}", entry.reason)));
     }
     let is_done = |name: &str| {
         entries

@@ -4,7 +4,7 @@ use kube::CustomResourceExt;
 use kubecontroller::{
     informer::InformerScope,
     manager::{BoxError, ControllerSetting, ControllerType, Manager, ResourceMetadata, Setup},
-    phase::World,
+    phase::MachineEnvironment,
 };
 
 use crate::{Executor, Workflow, machine};
@@ -25,12 +25,12 @@ impl Setup for WorkflowSetup {
         let informer = manager.informers().typed::<Workflow>(InformerScope::default());
         let executor =
             Executor::new().allow_shell(manager.config().controller_switch("workflow.allow-shell")?);
-        let world = World::new(manager.client().clone())
+        let environment = MachineEnvironment::new(manager.client().clone())
             .clock(manager.clock().clone())
             .with(executor);
         let reconciler = machine()?
-            .into_reconciler(world, informer.store())
-            .teller(manager.recorder("workflow"))
+            .into_reconciler(environment, informer.store())
+            .event_sink(manager.recorder("workflow"))
             .metrics(manager.metrics());
         let controller = manager
             .controller("workflow")

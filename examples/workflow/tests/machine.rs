@@ -2,20 +2,20 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 use kubecontroller::{
-    phase::{Phased, Then, World},
+    phase::{MachineEnvironment, NextPass, Phased},
     testing::FakeApi,
 };
 use workflow::{EntryPhase, Executor, Workflow, machine};
 
 /// Runs a workflow to its end.
 async fn run(executor: Executor, spec: serde_json::Value) -> Workflow {
-    let world = World::new(FakeApi::new().client()).with(executor);
+    let environment = MachineEnvironment::new(FakeApi::new().client()).with(executor);
     let machine = machine().unwrap();
     let mut workflow = Workflow::new("w", serde_json::from_value(spec).unwrap());
     for _ in 0..20 {
-        let pass = machine.pass(&world, &workflow).await.unwrap();
+        let pass = machine.pass(&environment, &workflow).await.unwrap();
         workflow = pass.object;
-        if pass.then == Then::Stop || machine.is_terminal(&workflow) {
+        if pass.then == NextPass::Stop || machine.is_terminal(&workflow) {
             return workflow;
         }
     }

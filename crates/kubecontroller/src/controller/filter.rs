@@ -35,13 +35,13 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct KeyFilter {
     text: String,
-    names: Vec<Names>,
+    names: Vec<NamePatterns>,
     labels: Vec<Selector>,
 }
 
-/// Names that are meant, or not.
+/// NamePatterns that are meant, or not.
 #[derive(Clone, Debug)]
-struct Names {
+struct NamePatterns {
     any_of: Vec<Regex>,
     is_meant: bool,
 }
@@ -117,7 +117,7 @@ impl FromStr for KeyFilter {
                     .map(|name| glob(name.trim()))
                     .collect::<Result<_, _>>()?,
             };
-            filter.names.push(Names { any_of, is_meant });
+            filter.names.push(NamePatterns { any_of, is_meant });
         }
         Ok(filter)
     }

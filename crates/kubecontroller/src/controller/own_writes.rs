@@ -26,7 +26,7 @@ const LAST_LOOK: Duration = Duration::from_millis(500);
 
 /// What was written and not seen yet, by key.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct OwnWrites {
     /// How many keys wait: mostly none, and then nobody takes the lock.
     count: AtomicUsize,
     keys: Mutex<HashMap<Key, Waits>>,
@@ -38,9 +38,9 @@ struct Waits {
     next: Duration,
 }
 
-// --- Written ---
+// --- OwnWrites ---
 
-impl Written {
+impl OwnWrites {
     pub(super) fn note(&self, key: &Key, is_seen: impl Fn() -> bool + Send + 'static) {
         let mut keys = self.keys();
         let waits = keys.entry(key.clone()).or_insert_with(|| Waits {
@@ -90,12 +90,12 @@ mod tests {
 
     use tokio::time::advance;
 
-    use super::{FIRST_LOOK, LONGEST, Written};
+    use super::{FIRST_LOOK, LONGEST, OwnWrites};
     use crate::Key;
 
     #[tokio::test(start_paused = true)]
     async fn a_key_waits_until_all_it_wrote_is_seen() {
-        let written = Written::default();
+        let written = OwnWrites::default();
         let seen: [Arc<AtomicBool>; 2] = Default::default();
         let (web, other) = (Key::new("shop", "web"), Key::new("shop", "other"));
         for seen in &seen {
@@ -112,7 +112,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_key_does_not_wait_for_ever() {
-        let written = Written::default();
+        let written = OwnWrites::default();
         let key = Key::new("shop", "web");
         written.note(&key, || false);
         advance(LONGEST / 2).await;

@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use super::{Error, own_writes::Written};
+use super::{Error, own_writes::OwnWrites};
 use crate::{Key, informer::Informer, object::Object, store::Store};
 
 /// Compares what is with what should be, and acts on the difference.
@@ -23,7 +23,7 @@ pub struct Request {
     pub failures: u32,
     /// How urgent it is. 0 is ordinary.
     pub priority: i32,
-    pub(super) written: Arc<Written>,
+    pub(super) written: Arc<OwnWrites>,
 }
 
 /// What comes after a reconcile that did not fail.

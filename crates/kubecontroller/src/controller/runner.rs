@@ -17,7 +17,7 @@ use super::{
     Controller, ControllerHandle, Reconciler, RunningSource, Source, SourceId,
     builder::Settings,
     error_report::LastErrors,
-    own_writes::Written,
+    own_writes::OwnWrites,
     source::{Enqueuer, KeySettings},
     worker::Worker,
 };
@@ -41,18 +41,18 @@ pub(super) struct Shared {
     state: Mutex<State>,
     is_synced: AtomicBool,
     pub(super) errors: LastErrors,
-    pub(super) written: Arc<Written>,
+    pub(super) written: Arc<OwnWrites>,
 }
 
 struct State {
     /// The queue of this run, or of the next one.
     queue: WorkQueue<Key>,
-    sources: BTreeMap<SourceId, Watched>,
+    sources: BTreeMap<SourceId, RegisteredSource>,
     next: u64,
     is_running: bool,
 }
 
-struct Watched {
+struct RegisteredSource {
     source: Arc<dyn Source>,
     /// There while the controller runs.
     started: Option<Arc<dyn RunningSource>>,
@@ -78,7 +78,7 @@ impl<R: Reconciler> ControllerRunner<R> {
         let (mut sources, mut next) = (BTreeMap::new(), 0);
         for source in controller.sources {
             let started = None;
-            sources.insert(SourceId(next), Watched { source, started });
+            sources.insert(SourceId(next), RegisteredSource { source, started });
             next += 1;
         }
         let shared = Shared {
@@ -242,7 +242,7 @@ impl Shared {
         state.next += 1;
         let keys = Enqueuer::new(state.queue.clone(), Arc::clone(&self.keys));
         let started = state.is_running.then(|| Arc::from(source.start(keys)));
-        state.sources.insert(id, Watched { source, started });
+        state.sources.insert(id, RegisteredSource { source, started });
         id
     }
 
@@ -276,7 +276,10 @@ impl Shared {
         Err(CacheSyncTimeout {
             controller: self.name.clone(),
             limit,
-            trouble: trouble.iter().filter_map(|started| started.trouble()).collect(),
+            trouble: trouble
+                .iter()
+                .filter_map(|started| started.sync_error())
+                .collect(),
         })
     }
 

@@ -24,7 +24,7 @@ pub trait RunningSource: Send + Sync {
     fn wait_for_sync(&self) -> BoxFuture<'_, ()>;
 
     /// What is waited for, and why it does not come, if that is known.
-    fn trouble(&self) -> Option<String> {
+    fn sync_error(&self) -> Option<String> {
         None
     }
 }
@@ -200,24 +200,24 @@ impl<T: Object> Source for InformerSource<T> {
                 keys_of(delta, &keys);
             }
         });
-        Box::new(Subscribed {
+        Box::new(RunningInformerSource {
             subscription,
             informer: self.informer.clone(),
         })
     }
 }
 
-struct Subscribed<T: Object> {
+struct RunningInformerSource<T: Object> {
     subscription: EventHandlerRegistration,
     informer: Informer<T>,
 }
 
-impl<T: Object> RunningSource for Subscribed<T> {
+impl<T: Object> RunningSource for RunningInformerSource<T> {
     fn wait_for_sync(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.subscription.wait_for_sync())
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn sync_error(&self) -> Option<String> {
         Some(format!("{:?}", self.informer.health()))
     }
 }

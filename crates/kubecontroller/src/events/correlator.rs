@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     recent::Recent,
-    record::{Count, Told},
+    record::{Count, EventAttributes},
 };
 
 /// How many sources, reasons and texts are remembered.
@@ -23,15 +23,15 @@ const TEXTS: usize = 10;
 const APART: Duration = Duration::from_mins(10);
 const COMBINED: &str = "(combined from similar events): ";
 
-/// What becomes of something that was told.
+/// What becomes of something that was event.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum CorrelationDecision {
     /// Too much was told about this object lately.
     Filtered,
     /// It is the first of its kind: a new event.
-    First(Told, Count),
+    First(EventAttributes, Count),
     /// It was told before: the event counts it.
-    Again(Told, Count),
+    Again(EventAttributes, Count),
 }
 
 pub(super) struct Correlator {
@@ -52,37 +52,37 @@ impl Correlator {
         }
     }
 
-    pub(super) fn judge(&mut self, mut told: Told, now: Instant) -> Verdict {
-        if self.is_too_much(&told, now) {
-            return Verdict::Filtered;
+    pub(super) fn judge(&mut self, mut event: EventAttributes, now: Instant) -> CorrelationDecision {
+        if self.is_too_much(&event, now) {
+            return CorrelationDecision::Filtered;
         }
-        let key = self.key(&mut told, now);
+        let key = self.key(&mut event, now);
         if let Some(count) = self.counts.get(&key) {
             count.times = count.times.saturating_add(1);
-            return Verdict::Again(told, count.clone());
+            return CorrelationDecision::Again(event, count.clone());
         }
         let count = Count {
-            name: self.name(&told),
-            first: told.at,
+            name: self.name(&event),
+            first: event.at,
             times: 1,
         };
         self.counts.insert(key, count.clone());
-        Verdict::First(told, count)
+        CorrelationDecision::First(event, count)
     }
 
     /// The event could not be written: the next one is a new one.
-    pub(super) fn forget(&mut self, told: &Told) {
-        self.counts.remove(&counted_as(told));
+    pub(super) fn forget(&mut self, event: &EventAttributes) {
+        self.counts.remove(&counted_as(event));
     }
 
     /// The name of a new event is taken: it gets another one.
-    pub(super) fn rename(&mut self, told: &Told, count: &mut Count) {
-        count.name = self.name(told);
-        self.counts.insert(counted_as(told), count.clone());
+    pub(super) fn rename(&mut self, event: &EventAttributes, count: &mut Count) {
+        count.name = self.name(event);
+        self.counts.insert(counted_as(event), count.clone());
     }
 
-    fn is_too_much(&mut self, told: &Told, now: Instant) -> bool {
-        let (tokens, since) = self.tokens.entry(&told.source_key(), || (BURST, now));
+    fn is_too_much(&mut self, event: &EventAttributes, now: Instant) -> bool {
+        let (tokens, since) = self.tokens.entry(&event.source_key(), || (BURST, now));
         *tokens = (*tokens + (now - *since).div_duration_f64(REFILL)).min(BURST);
         *since = now;
         if *tokens < 1.0 {
@@ -93,26 +93,26 @@ impl Correlator {
     }
 
     /// Under which key it is counted; its text says so if that is together with others.
-    fn key(&mut self, told: &mut Told, now: Instant) -> Vec<String> {
-        let (texts, last) = self.texts.entry(&told.similar_key(), || (BTreeSet::new(), now));
+    fn key(&mut self, event: &mut EventAttributes, now: Instant) -> Vec<String> {
+        let (texts, last) = self.texts.entry(&event.similar_key(), || (BTreeSet::new(), now));
         if now - *last > APART {
             texts.clear();
         }
         *last = now;
-        texts.insert(told.note.clone());
+        texts.insert(event.note.clone());
         if texts.len() < TEXTS {
-            return told.same_key();
+            return event.same_key();
         }
         texts.pop_first();
-        told.note.insert_str(0, COMBINED);
-        told.similar_key()
+        event.note.insert_str(0, COMBINED);
+        event.similar_key()
     }
 
     /// A name for a new event: that of the object, and when.
-    fn name(&mut self, told: &Told) -> String {
-        let nanosecond = told.at.as_nanosecond().max(self.last_nanosecond + 1);
+    fn name(&mut self, event: &EventAttributes) -> String {
+        let nanosecond = event.at.as_nanosecond().max(self.last_nanosecond + 1);
         self.last_nanosecond = nanosecond;
-        let object = told.regarding.name.as_deref().unwrap_or_default();
+        let object = event.regarding.name.as_deref().unwrap_or_default();
         let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
         let begins_well = object.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
         let parts_are_fine = object
@@ -127,11 +127,11 @@ impl Correlator {
 }
 
 /// Under which key something was counted that has been judged.
-fn counted_as(told: &Told) -> Vec<String> {
-    if told.note.starts_with(COMBINED) {
-        told.similar_key()
+fn counted_as(event: &EventAttributes) -> Vec<String> {
+    if event.note.starts_with(COMBINED) {
+        event.similar_key()
     } else {
-        told.same_key()
+        event.same_key()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is told, and the objects it becomes.
+//! What is event, and the objects it becomes.
 
 use k8s_openapi::{
     api::{
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// Whether an event is good news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// It is only told.
+    /// It is only event.
     Normal,
     /// Somebody may want to look.
     Warning,
@@ -30,9 +30,9 @@ pub enum EventApi {
     Core,
 }
 
-/// Something that was told.
+/// Something that was event.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Told {
+pub(super) struct EventAttributes {
     pub(super) style: EventApi,
     pub(super) component: String,
     /// The host in the one style, the instance in the other.
@@ -69,9 +69,9 @@ impl EventType {
     }
 }
 
-// --- Told ---
+// --- EventAttributes ---
 
-impl Told {
+impl EventAttributes {
     /// Events of cluster-wide objects live in the default namespace.
     pub(super) fn namespace(&self) -> &str {
         let own = self.regarding.namespace.as_deref().filter(|own| !own.is_empty());

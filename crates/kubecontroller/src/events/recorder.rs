@@ -18,7 +18,7 @@ use prometheus_client::{
 };
 use tokio::sync::{Mutex, mpsc};
 
-use super::{EventApi, EventType, record::Told, writer::Writer};
+use super::{EventApi, EventType, record::EventAttributes, writer::Writer};
 use crate::{
     Clock,
     leader_election::hostname,
@@ -30,8 +30,8 @@ const QUEUE: usize = 1000;
 
 /// Writes the events of a program, and makes the recorders that tell them.
 pub struct EventBroadcaster {
-    queue: mpsc::Sender<Told>,
-    figures: Figures,
+    queue: mpsc::Sender<EventAttributes>,
+    metrics: RecorderMetrics,
     clock: Clock,
     host: String,
     /// Locked for as long as the writer runs.
@@ -46,21 +46,21 @@ pub struct EventRecorder {
     /// Whether the host is told in the style that usually names none.
     names_host: bool,
     style: EventApi,
-    queue: mpsc::Sender<Told>,
-    figures: Figures,
+    queue: mpsc::Sender<EventAttributes>,
+    metrics: RecorderMetrics,
     clock: Clock,
 }
 
-/// What became of the events that were told.
+/// What became of the events that were event.
 #[derive(Clone, Default)]
-pub(super) struct Figures {
-    counts: Family<Fate, Counter>,
+pub(super) struct RecorderMetrics {
+    counts: Family<EventResultLabel, Counter>,
     /// As the sum of all, so that a flood is logged once in a while and not each time.
     dropped: Arc<AtomicU64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Fate {
+struct EventResultLabel {
     result: &'static str,
 }
 
@@ -69,14 +69,14 @@ struct Fate {
 impl EventBroadcaster {
     /// Events that are written by that client, once this [runs](Runnable::run).
     pub fn new(client: Client) -> Self {
-        let (queue, told) = mpsc::channel(QUEUE);
-        let figures = Figures::default();
+        let (queue, event) = mpsc::channel(QUEUE);
+        let metrics = RecorderMetrics::default();
         EventBroadcaster {
             queue,
-            figures: figures.clone(),
+            metrics: metrics.clone(),
             clock: Clock::system(),
             host: hostname(),
-            writer: Mutex::new(Writer::new(client, told, figures)),
+            writer: Mutex::new(Writer::new(client, event, metrics)),
         }
     }
 
@@ -90,8 +90,8 @@ impl EventBroadcaster {
     /// Counts what becomes of events there, as `events_recorded_total` by `result`: `written`, `filtered` (too many about
     /// one object), `dropped` (too many at once) or `failed`.
     pub fn register(&self, registry: &mut Registry) {
-        let help = "Events that were told, by what became of them";
-        registry.register("events_recorded", help, self.figures.counts.clone());
+        let help = "Recorded events, by result";
+        registry.register("events_recorded", help, self.metrics.counts.clone());
     }
 
     /// A recorder for a component, usually a controller.
@@ -102,7 +102,7 @@ impl EventBroadcaster {
             names_host: false,
             style: EventApi::default(),
             queue: self.queue.clone(),
-            figures: self.figures.clone(),
+            metrics: self.metrics.clone(),
             clock: self.clock.clone(),
         }
     }
@@ -188,7 +188,7 @@ impl EventRecorder {
             // Upstream's controllers name no host.
             EventApi::Core => String::new(),
         };
-        let told = Told {
+        let event = EventAttributes {
             style: self.style,
             component: self.component.clone(),
             instance,
@@ -200,8 +200,8 @@ impl EventRecorder {
             note: note.into(),
             at: self.clock.now(),
         };
-        if self.queue.try_send(told).is_err() {
-            self.figures.dropped();
+        if self.queue.try_send(event).is_err() {
+            self.metrics.dropped();
         }
     }
 }
@@ -212,11 +212,11 @@ impl fmt::Debug for EventRecorder {
     }
 }
 
-// --- Figures ---
+// --- RecorderMetrics ---
 
-impl Figures {
+impl RecorderMetrics {
     pub(super) fn count(&self, result: &'static str) {
-        self.counts.get_or_create(&Fate { result }).inc();
+        self.counts.get_or_create(&EventResultLabel { result }).inc();
     }
 
     fn dropped(&self) {
@@ -232,13 +232,13 @@ impl Figures {
 
     #[cfg(test)]
     pub(super) fn of(&self, result: &'static str) -> u64 {
-        self.counts.get_or_create(&Fate { result }).get()
+        self.counts.get_or_create(&EventResultLabel { result }).get()
     }
 }
 
 #[cfg(test)]
 impl EventBroadcaster {
-    pub(super) fn figures(&self) -> &Figures {
-        &self.figures
+    pub(super) fn metrics(&self) -> &RecorderMetrics {
+        &self.metrics
     }
 }

@@ -20,8 +20,8 @@ use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     EventApi, EventBroadcaster, EventType,
-    correlator::{Correlator, Verdict},
-    record::{Count, Told},
+    correlator::{CorrelationDecision, Correlator},
+    record::{Count, EventAttributes},
 };
 use crate::{
     Clock,
@@ -31,8 +31,8 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn told(name: &str, reason: &str, note: &str) -> Told {
-    Told {
+fn event(name: &str, reason: &str, note: &str) -> EventAttributes {
+    EventAttributes {
         style: EventApi::Core,
         component: "tester".to_owned(),
         instance: String::new(),
@@ -52,22 +52,22 @@ fn told(name: &str, reason: &str, note: &str) -> Told {
 }
 
 /// What becomes of it: a new event (`+`), a higher count (`2`) or nothing (`-`), and the text.
-fn fate(correlator: &mut Correlator, told: Told, now: Instant) -> (String, String) {
-    match correlator.judge(told, now) {
-        Verdict::Filtered => ("-".to_owned(), String::new()),
-        Verdict::First(told, _) => ("+".to_owned(), told.note),
-        Verdict::Again(told, Count { times, .. }) => (times.to_string(), told.note),
+fn fate(correlator: &mut Correlator, event: EventAttributes, now: Instant) -> (String, String) {
+    match correlator.judge(event, now) {
+        CorrelationDecision::Filtered => ("-".to_owned(), String::new()),
+        CorrelationDecision::First(event, _) => ("+".to_owned(), event.note),
+        CorrelationDecision::Again(event, Count { times, .. }) => (times.to_string(), event.note),
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_told_again_is_counted() {
     let (mut correlator, now) = (Correlator::new(), Instant::now());
-    let fates = ["a", "a", "b", "a"].map(|note| fate(&mut correlator, told("web", "Failed", note), now).0);
+    let fates = ["a", "a", "b", "a"].map(|note| fate(&mut correlator, event("web", "Failed", note), now).0);
     assert_eq!(fates, ["+", "2", "+", "3"]);
     // Another object, another reason, another action: another event.
-    assert_eq!(fate(&mut correlator, told("db", "Failed", "a"), now).0, "+");
-    assert_eq!(fate(&mut correlator, told("web", "Other", "a"), now).0, "+");
+    assert_eq!(fate(&mut correlator, event("db", "Failed", "a"), now).0, "+");
+    assert_eq!(fate(&mut correlator, event("web", "Other", "a"), now).0, "+");
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,14 +77,14 @@ async fn ten_texts_with_one_reason_are_combined_until_it_was_quiet_for_ten_minut
         assert_eq!(
             fate(
                 &mut correlator,
-                told("web", "Failed", &format!("try {number}")),
+                event("web", "Failed", &format!("try {number}")),
                 now
             )
             .0,
             "+"
         );
     }
-    let tenth = fate(&mut correlator, told("web", "Failed", "try 10"), now);
+    let tenth = fate(&mut correlator, event("web", "Failed", "try 10"), now);
     assert_eq!(
         tenth,
         (
@@ -92,7 +92,7 @@ async fn ten_texts_with_one_reason_are_combined_until_it_was_quiet_for_ten_minut
             "(combined from similar events): try 10".to_owned()
         )
     );
-    let next = fate(&mut correlator, told("web", "Failed", "try 11"), now);
+    let next = fate(&mut correlator, event("web", "Failed", "try 11"), now);
     assert_eq!(
         next,
         (
@@ -101,12 +101,12 @@ async fn ten_texts_with_one_reason_are_combined_until_it_was_quiet_for_ten_minut
         )
     );
     assert_eq!(
-        fate(&mut correlator, told("web", "Other", "try 12"), now).1,
+        fate(&mut correlator, event("web", "Other", "try 12"), now).1,
         "try 12"
     );
     now += Duration::from_secs(601);
     assert_eq!(
-        fate(&mut correlator, told("web", "Failed", "try 13"), now).1,
+        fate(&mut correlator, event("web", "Failed", "try 13"), now).1,
         "try 13"
     );
 }
@@ -115,7 +115,7 @@ async fn ten_texts_with_one_reason_are_combined_until_it_was_quiet_for_ten_minut
 async fn a_source_tells_25_events_about_an_object_and_then_one_every_five_minutes() {
     let (mut correlator, mut now) = (Correlator::new(), Instant::now());
     let mut fates = |name: &str, times: usize, now| {
-        let fates = (0..times).filter(|_| fate(&mut correlator, told(name, "Failed", "a"), now).0 != "-");
+        let fates = (0..times).filter(|_| fate(&mut correlator, event(name, "Failed", "a"), now).0 != "-");
         fates.count()
     };
     assert_eq!(fates("web", 100, now), 25);
@@ -134,7 +134,8 @@ async fn names_are_unique_and_names_that_the_api_takes() {
     let mut names = Vec::new();
     for object in ["web", "web", "system:node", "a..b", "-a", "a.b", &"x".repeat(250)] {
         let note = format!("{}", names.len());
-        let Verdict::First(_, count) = correlator.judge(told(object, "Failed", &note), now) else {
+        let CorrelationDecision::First(_, count) = correlator.judge(event(object, "Failed", &note), now)
+        else {
             panic!("each text is new");
         };
         names.push(count.name);
@@ -190,7 +191,7 @@ impl Telling {
 }
 
 fn pod(name: &str) -> ObjectReference {
-    told(name, "", "").regarding
+    event(name, "", "").regarding
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,7 +224,7 @@ async fn a_new_event_is_written_and_its_repetitions_become_a_series() {
     );
     assert_eq!(event.note.as_deref(), Some("no image"));
     assert_eq!(event.regarding.as_ref().unwrap().name.as_deref(), Some("web"));
-    assert_eq!(events.figures().of("written"), 3);
+    assert_eq!(events.metrics().of("written"), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,16 +272,16 @@ async fn telling_never_waits_and_what_is_too_much_is_counted() {
         recorder.event(
             &pod(&format!("web-{number}")),
             EventType::Normal,
-            "Told",
+            "EventAttributes",
             "Tell",
             "something",
         );
     }
-    assert_eq!(telling.events.figures().of("dropped"), 500);
+    assert_eq!(telling.events.metrics().of("dropped"), 500);
     telling.api.faults().clear();
     let (api, events) = telling.end(600 * SECOND).await;
     assert_eq!(api.list::<NewEvent>().len(), 1000);
-    assert_eq!(events.figures().of("written"), 1000);
+    assert_eq!(events.metrics().of("written"), 1000);
 }
 
 #[tokio::test(start_paused = true)]
@@ -288,13 +289,31 @@ async fn what_passes_is_tried_again_and_what_is_refused_is_not() {
     let telling = Telling::new();
     let recorder = telling.events.recorder("tester");
     telling.api.faults().fail_next(3, 503);
-    recorder.event(&pod("web"), EventType::Normal, "Told", "Tell", "after an outage");
+    recorder.event(
+        &pod("web"),
+        EventType::Normal,
+        "EventAttributes",
+        "Tell",
+        "after an outage",
+    );
     eventually(|| async { telling.api.list::<NewEvent>().len() == 1 }).await;
     telling.api.faults().fail_next(1, 403);
-    recorder.event(&pod("web"), EventType::Normal, "Told", "Tell", "forbidden");
-    eventually(|| async { telling.events.figures().of("failed") == 1 }).await;
+    recorder.event(
+        &pod("web"),
+        EventType::Normal,
+        "EventAttributes",
+        "Tell",
+        "forbidden",
+    );
+    eventually(|| async { telling.events.metrics().of("failed") == 1 }).await;
     // The next one is a new event, not a repetition of one that is not there.
-    recorder.event(&pod("web"), EventType::Normal, "Told", "Tell", "forbidden");
+    recorder.event(
+        &pod("web"),
+        EventType::Normal,
+        "EventAttributes",
+        "Tell",
+        "forbidden",
+    );
     let (api, _) = telling.end(SECOND).await;
     let mut notes: Vec<_> = api
         .list::<NewEvent>()
@@ -309,12 +328,12 @@ async fn what_passes_is_tried_again_and_what_is_refused_is_not() {
 async fn an_event_that_has_expired_is_told_anew() {
     let telling = Telling::new();
     let recorder = telling.events.recorder("tester");
-    recorder.event(&pod("web"), EventType::Normal, "Told", "Tell", "again");
+    recorder.event(&pod("web"), EventType::Normal, "EventAttributes", "Tell", "again");
     let event = eventually(|| async { telling.api.list::<NewEvent>().pop() }).await;
     telling
         .api
         .remove::<NewEvent>("shop", event.metadata.name.as_deref().unwrap());
-    recorder.event(&pod("web"), EventType::Normal, "Told", "Tell", "again");
+    recorder.event(&pod("web"), EventType::Normal, "EventAttributes", "Tell", "again");
     let (api, _) = telling.end(SECOND).await;
     assert_eq!(api.list::<NewEvent>().pop().unwrap().series.unwrap().count, 2);
 }
@@ -324,8 +343,20 @@ async fn a_stop_waits_for_events_no_longer_than_its_deadline() {
     let telling = Telling::new();
     telling.api.faults().hang();
     let recorder = telling.events.recorder("tester");
-    recorder.event(&pod("web"), EventType::Normal, "Told", "Tell", "too late");
-    recorder.event(&pod("db"), EventType::Normal, "Told", "Tell", "too late");
+    recorder.event(
+        &pod("web"),
+        EventType::Normal,
+        "EventAttributes",
+        "Tell",
+        "too late",
+    );
+    recorder.event(
+        &pod("db"),
+        EventType::Normal,
+        "EventAttributes",
+        "Tell",
+        "too late",
+    );
     let begin = Instant::now();
     let (api, _) = telling.end(5 * SECOND).await;
     assert!(begin.elapsed() <= 5 * SECOND, "{:?}", begin.elapsed());

@@ -15,9 +15,9 @@ use tracing::{debug, warn};
 
 use super::{
     EventApi,
-    correlator::{Correlator, Verdict},
-    record::{Count, Told},
-    recorder::Figures,
+    correlator::{CorrelationDecision, Correlator},
+    record::{Count, EventAttributes},
+    recorder::RecorderMetrics,
 };
 use crate::manager::Stop;
 
@@ -30,13 +30,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) struct Writer {
     client: Client,
-    told: mpsc::Receiver<Told>,
+    event: mpsc::Receiver<EventAttributes>,
     correlator: Correlator,
-    figures: Figures,
+    metrics: RecorderMetrics,
 }
 
 /// What a request came to.
-enum Answer {
+enum WriteResult {
     Written,
     /// There is an event of that name.
     Taken,
@@ -51,46 +51,50 @@ enum Answer {
 // --- Writer ---
 
 impl Writer {
-    pub(super) fn new(client: Client, told: mpsc::Receiver<Told>, figures: Figures) -> Self {
+    pub(super) fn new(
+        client: Client,
+        event: mpsc::Receiver<EventAttributes>,
+        metrics: RecorderMetrics,
+    ) -> Self {
         Writer {
             client,
-            told,
+            event,
             correlator: Correlator::new(),
-            figures,
+            metrics,
         }
     }
 
     /// Writes what is told until it is stopped, and then what was told so far.
     pub(super) async fn run(&mut self, stop: &Stop) {
-        while let Some(Some(told)) = stop.unless_stopped(self.told.recv()).await {
-            self.write(told, stop).await;
+        while let Some(Some(event)) = stop.unless_stopped(self.event.recv()).await {
+            self.write(event, stop).await;
         }
         let flush = async {
-            while let Ok(told) = self.told.try_recv() {
-                self.write(told, stop).await;
+            while let Ok(event) = self.event.try_recv() {
+                self.write(event, stop).await;
             }
         };
         if stop.until_expired(flush).await.is_none() {
-            warn!(left = self.told.len(), "there was no time to write all events");
+            warn!(left = self.event.len(), "there was no time to write all events");
         }
     }
 
-    async fn write(&mut self, told: Told, stop: &Stop) {
-        let (told, mut count, mut is_new) = match self.correlator.judge(told, Instant::now()) {
-            Verdict::Filtered => return self.figures.count("filtered"),
-            Verdict::First(told, count) => (told, count, true),
-            Verdict::Again(told, count) => (told, count, false),
+    async fn write(&mut self, event: EventAttributes, stop: &Stop) {
+        let (event, mut count, mut is_new) = match self.correlator.judge(event, Instant::now()) {
+            CorrelationDecision::Filtered => return self.metrics.count("filtered"),
+            CorrelationDecision::First(event, count) => (event, count, true),
+            CorrelationDecision::Again(event, count) => (event, count, false),
         };
         let mut pause = FIRST_PAUSE;
         for left in (0..TRIES).rev() {
-            let answer = timeout(PATIENCE, self.send(&told, &count, is_new)).await;
-            match answer.unwrap_or_else(|_| Answer::Later("no answer".to_owned())) {
-                Answer::Written => return self.figures.count("written"),
+            let answer = timeout(PATIENCE, self.send(&event, &count, is_new)).await;
+            match answer.unwrap_or_else(|_| WriteResult::Later("no answer".to_owned())) {
+                WriteResult::Written => return self.metrics.count("written"),
                 // It went away in the meantime: events do, after an hour.
-                Answer::Missing => is_new = true,
+                WriteResult::Missing => is_new = true,
                 // Ours, if an answer was lost; somebody else's, if not. A second event is better than none.
-                Answer::Taken => self.correlator.rename(&told, &mut count),
-                Answer::Later(why) if left > 0 => {
+                WriteResult::Taken => self.correlator.rename(&event, &mut count),
+                WriteResult::Later(why) if left > 0 => {
                     debug!(why, event = count.name, "cannot write an event yet");
                     let pause_now = pause;
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -98,31 +102,31 @@ impl Writer {
                         break;
                     }
                 }
-                Answer::Later(why) | Answer::Refused(why) => {
+                WriteResult::Later(why) | WriteResult::Refused(why) => {
                     warn!(
                         why,
-                        reason = told.reason,
-                        note = told.note,
+                        reason = event.reason,
+                        note = event.note,
                         "cannot write an event"
                     );
                     break;
                 }
             }
         }
-        self.figures.count("failed");
-        self.correlator.forget(&told);
+        self.metrics.count("failed");
+        self.correlator.forget(&event);
     }
 
-    async fn send(&self, told: &Told, count: &Count, is_new: bool) -> Answer {
-        let namespace = told.namespace();
+    async fn send(&self, event: &EventAttributes, count: &Count, is_new: bool) -> WriteResult {
+        let namespace = event.namespace();
         let create = PostParams::default();
-        let patch = Patch::Merge(told.patch(count));
+        let patch = Patch::Merge(event.patch(count));
         let change = PatchParams::default();
-        let done = match told.style {
+        let done = match event.style {
             EventApi::Core => {
                 let events: Api<CoreEvent> = Api::namespaced(self.client.clone(), namespace);
                 if is_new {
-                    events.create(&create, &told.core(count)).await.map(drop)
+                    events.create(&create, &event.core(count)).await.map(drop)
                 } else {
                     events.patch(&count.name, &change, &patch).await.map(drop)
                 }
@@ -130,21 +134,21 @@ impl Writer {
             EventApi::Events => {
                 let events: Api<NewEvent> = Api::namespaced(self.client.clone(), namespace);
                 if is_new {
-                    events.create(&create, &told.newer(count)).await.map(drop)
+                    events.create(&create, &event.newer(count)).await.map(drop)
                 } else {
                     events.patch(&count.name, &change, &patch).await.map(drop)
                 }
             }
         };
         match done {
-            Ok(()) => Answer::Written,
+            Ok(()) => WriteResult::Written,
             Err(kube::Error::Api(status)) => match status.code {
-                404 if !is_new => Answer::Missing,
-                409 if is_new => Answer::Taken,
-                429 | 500.. => Answer::Later(status.message.clone()),
-                _ => Answer::Refused(status.message.clone()),
+                404 if !is_new => WriteResult::Missing,
+                409 if is_new => WriteResult::Taken,
+                429 | 500.. => WriteResult::Later(status.message.clone()),
+                _ => WriteResult::Refused(status.message.clone()),
             },
-            Err(error) => Answer::Later(error.to_string()),
+            Err(error) => WriteResult::Later(error.to_string()),
         }
     }
 }

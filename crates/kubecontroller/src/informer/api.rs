@@ -20,7 +20,7 @@ use kube::{
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
-    decode::{Decoder, Told, Unknown, known, refusal, status},
+    decode::{DecodedEvent, Decoder, Unknown, known, refusal, status},
     flow::{Sender, flow},
     identity::Identity,
     items::Items,
@@ -262,18 +262,18 @@ impl Call {
         Ok(())
     }
 
-    async fn tell(&self, told: Vec<Told>, is_list: &mut bool, out: &Out) {
+    async fn tell(&self, told: Vec<DecodedEvent>, is_list: &mut bool, out: &Out) {
         let mut listed = Vec::new();
         for event in told {
             let event = match event {
-                Told::Applied(object) if *is_list => {
+                DecodedEvent::Applied(object) if *is_list => {
                     listed.push(object);
                     continue;
                 }
-                Told::Applied(object) => WatchEvent::Applied(object),
-                Told::Deleted(object) => WatchEvent::Deleted(object),
-                Told::Unreadable(event) => event,
-                Told::Bookmark { version, ends_list } if *is_list => {
+                DecodedEvent::Applied(object) => WatchEvent::Applied(object),
+                DecodedEvent::Deleted(object) => WatchEvent::Deleted(object),
+                DecodedEvent::Unreadable(event) => event,
+                DecodedEvent::Bookmark { version, ends_list } if *is_list => {
                     if !ends_list {
                         continue;
                     }
@@ -283,7 +283,7 @@ impl Call {
                         .await;
                     WatchEvent::Complete { version }
                 }
-                Told::Bookmark { version, .. } => WatchEvent::Reached { version },
+                DecodedEvent::Bookmark { version, .. } => WatchEvent::Reached { version },
             };
             out.send(Ok(event)).await;
         }

@@ -33,7 +33,7 @@ type Read = Arc<dyn Fn(&[u8]) -> Result<Arc<Unknown>, serde_json::Error> + Send 
 
 /// An event of a watch.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum DecodedEvent {
     Applied(Arc<Unknown>),
     Deleted(Arc<Unknown>),
     Bookmark {
@@ -99,7 +99,7 @@ impl Decoder {
     }
 
     /// The events of a watch, as far as they can be told, and why not further.
-    pub(super) fn lines(&self, lines: &Pieces) -> (Vec<Told>, Option<ListWatchError>) {
+    pub(super) fn lines(&self, lines: &Pieces) -> (Vec<DecodedEvent>, Option<ListWatchError>) {
         let mut told = Vec::with_capacity(lines.len());
         for line in lines.iter().filter(|line| !line.trim_ascii().is_empty()) {
             match self.line(line) {
@@ -110,7 +110,7 @@ impl Decoder {
         (told, None)
     }
 
-    fn line(&self, line: &[u8]) -> Result<Told, ListWatchError> {
+    fn line(&self, line: &[u8]) -> Result<DecodedEvent, ListWatchError> {
         let line = match Line::read(line) {
             Ok(line) => line,
             Err(error) => {
@@ -118,11 +118,11 @@ impl Decoder {
             }
         };
         let told = match line.kind {
-            Kind::Added | Kind::Modified => self.object(line.object)?.map(Told::Applied),
-            Kind::Deleted => self.object(line.object)?.map(Told::Deleted),
+            Kind::Added | Kind::Modified => self.object(line.object)?.map(DecodedEvent::Applied),
+            Kind::Deleted => self.object(line.object)?.map(DecodedEvent::Deleted),
             Kind::Bookmark => {
                 let mark: Mark = k3_decode::from_slice(line.object).map_err(|error| unexpected(&error))?;
-                Ok(Told::Bookmark {
+                Ok(DecodedEvent::Bookmark {
                     ends_list: mark.metadata.annotations.contains_key(END_OF_LIST),
                     version: mark.metadata.resource_version,
                 })
@@ -133,7 +133,7 @@ impl Decoder {
                 return Err(refusal(&status, None));
             }
         };
-        Ok(told.unwrap_or_else(Told::Unreadable))
+        Ok(told.unwrap_or_else(DecodedEvent::Unreadable))
     }
 
     /// An object; or, if it cannot be read, what can be said of it.

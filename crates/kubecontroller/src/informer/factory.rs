@@ -22,7 +22,7 @@ use super::{
     decode::Decoder,
     health::{InformerStats, Progress},
     identity::{Identity, Wire},
-    informer::{Core, Informer, Keeper},
+    informer::{Core, Informer, KeepAlive},
     list_watch::ListWatch,
     options::{InformerDefaults, InformerOptions},
     reflector::{Random, Reflection, Reflector},
@@ -71,7 +71,7 @@ struct Table {
 
 /// An informer, without a say in how long it lives.
 struct Entry {
-    /// A [`Known`].
+    /// A [`RegisteredInformer`].
     known: Box<dyn Any + Send>,
     /// `None` when nobody holds it any more.
     figures: Box<dyn Fn() -> Option<InformerStats> + Send>,
@@ -81,7 +81,7 @@ struct Entry {
 }
 
 /// What a handle is made of.
-struct Known<T> {
+struct RegisteredInformer<T> {
     core: Weak<Core<T>>,
     commands: mpsc::WeakUnboundedSender<Command<T>>,
 }
@@ -245,8 +245,8 @@ impl SharedInformerFactory {
 
     pub(super) fn find<T: Object>(&self, identity: &Identity) -> Option<Informer<T>> {
         let table = self.table();
-        let known: &Known<T> = table.entries.get(identity)?.known.downcast_ref()?;
-        known.informer(self.keeper())
+        let known: &RegisteredInformer<T> = table.entries.get(identity)?.known.downcast_ref()?;
+        known.informer(self.keep_alive())
     }
 
     pub(super) fn make<T: Object + DeserializeOwned>(
@@ -277,7 +277,7 @@ impl SharedInformerFactory {
         let reflected = Box::new(Reflection::new(state, source, commands));
         let reflector = Reflector::new(reflected, Arc::clone(&self.random));
         let task = run(reflector, self.shared.stop.subscribe());
-        let known = Known {
+        let known = RegisteredInformer {
             core: Arc::downgrade(&core),
             commands: sender.downgrade(),
         };
@@ -291,8 +291,8 @@ impl SharedInformerFactory {
         table.sweep();
         // Somebody may have been quicker.
         if let Some(there) = table.entries.get(&identity)
-            && let Some(known) = there.known.downcast_ref::<Known<T>>()
-            && let Some(informer) = known.informer(self.keeper())
+            && let Some(known) = there.known.downcast_ref::<RegisteredInformer<T>>()
+            && let Some(informer) = known.informer(self.keep_alive())
         {
             return informer;
         }
@@ -305,11 +305,11 @@ impl SharedInformerFactory {
         Informer {
             core,
             commands: sender,
-            keeper: self.keeper(),
+            keep_alive: self.keep_alive(),
         }
     }
 
-    fn keeper(&self) -> Keeper {
+    fn keep_alive(&self) -> KeepAlive {
         self.shared.clone()
     }
 
@@ -346,28 +346,28 @@ impl Table {
     }
 }
 
-// --- Known ---
+// --- RegisteredInformer ---
 
-impl<T> Clone for Known<T> {
+impl<T> Clone for RegisteredInformer<T> {
     fn clone(&self) -> Self {
-        Known {
+        RegisteredInformer {
             core: Weak::clone(&self.core),
             commands: self.commands.clone(),
         }
     }
 }
 
-impl<T> Known<T> {
+impl<T> RegisteredInformer<T> {
     /// What is there of it, if anybody holds it.
     fn core(&self) -> Option<Arc<Core<T>>> {
         (self.commands.strong_count() > 0).then(|| self.core.upgrade())?
     }
 
-    fn informer(&self, keeper: Keeper) -> Option<Informer<T>> {
+    fn informer(&self, keep_alive: KeepAlive) -> Option<Informer<T>> {
         Some(Informer {
             commands: self.commands.upgrade()?,
             core: self.core.upgrade()?,
-            keeper,
+            keep_alive,
         })
     }
 }

@@ -20,11 +20,11 @@ pub struct Informer<T> {
     pub(super) core: Arc<Core<T>>,
     /// The task ends when the last sender is gone.
     pub(super) commands: mpsc::UnboundedSender<Command<T>>,
-    pub(super) keeper: Keeper,
+    pub(super) keep_alive: KeepAlive,
 }
 
 /// Who has the tasks. They end when the last one who holds this is gone.
-pub(super) type Keeper = Arc<dyn Any + Send + Sync>;
+pub(super) type KeepAlive = Arc<dyn Any + Send + Sync>;
 
 /// What an informer's handles and its task share.
 pub(super) struct Core<T> {
@@ -51,7 +51,7 @@ impl<T> Clone for Informer<T> {
         Informer {
             core: Arc::clone(&self.core),
             commands: self.commands.clone(),
-            keeper: Arc::clone(&self.keeper),
+            keep_alive: Arc::clone(&self.keep_alive),
         }
     }
 }
@@ -84,7 +84,7 @@ impl<T: Object> Informer<T> {
         handler: impl FnMut(&Delta<T>) + Send + 'static,
     ) -> EventHandlerRegistration {
         let (subscriber, subscription) =
-            Subscriber::new(handler, self.commands.clone(), Arc::clone(&self.keeper));
+            Subscriber::new(handler, self.commands.clone(), Arc::clone(&self.keep_alive));
         // If the task has stopped the subscription never tells anything.
         let _ = self.commands.send(Command::Add(subscriber));
         subscription

@@ -16,7 +16,7 @@ pub(super) struct Items {
     /// The list without its items.
     envelope: Vec<u8>,
     complete: Pieces,
-    place: Place,
+    place: ParserState,
     /// How many brackets are open.
     depth: usize,
     text: Text,
@@ -43,7 +43,7 @@ pub(super) struct EnvelopeMeta {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Place {
+enum ParserState {
     #[default]
     Envelope,
     /// Between two items.
@@ -70,9 +70,9 @@ impl Items {
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let used = match self.place {
-                Place::Envelope => self.push_envelope(bytes),
-                Place::Between => self.push_between(bytes),
-                Place::Item => self.push_item(bytes),
+                ParserState::Envelope => self.push_envelope(bytes),
+                ParserState::Between => self.push_between(bytes),
+                ParserState::Item => self.push_item(bytes),
             };
             bytes = &bytes[used..];
         }
@@ -110,7 +110,7 @@ impl Items {
                     }
                     b'[' if self.depth == 1 && self.has_them => {
                         self.depth = AROUND_ITEM;
-                        self.place = Place::Between;
+                        self.place = ParserState::Between;
                         return at + 1;
                     }
                     b'{' | b'[' => self.depth += 1,
@@ -143,11 +143,11 @@ impl Items {
                     self.envelope.push(b']');
                     self.depth = AROUND_ITEM - 1;
                     self.has_them = false;
-                    self.place = Place::Envelope;
+                    self.place = ParserState::Envelope;
                     return at + 1;
                 }
                 _ => {
-                    self.place = Place::Item;
+                    self.place = ParserState::Item;
                     return at;
                 }
             }
@@ -160,7 +160,7 @@ impl Items {
         self.complete.append(&bytes[..length]);
         if ended {
             self.complete.close();
-            self.place = Place::Between;
+            self.place = ParserState::Between;
         }
         length
     }

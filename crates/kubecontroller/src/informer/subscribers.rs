@@ -14,7 +14,7 @@ use std::{
 use futures_util::Stream;
 use tokio::sync::{mpsc, watch};
 
-use super::{delta::Delta, informer::Keeper};
+use super::{delta::Delta, informer::KeepAlive};
 
 /// A handler that is told of changes. Dropping this ends it; a call that is under way in another thread goes on to its end.
 pub struct EventHandlerRegistration {
@@ -54,7 +54,7 @@ impl<T: 'static> Subscriber<T> {
     pub(super) fn new(
         handler: impl FnMut(&Delta<T>) + Send + 'static,
         commands: mpsc::UnboundedSender<Command<T>>,
-        keeper: Keeper,
+        keep_alive: KeepAlive,
     ) -> (Self, EventHandlerRegistration)
     where
         T: Send + Sync,
@@ -67,7 +67,7 @@ impl<T: 'static> Subscriber<T> {
             end: Some(Box::new(move || {
                 // An informer that has stopped has forgotten the handler already.
                 let _ = commands.send(Command::Sweep);
-                drop(keeper);
+                drop(keep_alive);
             })),
         };
         let subscriber = Subscriber {

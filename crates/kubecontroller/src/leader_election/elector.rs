@@ -18,7 +18,7 @@ use tracing::{debug, info, warn};
 use super::{
     LeaderElectionConfig, LeaderElectionConfigError,
     options::JITTER,
-    record::{self, Seen},
+    record::{self, ObservedLease},
 };
 use crate::{Clock, manager::Stop, metrics::Metrics};
 
@@ -28,7 +28,7 @@ pub struct LeaderElector {
     options: LeaderElectionConfig,
     clock: Clock,
     metrics: Metrics,
-    standing: watch::Sender<LeaderStatus>,
+    status: watch::Sender<LeaderStatus>,
 }
 
 /// How an election stands, as far as a candidate knows.
@@ -41,7 +41,7 @@ pub struct LeaderStatus {
 }
 
 /// A time of leading.
-struct Term {
+struct LeaderTerm {
     /// The lease as it was written last.
     lease: Lease,
     /// Before the last renewal that succeeded was sent.
@@ -60,7 +60,7 @@ enum End {
 }
 
 enum Renewal {
-    Done(Box<Term>),
+    Done(Box<LeaderTerm>),
     Late,
     Lost,
 }
@@ -76,7 +76,7 @@ impl LeaderElector {
             options,
             clock: Clock::system(),
             metrics: Metrics::default(),
-            standing: watch::Sender::new(LeaderStatus::default()),
+            status: watch::Sender::new(LeaderStatus::default()),
         })
     }
 
@@ -95,8 +95,8 @@ impl LeaderElector {
     }
 
     /// How the election stands, and when that changes.
-    pub fn standing(&self) -> watch::Receiver<LeaderStatus> {
-        self.standing.subscribe()
+    pub fn status(&self) -> watch::Receiver<LeaderStatus> {
+        self.status.subscribe()
     }
 
     /// Waits for its turn and leads, again and again, until it is stopped.
@@ -109,8 +109,8 @@ impl LeaderElector {
         Fut: Future<Output = ()>,
     {
         self.metrics.set_leader(&self.options.name, false);
-        let mut seen = Seen::default();
-        let mut chance = Chance::of(&self.options.identity);
+        let mut seen = ObservedLease::default();
+        let mut chance = Jitter::of(&self.options.identity);
         while let Some(mut term) = self.campaign(stop, &mut seen, &mut chance).await {
             info!(
                 lease = self.options.name,
@@ -138,7 +138,12 @@ impl LeaderElector {
     }
 
     /// Waits for the lease. None if it was stopped before.
-    async fn campaign(&self, stop: &Stop, seen: &mut Seen, chance: &mut Chance) -> Option<Term> {
+    async fn campaign(
+        &self,
+        stop: &Stop,
+        seen: &mut ObservedLease,
+        chance: &mut Jitter,
+    ) -> Option<LeaderTerm> {
         loop {
             // An attempt is not dropped half done: it could have got the lease, and others would wait for nobody.
             let patience = self.options.renew_deadline;
@@ -158,7 +163,7 @@ impl LeaderElector {
     }
 
     /// Takes the lease if it is to be had.
-    async fn attempt(&self, seen: &mut Seen) -> Result<Option<Term>, kube::Error> {
+    async fn attempt(&self, seen: &mut ObservedLease) -> Result<Option<LeaderTerm>, kube::Error> {
         let old = self.leases.get_opt(&self.options.name).await?;
         if let Some(lease) = &old {
             let unchanged = seen.look(lease, Instant::now());
@@ -176,7 +181,7 @@ impl LeaderElector {
         }
         let renewed = Instant::now();
         match self.hold(old.as_ref()).await {
-            Ok(lease) => Ok(Some(Term { lease, renewed })),
+            Ok(lease) => Ok(Some(LeaderTerm { lease, renewed })),
             Err(error) if is_conflict(&error) => Ok(None),
             Err(error) => Err(error),
         }
@@ -196,7 +201,7 @@ impl LeaderElector {
     }
 
     /// Leads as long as the lease can be renewed.
-    async fn serve<F, Fut>(&self, term: &mut Term, stop: &Stop, lead: &mut F) -> End
+    async fn serve<F, Fut>(&self, term: &mut LeaderTerm, stop: &Stop, lead: &mut F) -> End
     where
         F: FnMut(Stop) -> Fut,
         Fut: Future<Output = ()>,
@@ -245,7 +250,7 @@ impl LeaderElector {
     }
 
     /// Waits for the time to renew, and tries until it succeeds or is too late.
-    async fn renew(&self, term: &Term) -> Renewal {
+    async fn renew(&self, term: &LeaderTerm) -> Renewal {
         sleep_until(term.renewed + self.options.retry).await;
         let mut lease = Some(term.lease.clone());
         loop {
@@ -264,7 +269,7 @@ impl LeaderElector {
                 }
             };
             match timeout(self.options.renew_deadline / 2, try_once).await {
-                Ok(Ok(Ok(lease))) => return Renewal::Done(Box::new(Term { lease, renewed })),
+                Ok(Ok(Ok(lease))) => return Renewal::Done(Box::new(LeaderTerm { lease, renewed })),
                 Ok(Ok(Err(known))) => {
                     let is_ours = |known: &Lease| record::holder(known) == Some(&self.options.identity);
                     if known.as_ref().is_some_and(|known| !is_ours(known)) {
@@ -287,7 +292,7 @@ impl LeaderElector {
     }
 
     /// Gives the lease back. If that fails it lapses.
-    async fn release(&self, term: &Term, stop: &Stop) {
+    async fn release(&self, term: &LeaderTerm, stop: &Stop) {
         let patience = self
             .options
             .renew_deadline
@@ -321,15 +326,15 @@ impl LeaderElector {
 
     fn show(&self, leader: Option<String>) {
         let is_leading = leader.as_deref() == Some(&self.options.identity);
-        let standing = LeaderStatus { leader, is_leading };
-        self.standing.send_if_modified(|old| {
-            if *old == standing {
+        let status = LeaderStatus { leader, is_leading };
+        self.status.send_if_modified(|old| {
+            if *old == status {
                 return false;
             }
             if old.is_leading != is_leading {
                 self.metrics.set_leader(&self.options.name, is_leading);
             }
-            *old = standing;
+            *old = status;
             true
         });
     }
@@ -346,13 +351,13 @@ fn is_gone(error: &kube::Error) -> bool {
 // --- chance ---
 
 /// Numbers that differ between candidates, so that they do not all look at the same moment.
-struct Chance(u64);
+struct Jitter(u64);
 
-impl Chance {
+impl Jitter {
     fn of(identity: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         identity.hash(&mut hasher);
-        Chance(hasher.finish() | 1)
+        Jitter(hasher.finish() | 1)
     }
 
     /// From 0 to 1.

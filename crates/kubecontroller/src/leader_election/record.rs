@@ -14,14 +14,14 @@ use super::LeaderElectionConfig;
 
 /// What an onlooker remembers of a lease.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct ObservedLease {
     /// Uid and version of the lease, and since when they are the same.
     last: Option<(String, String, Instant)>,
 }
 
-// --- Seen ---
+// --- ObservedLease ---
 
-impl Seen {
+impl ObservedLease {
     /// Somebody looked. Returns for how long the lease has not changed, as far as is known here.
     pub(super) fn look(&mut self, lease: &Lease, now: Instant) -> Duration {
         let uid = lease.metadata.uid.clone().unwrap_or_default();

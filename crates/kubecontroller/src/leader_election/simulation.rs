@@ -196,7 +196,7 @@ impl<F: Future> Future for Process<F> {
 
 /// Something that happens to one of the candidates.
 #[derive(Clone, Debug)]
-enum Trouble {
+enum InjectedFault {
     Cut(usize),
     Mend(usize),
     Slow(usize, u64, u64),
@@ -205,22 +205,22 @@ enum Trouble {
     Jump(usize, i64),
 }
 
-fn troubles() -> impl Strategy<Value = Vec<(u64, Trouble)>> {
+fn troubles() -> impl Strategy<Value = Vec<(u64, InjectedFault)>> {
     let who = 0..3_usize;
     let trouble = prop_oneof![
-        who.clone().prop_map(Trouble::Cut),
-        who.clone().prop_map(Trouble::Mend),
+        who.clone().prop_map(InjectedFault::Cut),
+        who.clone().prop_map(InjectedFault::Mend),
         (who.clone(), 0..9_000_u64, 0..9_000_u64)
-            .prop_map(|(who, there, back)| Trouble::Slow(who, there, back)),
-        (who.clone(), 0..40_000_u64).prop_map(|(who, pause)| Trouble::Suspend(who, pause)),
-        who.clone().prop_map(Trouble::Crash),
-        (who, -100_000..100_000_i64).prop_map(|(who, by)| Trouble::Jump(who, by)),
+            .prop_map(|(who, there, back)| InjectedFault::Slow(who, there, back)),
+        (who.clone(), 0..40_000_u64).prop_map(|(who, pause)| InjectedFault::Suspend(who, pause)),
+        who.clone().prop_map(InjectedFault::Crash),
+        (who, -100_000..100_000_i64).prop_map(|(who, by)| InjectedFault::Jump(who, by)),
     ];
     prop::collection::vec((0..20_000_u64, trouble), 1..25)
 }
 
 /// Runs three candidates through it. Whoever acts must be the one whose turn began last; returns how many turns there were.
-async fn play(troubles: Vec<(u64, Trouble)>) -> u64 {
+async fn play(troubles: Vec<(u64, InjectedFault)>) -> u64 {
     let server = Server::default();
     let turns = Arc::new(AtomicU64::new(0));
     let links: Vec<Link> = (0..3).map(|_| Link::default()).collect();
@@ -263,21 +263,21 @@ async fn play(troubles: Vec<(u64, Trouble)>) -> u64 {
     for (life, (after, trouble)) in troubles.into_iter().enumerate() {
         sleep(Duration::from_millis(after)).await;
         match trouble {
-            Trouble::Cut(who) => links[who].cut(),
-            Trouble::Mend(who) => links[who].mend(),
-            Trouble::Slow(who, there, back) => links[who].set(Fault {
+            InjectedFault::Cut(who) => links[who].cut(),
+            InjectedFault::Mend(who) => links[who].mend(),
+            InjectedFault::Slow(who, there, back) => links[who].set(Fault {
                 there: Duration::from_millis(there),
                 back: Duration::from_millis(back),
                 is_cut: false,
             }),
-            Trouble::Suspend(who, pause) => {
+            InjectedFault::Suspend(who, pause) => {
                 *resumes[who].lock().unwrap() = Instant::now() + Duration::from_millis(pause);
             }
-            Trouble::Crash(who) => {
+            InjectedFault::Crash(who) => {
                 lives[who].abort();
                 lives[who] = start(who, life + 1);
             }
-            Trouble::Jump(who, by) => *skews[who].lock().unwrap() = by,
+            InjectedFault::Jump(who, by) => *skews[who].lock().unwrap() = by,
         }
     }
     // Once the troubles are over somebody leads.

@@ -9,7 +9,7 @@ use tracing::{error, info};
 use super::{
     BoxError, Config, ControllerSetting, Manager, ManagerContext, ManagerError, Registration, Runnable,
     Setup, Stop, cluster,
-    config::{self, Asked, Unfollowed},
+    config::{self, CommandLine, CommandLineError},
     log,
     manager::check_names,
     process,
@@ -151,10 +151,10 @@ impl App {
         let args = args.into_iter().map(Into::into).collect();
         let env = |name: &str| std::env::var(name).ok();
         let config = match config::read(self.name, &self.about, &self.settings, args, env) {
-            Ok(Asked::Run(config)) => *config,
-            Ok(Asked::List) => return print(&list()),
-            Ok(Asked::PrintCrds) => return print(&definitions()),
-            Err(Unfollowed::Line(asked)) => {
+            Ok(CommandLine::Run(config)) => *config,
+            Ok(CommandLine::List) => return print(&list()),
+            Ok(CommandLine::PrintCrds) => return print(&definitions()),
+            Err(CommandLineError::Line(asked)) => {
                 let _ = asked.print();
                 return ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(2));
             }

@@ -8,7 +8,7 @@ use tracing::{debug, info};
 
 use super::{
     Config, ConfigError, ManagerContext, ManagerError, Runnable, Setup, Stop, process, setup::ErasedSetup,
-    start_condition::StartCondition, supervisor::Post,
+    start_condition::StartCondition, supervisor::SupervisedRunnable,
 };
 use crate::{
     controller::{Controller, KeyFilter},
@@ -47,15 +47,15 @@ pub struct Manager {
     setups: Vec<Arc<dyn ErasedSetup>>,
     /// Those of the setups that run here.
     installed: Vec<Arc<dyn ErasedSetup>>,
-    posts: Vec<Owned>,
+    posts: Vec<OwnedRunnable>,
     /// What is set up at the moment.
     installing: Option<Installing>,
-    faults: Vec<String>,
+    errors: Vec<String>,
 }
 
 /// A post, and whose it is.
-pub(super) struct Owned {
-    pub(super) post: Post,
+pub(super) struct OwnedRunnable {
+    pub(super) post: SupervisedRunnable,
     pub(super) owner: Option<Owner>,
 }
 
@@ -89,7 +89,7 @@ impl Manager {
             installed: Vec::new(),
             posts: Vec::new(),
             installing: None,
-            faults: Vec::new(),
+            errors: Vec::new(),
         }
     }
 
@@ -121,11 +121,11 @@ impl Manager {
             .as_ref()
             .map(|installing| installing.owner.clone());
         if !self.context.board().enter(Arc::clone(&runnable)) {
-            self.faults
+            self.errors
                 .push(format!("there are two runnables called {}", runnable.name()));
         }
-        let post = Post { runnable, gates };
-        self.posts.push(Owned { post, owner });
+        let post = SupervisedRunnable { runnable, gates };
+        self.posts.push(OwnedRunnable { post, owner });
         self
     }
 
@@ -216,12 +216,12 @@ impl Manager {
             })?;
             if self.context.config().filters.contains_key(&resource) && !installing.is_filtered {
                 let why = format!("resource-filter.{resource}: the controller {name} does not filter");
-                return Err(ConfigError { faults: vec![why] }.into());
+                return Err(ConfigError { errors: vec![why] }.into());
             }
             info!(controller = name, resource, "set up");
             self.installed.push(setup);
         }
-        match self.faults.first() {
+        match self.errors.first() {
             None => Ok(()),
             Some(fault) => Err(ManagerError::Setup {
                 name: self.name.clone(),
@@ -288,7 +288,7 @@ impl Manager {
                             async move {
                                 let mut tasks = tasks.lock().await;
                                 tasks.shutdown().await;
-                                let turn = Turn(&mut tasks);
+                                let turn = LeaderTasks(&mut tasks);
                                 supervisor.run(leaders, stop, turn.0).await;
                             }
                         };
@@ -326,12 +326,12 @@ impl Manager {
         options.renew_deadline = told.renew_deadline;
         options.retry = told.retry;
         let elector = LeaderElector::new(self.client().clone(), options).map_err(|bad| ConfigError {
-            faults: vec![format!("leader election: {bad}")],
+            errors: vec![format!("leader election: {bad}")],
         })?;
         Ok(Some(elector.clock(self.clock().clone()).metrics(self.metrics())))
     }
 
-    pub(super) fn posts(&mut self) -> &mut Vec<Owned> {
+    pub(super) fn posts(&mut self) -> &mut Vec<OwnedRunnable> {
         &mut self.posts
     }
 
@@ -349,9 +349,9 @@ impl Deref for Manager {
 }
 
 /// The tasks of a turn: aborted when the turn is dropped, joined before the next.
-struct Turn<'t>(&'t mut JoinSet<()>);
+struct LeaderTasks<'t>(&'t mut JoinSet<()>);
 
-impl Drop for Turn<'_> {
+impl Drop for LeaderTasks<'_> {
     fn drop(&mut self) {
         self.0.abort_all();
     }
@@ -372,9 +372,9 @@ pub(super) fn check_names(managers: &[&Manager]) -> Result<(), ConfigError> {
     let added: BTreeSet<&str> = added.map(|owned| owned.post.runnable.name()).collect();
     let config = context.config();
     let list = |known: &BTreeSet<&str>| known.iter().copied().collect::<Vec<_>>().join(", ");
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for name in config.selection.unknown(|name| names.contains(name)) {
-        faults.push(format!(
+        errors.push(format!(
             "there is no controller {name:?}; there are: {}",
             list(&names)
         ));
@@ -384,22 +384,22 @@ pub(super) fn check_names(managers: &[&Manager]) -> Result<(), ConfigError> {
         .keys()
         .filter(|resource| !resources.contains(resource.as_str()))
     {
-        faults.push(format!(
+        errors.push(format!(
             "resource-filter.{resource}: no controller is for that; there are: {}",
             list(&resources)
         ));
     }
     for name in config.dependencies.keys() {
         if !names.contains(name.as_str()) && !added.contains(name.as_str()) {
-            faults.push(format!(
+            errors.push(format!(
                 "dependencies.{name}: there is no such controller; there are: {}",
                 list(&names)
             ));
         }
     }
-    if faults.is_empty() {
+    if errors.is_empty() {
         Ok(())
     } else {
-        Err(ConfigError { faults })
+        Err(ConfigError { errors })
     }
 }

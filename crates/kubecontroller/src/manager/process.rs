@@ -8,7 +8,7 @@ use tracing::{error, info};
 use super::{
     ConfigError, Manager, ManagerContext, ManagerError, Runnable, Stop,
     health::{self, Server},
-    manager::Owned,
+    manager::OwnedRunnable,
     start_condition::StartCondition,
 };
 
@@ -109,7 +109,7 @@ async fn work(
 /// Gives each post the gates of the configuration, and looks whether they can ever open.
 fn set_gates(context: &ManagerContext, managers: &mut [Manager]) -> Result<(), ConfigError> {
     let told = &context.config().dependencies;
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     // What a name stands for: a runnable, or all of a setup.
     let mut known: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for owned in managers.iter_mut().flat_map(|manager| manager.posts().iter()) {
@@ -133,7 +133,7 @@ fn set_gates(context: &ManagerContext, managers: &mut [Manager]) -> Result<(), C
                 continue;
             };
             let Some(others) = known.get(other) else {
-                faults.push(format!(
+                errors.push(format!(
                     "{name} depends on {other}, which is not there or disabled"
                 ));
                 continue;
@@ -148,16 +148,16 @@ fn set_gates(context: &ManagerContext, managers: &mut [Manager]) -> Result<(), C
                 .extend(others.iter().cloned().map(StartCondition::Controller));
         }
     }
-    faults.extend(
+    errors.extend(
         waits
             .keys()
             .filter(|name| waits_for_itself(name, &waits))
             .map(|name| format!("{name} depends on itself")),
     );
-    if faults.is_empty() {
+    if errors.is_empty() {
         Ok(())
     } else {
-        Err(ConfigError { faults })
+        Err(ConfigError { errors })
     }
 }
 
@@ -178,7 +178,7 @@ fn waits_for_itself(name: &str, waits: &BTreeMap<String, Vec<String>>) -> bool {
     false
 }
 
-impl Owned {
+impl OwnedRunnable {
     /// All names that mean it, each once.
     fn names(&self) -> Vec<String> {
         let mut names = vec![self.post.runnable.name().to_owned()];

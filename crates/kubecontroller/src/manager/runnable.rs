@@ -24,7 +24,7 @@ pub trait Runnable: Send + Sync + 'static {
         true
     }
 
-    /// Whether others who depend on it may begin. Asked while it runs.
+    /// Whether others who depend on it may begin. CommandLine while it runs.
     fn is_ready(&self) -> bool {
         true
     }

@@ -24,7 +24,7 @@ const BACKOFF: ExponentialBackoff = ExponentialBackoff {
 
 /// A runnable, and what it waits for before it begins.
 #[derive(Clone)]
-pub(super) struct Post {
+pub(super) struct SupervisedRunnable {
     pub(super) runnable: Arc<dyn Runnable>,
     pub(super) gates: Vec<StartCondition>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Supervisor {
 
 impl Supervisor {
     /// Runs all of them until they are stopped, and joins them. What does not end by the deadline is dropped.
-    pub(super) async fn run(&self, posts: Vec<Post>, stop: Stop, tasks: &mut JoinSet<()>) {
+    pub(super) async fn run(&self, posts: Vec<SupervisedRunnable>, stop: Stop, tasks: &mut JoinSet<()>) {
         for post in posts {
             let (supervisor, stop) = (self.clone(), stop.clone());
             tasks.spawn(async move { supervisor.supervise(post, stop).await });
@@ -49,7 +49,7 @@ impl Supervisor {
     }
 
     /// Runs one until it is stopped or has nothing left to do, however often it fails.
-    async fn supervise(&self, post: Post, stop: Stop) {
+    async fn supervise(&self, post: SupervisedRunnable, stop: Stop) {
         let name = post.runnable.name();
         for gate in &post.gates {
             if stop.unless_stopped(gate.open(name, &self.board)).await.is_none() {
@@ -122,7 +122,7 @@ mod tests {
         time::{Instant, sleep},
     };
 
-    use super::{Post, Supervisor};
+    use super::{SupervisedRunnable, Supervisor};
     use crate::{
         manager::{Runnable, Stop, start_condition::StartCondition, status::StatusBoard, task},
         metrics::Metrics,
@@ -140,7 +140,7 @@ mod tests {
         }
         let posts = runnables
             .into_iter()
-            .map(|(runnable, gates)| Post { runnable, gates })
+            .map(|(runnable, gates)| SupervisedRunnable { runnable, gates })
             .collect();
         let supervisor = Supervisor {
             board,

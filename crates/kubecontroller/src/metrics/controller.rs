@@ -9,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-use super::histogram::{Counted, Histogram, OF_QUEUES, OF_RECONCILES};
+use super::histogram::{Histogram, HistogramSnapshot, OF_QUEUES, OF_RECONCILES};
 use crate::workqueue::{WorkQueue, WorkQueueStats};
 
-/// The figures of a controller.
+/// The metrics of a controller.
 #[derive(Debug, Default)]
 pub(crate) struct ControllerMetrics {
     /// A part for each worker: what one counts, no other touches.
@@ -46,11 +46,11 @@ pub(crate) enum ResultOf {
 }
 
 /// What is shown of a controller.
-pub(super) struct Shown {
+pub(super) struct MetricsSnapshot {
     pub(super) results: [u64; ResultOf::ALL.len()],
-    pub(super) waited: Counted,
-    pub(super) worked: Counted,
-    pub(super) took: Counted,
+    pub(super) waited: HistogramSnapshot,
+    pub(super) worked: HistogramSnapshot,
+    pub(super) took: HistogramSnapshot,
     pub(super) most: usize,
     pub(super) errors: u64,
     pub(super) permanent: u64,
@@ -119,7 +119,7 @@ impl ControllerMetrics {
         self.restarts.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn shown(&self) -> Shown {
+    pub(super) fn snapshot(&self) -> MetricsSnapshot {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut results = [0; ResultOf::ALL.len()];
         for worker in &*workers {
@@ -127,11 +127,11 @@ impl ControllerMetrics {
                 *sum += more.load(Relaxed);
             }
         }
-        Shown {
+        MetricsSnapshot {
             results,
-            waited: Histogram::counted(OF_QUEUES, workers.iter().map(|worker| &worker.waited)),
-            worked: Histogram::counted(OF_QUEUES, workers.iter().map(|worker| &worker.worked)),
-            took: Histogram::counted(OF_RECONCILES, workers.iter().map(|worker| &worker.took)),
+            waited: Histogram::snapshot(OF_QUEUES, workers.iter().map(|worker| &worker.waited)),
+            worked: Histogram::snapshot(OF_QUEUES, workers.iter().map(|worker| &worker.worked)),
+            took: Histogram::snapshot(OF_RECONCILES, workers.iter().map(|worker| &worker.took)),
             most: self.most.load(Relaxed),
             errors: self.errors.load(Relaxed),
             permanent: self.permanent.load(Relaxed),

@@ -13,7 +13,7 @@ use prometheus_client::{
 
 use super::Metrics;
 
-/// A figure of a controller: its name, and what it is of. It has a value for each combination of labels; whoever declares one
+/// A desc of a controller: its name, and what it is of. It has a value for each combination of labels; whoever declares one
 /// sees to it that those are few.
 ///
 /// ```
@@ -43,14 +43,14 @@ enum Kind {
     Spread(&'static [f64]),
 }
 
-/// All figures that something was told of, by name.
+/// All metrics that something was told of, by name.
 #[derive(Default)]
-pub(super) struct Own {
+pub(super) struct CustomMetrics {
     families: Mutex<BTreeMap<&'static str, Family>>,
 }
 
 struct Family {
-    figure: MetricDesc,
+    desc: MetricDesc,
     /// By the values of the labels. They are few: looking through them costs less than keeping them in order.
     samples: Vec<(Box<[Box<str>]>, Sample)>,
 }
@@ -118,18 +118,18 @@ impl MetricDesc {
 // --- Metrics ---
 
 impl Metrics {
-    /// Counts a figure up.
-    pub fn increment(&self, figure: &MetricDesc, labels: &[&str], more: u64) {
-        self.own().change(figure, labels, |sample| {
+    /// Counts a desc up.
+    pub fn increment(&self, desc: &MetricDesc, labels: &[&str], more: u64) {
+        self.own().change(desc, labels, |sample| {
             if let Sample::Counter(count) = sample {
                 *count += more;
             }
         });
     }
 
-    /// Says how high a figure is now.
-    pub fn set_gauge(&self, figure: &MetricDesc, labels: &[&str], now: f64) {
-        self.own().change(figure, labels, |sample| {
+    /// Says how high a desc is now.
+    pub fn set_gauge(&self, desc: &MetricDesc, labels: &[&str], now: f64) {
+        self.own().change(desc, labels, |sample| {
             if let Sample::Level(level) = sample {
                 *level = now;
             }
@@ -137,8 +137,8 @@ impl Metrics {
     }
 
     /// Counts a time in seconds, or an amount.
-    pub fn observe(&self, figure: &MetricDesc, labels: &[&str], amount: f64) {
-        self.own().change(figure, labels, |sample| {
+    pub fn observe(&self, desc: &MetricDesc, labels: &[&str], amount: f64) {
+        self.own().change(desc, labels, |sample| {
             if let Sample::Spread { buckets, sum } = sample {
                 let at = buckets.partition_point(|(bound, _)| *bound < amount);
                 if let Some((_, count)) = buckets.get_mut(at) {
@@ -150,14 +150,14 @@ impl Metrics {
     }
 }
 
-// --- Own ---
+// --- CustomMetrics ---
 
-impl Own {
-    fn change(&self, figure: &MetricDesc, labels: &[&str], change: impl FnOnce(&mut Sample)) {
-        debug_assert_eq!(labels.len(), figure.labels.len(), "the labels of {}", figure.name);
+impl CustomMetrics {
+    fn change(&self, desc: &MetricDesc, labels: &[&str], change: impl FnOnce(&mut Sample)) {
+        debug_assert_eq!(labels.len(), desc.labels.len(), "the labels of {}", desc.name);
         let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        let family = families.entry(figure.name).or_insert_with(|| Family {
-            figure: *figure,
+        let family = families.entry(desc.name).or_insert_with(|| Family {
+            desc: *desc,
             samples: Vec::new(),
         });
         let samples = &mut family.samples;
@@ -166,7 +166,7 @@ impl Own {
         };
         let at = samples.iter().position(is_it).unwrap_or_else(|| {
             let labels = labels.iter().copied().map(Box::from).collect();
-            samples.push((labels, Sample::new(figure.kind)));
+            samples.push((labels, Sample::new(desc.kind)));
             samples.len() - 1
         });
         change(&mut samples[at].1);
@@ -174,15 +174,15 @@ impl Own {
 
     pub(super) fn show(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        for Family { figure, samples } in families.values() {
+        for Family { desc, samples } in families.values() {
             // The library adds the ending of counters itself. A few of upstream's have none.
-            let (name, kind) = match (figure.kind, figure.name.strip_suffix("_total")) {
+            let (name, kind) = match (desc.kind, desc.name.strip_suffix("_total")) {
                 (Kind::Counter, Some(name)) => (name, MetricType::Counter),
-                (Kind::Counter, None) => (figure.name, MetricType::Unknown),
-                (Kind::Level, _) => (figure.name, MetricType::Gauge),
-                (Kind::Spread(_), _) => (figure.name, MetricType::Histogram),
+                (Kind::Counter, None) => (desc.name, MetricType::Unknown),
+                (Kind::Level, _) => (desc.name, MetricType::Gauge),
+                (Kind::Spread(_), _) => (desc.name, MetricType::Histogram),
             };
-            let mut shown = encoder.encode_descriptor(name, figure.help, None, kind)?;
+            let mut shown = encoder.encode_descriptor(name, desc.help, None, kind)?;
             let mut samples: Vec<_> = samples.iter().collect();
             samples.sort_by(|(left, _), (right, _)| left.cmp(right));
             for (values, sample) in samples {
@@ -190,7 +190,7 @@ impl Own {
                     sample.encode(kind, &mut shown)?;
                     continue;
                 }
-                let labels: Vec<_> = figure
+                let labels: Vec<_> = desc
                     .labels
                     .iter()
                     .copied()

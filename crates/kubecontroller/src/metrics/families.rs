@@ -1,4 +1,4 @@
-//! Under which names figures are shown.
+//! Under which names metrics are shown.
 
 use std::{fmt, time::Duration};
 
@@ -10,8 +10,8 @@ use prometheus_client::{
 
 use super::{
     Metrics,
-    controller::{QueueNow, ResultOf, Shown},
-    histogram::Counted,
+    controller::{MetricsSnapshot, QueueNow, ResultOf},
+    histogram::HistogramSnapshot,
     informer,
 };
 
@@ -32,7 +32,7 @@ enum Value<'v> {
     Counter(u64),
     Number(i64),
     Seconds(Duration),
-    Times(&'v Counted),
+    Times(&'v HistogramSnapshot),
 }
 
 // --- the names ---
@@ -89,7 +89,7 @@ const OF_QUEUE_BY_CONTROLLER: &[Family<QueueNow>] = &[
     },
 ];
 
-const OF_CONTROLLER_AS_QUEUE: &[Family<Shown>] = &[
+const OF_CONTROLLER_AS_QUEUE: &[Family<MetricsSnapshot>] = &[
     Family {
         name: "workqueue_queue_duration_seconds",
         help: "How long in seconds an item stays in workqueue before being requested",
@@ -102,7 +102,7 @@ const OF_CONTROLLER_AS_QUEUE: &[Family<Shown>] = &[
     },
 ];
 
-const OF_CONTROLLER: &[Family<Shown>] = &[
+const OF_CONTROLLER: &[Family<MetricsSnapshot>] = &[
     Family {
         name: "controller_runtime_reconcile_errors",
         help: "Total number of reconciliation errors per controller",
@@ -155,7 +155,7 @@ const OF_CONTROLLER: &[Family<Shown>] = &[
     },
 ];
 
-const OF_INFORMER: &[Family<informer::Shown>] = &[
+const OF_INFORMER: &[Family<informer::MetricsSnapshot>] = &[
     Family {
         name: "reflector_lists",
         help: "Total number of API lists done by the reflectors",
@@ -215,9 +215,13 @@ impl Collector for Families {
             .map(|(name, queue)| (name, queue.now()))
             .collect();
         let controllers = names.controllers.iter();
-        let controllers: Vec<_> = controllers.map(|(name, counts)| (name, counts.shown())).collect();
+        let controllers: Vec<_> = controllers
+            .map(|(name, counts)| (name, counts.snapshot()))
+            .collect();
         let informers = names.informers.iter();
-        let informers: Vec<_> = informers.map(|(name, counts)| (name, counts.shown())).collect();
+        let informers: Vec<_> = informers
+            .map(|(name, counts)| (name, counts.snapshot()))
+            .collect();
         show(&mut encoder, "name", OF_QUEUE, &queues)?;
         show(&mut encoder, "controller", OF_QUEUE_BY_CONTROLLER, &queues)?;
         show(&mut encoder, "name", OF_CONTROLLER_AS_QUEUE, &controllers)?;
@@ -253,7 +257,7 @@ fn show<T>(
     Ok(())
 }
 
-fn show_results(encoder: &mut DescriptorEncoder<'_>, all: &[(&String, Shown)]) -> fmt::Result {
+fn show_results(encoder: &mut DescriptorEncoder<'_>, all: &[(&String, MetricsSnapshot)]) -> fmt::Result {
     if all.is_empty() {
         return Ok(());
     }

@@ -42,7 +42,7 @@ pub(super) struct Histogram {
 }
 
 /// What histograms have counted.
-pub(super) struct Counted {
+pub(super) struct HistogramSnapshot {
     pub(super) sum: f64,
     pub(super) count: u64,
     /// The upper end of each bucket in seconds, and what is in this one alone.
@@ -68,7 +68,10 @@ impl Histogram {
     }
 
     /// The sum of several histograms with the same bounds.
-    pub(super) fn counted<'h>(bounds: Bounds, all: impl Iterator<Item = &'h Histogram>) -> Counted {
+    pub(super) fn snapshot<'h>(
+        bounds: Bounds,
+        all: impl Iterator<Item = &'h Histogram>,
+    ) -> HistogramSnapshot {
         let mut counts = vec![0; bounds.len() + 1];
         let mut sum = 0.0;
         for histogram in all {
@@ -80,7 +83,7 @@ impl Histogram {
         let seconds = bounds
             .iter()
             .map(|nanos| Duration::from_nanos(*nanos).as_secs_f64());
-        Counted {
+        HistogramSnapshot {
             sum,
             count: counts.iter().sum(),
             buckets: seconds.chain([f64::INFINITY]).zip(counts).collect(),
@@ -108,7 +111,7 @@ mod tests {
             first.observe(Duration::from_nanos(nanos));
         }
         second.observe(Duration::from_mins(50));
-        let counted = Histogram::counted(OF_QUEUES, [&first, &second].into_iter());
+        let counted = Histogram::snapshot(OF_QUEUES, [&first, &second].into_iter());
         let filled: Vec<_> = counted.buckets.iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(filled, [&(1e-8, 2), &(1e-7, 2), &(f64::INFINITY, 1)]);
         assert_eq!(counted.count, 5);

@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use super::histogram::{Counted, Histogram, OF_QUEUES};
+use super::histogram::{Histogram, HistogramSnapshot, OF_QUEUES};
 
-/// The figures of an informer. Clones are the same ones.
+/// The metrics of an informer. Clones are the same ones.
 #[derive(Clone, Debug)]
 pub struct InformerMetrics {
     counts: Arc<Counts>,
@@ -29,9 +29,9 @@ struct Counts {
 }
 
 /// What is shown of them.
-pub(super) struct Shown {
+pub(super) struct MetricsSnapshot {
     pub(super) lists: u64,
-    pub(super) took: Counted,
+    pub(super) took: HistogramSnapshot,
     pub(super) watches: u64,
     pub(super) failures: u64,
     pub(super) events: u64,
@@ -97,11 +97,11 @@ impl InformerMetrics {
         self.counts.is_synced.store(is_synced, Relaxed);
     }
 
-    pub(super) fn shown(&self) -> Shown {
+    pub(super) fn snapshot(&self) -> MetricsSnapshot {
         let counts = &*self.counts;
-        Shown {
+        MetricsSnapshot {
             lists: counts.lists.load(Relaxed),
-            took: Histogram::counted(OF_QUEUES, [&counts.took].into_iter()),
+            took: Histogram::snapshot(OF_QUEUES, [&counts.took].into_iter()),
             watches: counts.watches.load(Relaxed),
             failures: counts.failures.load(Relaxed),
             events: counts.events.load(Relaxed),

@@ -1,7 +1,7 @@
-//! The figures of controllers, queues, informers, leases and phase machines.
+//! The metrics of controllers, queues, informers, leases and phase machines.
 //!
 //! Promises:
-//! - Names and labels are those of upstream's `workqueue`, `controller-runtime`, `reflector` and `leader_election` families.
+//! - MetricsByName and labels are those of upstream's `workqueue`, `controller-runtime`, `reflector` and `leader_election` families.
 //!   Labels are names of controllers, informers and leases: there are as many as a program has, whatever its objects are.
 //! - Counting costs a worker a few writes to memory that no other worker writes. What a queue knows is asked when somebody
 //!   looks, not told when it happens.
@@ -43,7 +43,7 @@ pub use self::{
 };
 use crate::{phase::PhaseMetrics, workqueue::WorkQueue};
 
-/// Where the figures of a program are kept. Clones are the same.
+/// Where the metrics of a program are kept. Clones are the same.
 #[derive(Clone, Default)]
 pub struct Metrics {
     shared: Arc<Shared>,
@@ -51,14 +51,14 @@ pub struct Metrics {
 
 #[derive(Default)]
 struct Shared {
-    names: Mutex<Names>,
-    own: custom::Own,
+    names: Mutex<MetricsByName>,
+    own: custom::CustomMetrics,
     phases: PhaseMetrics,
 }
 
 /// Everything that is counted, by name.
 #[derive(Default)]
-struct Names {
+struct MetricsByName {
     controllers: BTreeMap<String, Arc<ControllerMetrics>>,
     queues: BTreeMap<String, QueueCounts>,
     informers: BTreeMap<String, InformerMetrics>,
@@ -76,7 +76,7 @@ impl Metrics {
         metrics
     }
 
-    /// Shows the figures of a queue under a name. One that had the name before is forgotten, but for what it had counted.
+    /// Shows the metrics of a queue under a name. One that had the name before is forgotten, but for what it had counted.
     pub fn register_workqueue<K: Clone + Eq + Hash + Send + 'static>(
         &self,
         name: &str,
@@ -96,27 +96,27 @@ impl Metrics {
         self.names().leaders.insert(lease.to_owned(), is_leader);
     }
 
-    /// The figures of an informer; the same ones for the same name.
+    /// The metrics of an informer; the same ones for the same name.
     pub fn informer(&self, name: &str) -> InformerMetrics {
         self.names().informers.entry(name.to_owned()).or_default().clone()
     }
 
-    /// The figures of a controller; the same ones for the same name.
+    /// The metrics of a controller; the same ones for the same name.
     pub(crate) fn controller(&self, name: &str) -> Arc<ControllerMetrics> {
         let mut names = self.names();
         Arc::clone(names.controllers.entry(name.to_owned()).or_default())
     }
 
-    /// The figures of phase machines.
+    /// The metrics of phase machines.
     pub(crate) fn phases(&self) -> &PhaseMetrics {
         &self.shared.phases
     }
 
-    fn own(&self) -> &custom::Own {
+    fn own(&self) -> &custom::CustomMetrics {
         &self.shared.own
     }
 
-    fn names(&self) -> MutexGuard<'_, Names> {
+    fn names(&self) -> MutexGuard<'_, MetricsByName> {
         self.shared.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use prometheus_client::{encoding::text::encode, registry::Registry};
 
-/// The figures of a registry in Prometheus' text format, version 0.0.4: the one that every scraper reads.
+/// The metrics of a registry in Prometheus' text format, version 0.0.4: the one that every scraper reads.
 ///
 /// The library writes `OpenMetrics`, in which a counter's family is called by another name than its samples. Upstream's
 /// programs do not speak that unless asked to, and dashboards look for the names with `_total`.

@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    context::World,
+    annotations::{BARRIER, NOT_BEFORE, clear_annotation},
+    context::MachineEnvironment,
     machine::Machine,
-    marks::{BARRIER, NOT_BEFORE, clear_annotation},
-    persist::{Remote, Written},
+    persist::{Remote, WriteResult},
     state::{State, stamp},
     status::{Approval, Audit, Phased},
     tree::clear_failed,
@@ -65,7 +65,7 @@ pub enum Action {
 /// Why an action was not done. The object is as it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum ActionRejection {
     /// A reset of an object that has not failed.
     #[error("phase {0:?} is not a failed phase: there is nothing to reset")]
     NotFailed(String),
@@ -95,7 +95,7 @@ pub enum Refused {
 pub enum ActionError {
     /// The object does not allow it.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    ActionRejection(#[from] ActionRejection),
     /// There is no such object.
     #[error("{0} is not there")]
     Missing(Key),
@@ -117,10 +117,11 @@ impl Action {
     pub const NAMES: [&str; 7] = ["pause", "resume", "continue", "reset", "revert", "purge", "audit"];
 
     /// The action of that name, with its arguments; for requests like `PUT .../NAME/audit` with `{"result": "Passed"}`.
-    pub fn named(name: &str, arguments: Option<&Value>) -> Result<Self, Refused> {
+    pub fn named(name: &str, arguments: Option<&Value>) -> Result<Self, ActionRejection> {
         let mut all = arguments.and_then(Value::as_object).cloned().unwrap_or_default();
         all.insert("action".to_owned(), name.into());
-        serde_json::from_value(Value::Object(all)).map_err(|error| Refused::Unknown(error.to_string()))
+        serde_json::from_value(Value::Object(all))
+            .map_err(|error| ActionRejection::Unknown(error.to_string()))
     }
 }
 
@@ -128,7 +129,7 @@ impl Action {
 
 impl<R: Phased> Machine<R> {
     /// Does what was asked to an object in memory.
-    pub fn act(&self, object: &mut R, action: &Action, now: Timestamp) -> Result<(), Refused> {
+    pub fn act(&self, object: &mut R, action: &Action, now: Timestamp) -> Result<(), ActionRejection> {
         match action {
             Action::Pause => object.set_pause(true),
             Action::Resume => object.set_pause(false),
@@ -140,7 +141,7 @@ impl<R: Phased> Machine<R> {
             Action::Reset => self.reset(object, |_, _| {})?,
             Action::Revert { to } => self.revert(object, to.as_deref().unwrap_or(&self.initial))?,
             Action::Purge if !self.is_terminal(object) => {
-                return Err(Refused::NotEnded(object.phase().to_owned()));
+                return Err(ActionRejection::NotEnded(object.phase().to_owned()));
             }
             Action::Purge => {
                 let status = object.phases_mut();
@@ -152,7 +153,7 @@ impl<R: Phased> Machine<R> {
                 let begun = object.phases().and_then(|status| status.state.get(&phase));
                 let begun = begun.is_some_and(|state| state.start_time.is_some());
                 if begun || !self.get(&phase).is_some_and(|phase| phase.approval) {
-                    return Err(Refused::NotWaiting(phase));
+                    return Err(ActionRejection::NotWaiting(phase));
                 }
                 let time = (*result != Approval::Pending).then(|| stamp(now));
                 let audit = Audit {
@@ -169,26 +170,31 @@ impl<R: Phased> Machine<R> {
 
     /// Does what was asked to an object of a server; the object as it is then. If others change it meanwhile, the action is
     /// done to what they made of it.
-    pub async fn act_on(&self, world: &World, key: &Key, action: &Action) -> Result<R, ActionError> {
-        let remote = Remote::new::<R>(world.client(), key);
+    pub async fn act_on(
+        &self,
+        environment: &MachineEnvironment,
+        key: &Key,
+        action: &Action,
+    ) -> Result<R, ActionError> {
+        let remote = Remote::new::<R>(environment.client(), key);
         for _ in 0..TRIES {
             let mut base: R = remote
                 .get()
                 .await?
                 .ok_or_else(|| ActionError::Missing(key.clone()))?;
             let mut wanted = base.clone();
-            self.act(&mut wanted, action, world.now())?;
+            self.act(&mut wanted, action, environment.now())?;
             match remote.write_rest(&base, &wanted).await? {
-                Written::Same => {}
-                Written::Now(now) => base.meta_mut().resource_version = now.resource_version(),
-                Written::Overtaken(_) => continue,
-                Written::Gone => return Err(ActionError::Missing(key.clone())),
+                WriteResult::Same => {}
+                WriteResult::Now(now) => base.meta_mut().resource_version = now.resource_version(),
+                WriteResult::Overtaken(_) => continue,
+                WriteResult::Gone => return Err(ActionError::Missing(key.clone())),
             }
             match remote.write_status(&base, &wanted).await? {
-                Written::Same => return Ok(wanted),
-                Written::Now(now) => return Ok(now),
-                Written::Overtaken(_) => {}
-                Written::Gone => return Err(ActionError::Missing(key.clone())),
+                WriteResult::Same => return Ok(wanted),
+                WriteResult::Now(now) => return Ok(now),
+                WriteResult::Overtaken(_) => {}
+                WriteResult::Gone => return Err(ActionError::Missing(key.clone())),
             }
         }
         Err(ActionError::Contended(key.clone()))
@@ -197,16 +203,20 @@ impl<R: Phased> Machine<R> {
     /// From a failed phase back to the one whose failure led there. Failed handlers and objects become as if not begun,
     /// succeeded ones are kept and not run again. `each` is told of every handler that is cleared, with the names that lead
     /// to it, the phase first.
-    pub fn reset(&self, object: &mut R, mut each: impl FnMut(&[String], &mut State)) -> Result<(), Refused> {
+    pub fn reset(
+        &self,
+        object: &mut R,
+        mut each: impl FnMut(&[String], &mut State),
+    ) -> Result<(), ActionRejection> {
         let failed = object.phase().to_owned();
         if !self.is_failed(object) {
-            return Err(Refused::NotFailed(failed));
+            return Err(ActionRejection::NotFailed(failed));
         }
         let status = object.phases_mut();
         let origin = self
             .origin(status)
             .map(str::to_owned)
-            .ok_or(Refused::NoOrigin(failed))?;
+            .ok_or(ActionRejection::NoOrigin(failed))?;
         if let Some(state) = status.state.get_mut(&origin) {
             clear_failed(state, &mut vec![origin.clone()], &mut each);
         }
@@ -216,15 +226,15 @@ impl<R: Phased> Machine<R> {
         Ok(())
     }
 
-    fn revert(&self, object: &mut R, to: &str) -> Result<(), Refused> {
+    fn revert(&self, object: &mut R, to: &str) -> Result<(), ActionRejection> {
         if object.meta().deletion_timestamp.is_some() {
-            return Err(Refused::Going);
+            return Err(ActionRejection::Going);
         }
         let path = self.path();
         let known = path
             .iter()
             .position(|phase| *phase == to && self.get(phase).is_some());
-        let known = known.ok_or_else(|| Refused::NotOnPath(to.to_owned()))?;
+        let known = known.ok_or_else(|| ActionRejection::NotOnPath(to.to_owned()))?;
         let status = object.phases_mut();
         let before = &path[..known];
         status.state.retain(|phase, _| before.contains(&phase.as_str()));

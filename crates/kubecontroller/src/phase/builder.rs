@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     backoff::Backoff,
-    check::{Mistakes, mistakes},
     context::Context,
-    error::Trouble,
+    error::PhaseError,
     handler::Handler,
     machine::Machine,
     status::Phased,
+    validation::{MachineErrors, validation_errors},
 };
 
 /// A machine being declared. See [`Machine::builder`].
@@ -94,9 +94,9 @@ impl<R: Phased> Builder<R> {
         self
     }
 
-    /// Whether an error that does not say so itself is fatal. Default: [`Trouble::looks_fatal`].
+    /// Whether an error that does not say so itself is fatal. Default: [`PhaseError::looks_fatal`].
     #[must_use]
-    pub fn is_fatal(mut self, judge: impl Fn(&Trouble) -> bool + Send + Sync + 'static) -> Self {
+    pub fn is_fatal(mut self, judge: impl Fn(&PhaseError) -> bool + Send + Sync + 'static) -> Self {
         self.machine.judge = Arc::new(judge);
         self
     }
@@ -108,7 +108,7 @@ impl<R: Phased> Builder<R> {
     pub fn prepare<F, Fut>(mut self, prepare: F) -> Self
     where
         F: Fn(Context<R>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Context<R>, Trouble>> + Send + 'static,
+        Fut: Future<Output = Result<Context<R>, PhaseError>> + Send + 'static,
     {
         self.machine.prepare = Some(Arc::new(move |context| Box::pin(prepare(context))));
         self
@@ -128,8 +128,8 @@ impl<R: Phased> Builder<R> {
     }
 
     /// The machine, or everything that is wrong with it.
-    pub fn build(self) -> Result<Machine<R>, Mistakes> {
-        match mistakes(&self) {
+    pub fn build(self) -> Result<Machine<R>, MachineErrors> {
+        match validation_errors(&self) {
             none if none.list().is_empty() => Ok(self.machine),
             some => Err(some),
         }

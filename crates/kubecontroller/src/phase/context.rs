@@ -10,12 +10,12 @@ use std::{
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use super::{error::Trouble, state::State};
+use super::{error::PhaseError, state::State};
 use crate::Clock;
 
 /// The surroundings of a machine: what its handlers work with. Clones share.
 #[derive(Clone)]
-pub struct World {
+pub struct MachineEnvironment {
     client: Client,
     clock: Clock,
     settings: Settings,
@@ -25,7 +25,7 @@ type Settings = Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>;
 
 /// What a handler is given. Clones share.
 pub struct Context<R> {
-    world: World,
+    environment: MachineEnvironment,
     /// As the pass found it, with the changes of the children that ran before.
     resource: Arc<R>,
     phase: Arc<str>,
@@ -33,12 +33,12 @@ pub struct Context<R> {
     cancel: CancellationToken,
 }
 
-// --- World ---
+// --- MachineEnvironment ---
 
-impl World {
-    /// A world with that client, the clock of the machine, and no settings.
+impl MachineEnvironment {
+    /// A environment with that client, the clock of the machine, and no settings.
     pub fn new(client: Client) -> Self {
-        World {
+        MachineEnvironment {
             client,
             clock: Clock::system(),
             settings: Settings::default(),
@@ -68,27 +68,27 @@ impl World {
     }
 }
 
-impl fmt::Debug for World {
+impl fmt::Debug for MachineEnvironment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World")
+        f.debug_struct("MachineEnvironment")
             .field("clock", &self.clock)
             .finish_non_exhaustive()
     }
 }
 
-impl From<Client> for World {
+impl From<Client> for MachineEnvironment {
     fn from(client: Client) -> Self {
-        World::new(client)
+        MachineEnvironment::new(client)
     }
 }
 
 // --- Context ---
 
 impl<R> Context<R> {
-    pub(super) fn new(world: World, resource: Arc<R>, phase: &str) -> Self {
+    pub(super) fn new(environment: MachineEnvironment, resource: Arc<R>, phase: &str) -> Self {
         let (last, cancel) = (Arc::new(State::default()), CancellationToken::new());
         Context {
-            world,
+            environment,
             resource,
             phase: phase.into(),
             last,
@@ -134,25 +134,25 @@ impl<R> Context<R> {
 
     /// The client.
     pub fn client(&self) -> &Client {
-        &self.world.client
+        &self.environment.client
     }
 
     /// The time of day.
     pub fn clock(&self) -> &Clock {
-        &self.world.clock
+        &self.environment.clock
     }
 
-    /// What the world, or the machine's `prepare`, was given of that type. A fatal trouble if there is none.
-    pub fn settings<T: Any + Send + Sync>(&self) -> Result<Arc<T>, Trouble> {
-        let found = self.world.settings.get(&TypeId::of::<T>());
+    /// What the environment, or the machine's `prepare`, was given of that type. A fatal error if there is none.
+    pub fn settings<T: Any + Send + Sync>(&self) -> Result<Arc<T>, PhaseError> {
+        let found = self.environment.settings.get(&TypeId::of::<T>());
         let found = found.and_then(|found| Arc::clone(found).downcast().ok());
-        found.ok_or_else(|| Trouble::fatal(format!("no settings of type {} were given", type_name::<T>())))
+        found.ok_or_else(|| PhaseError::fatal(format!("no settings of type {} were given", type_name::<T>())))
     }
 
     /// With something the handlers of this pass find by its type. For `prepare`.
     #[must_use]
     pub fn with<T: Any + Send + Sync>(mut self, settings: T) -> Self {
-        self.world = self.world.with(settings);
+        self.environment = self.environment.with(settings);
         self
     }
 
@@ -171,7 +171,7 @@ impl<R> Context<R> {
 impl<R> Clone for Context<R> {
     fn clone(&self) -> Self {
         Context {
-            world: self.world.clone(),
+            environment: self.environment.clone(),
             resource: Arc::clone(&self.resource),
             phase: Arc::clone(&self.phase),
             last: Arc::clone(&self.last),

@@ -6,7 +6,7 @@ use super::{machine::Machine, status::Phased};
 
 /// How one phase leads to another.
 enum Way {
-    Then,
+    NextPass,
     Error,
     Jump,
 }
@@ -23,7 +23,7 @@ impl<R: Phased> Machine<R> {
         line(&mut out, format_args!("[*] --> {}", id(&self.initial)));
         for (from, to, way) in self.ways() {
             let label = match way {
-                Way::Then => "",
+                Way::NextPass => "",
                 Way::Error => ": error",
                 Way::Jump => ": jump",
             };
@@ -50,7 +50,7 @@ impl<R: Phased> Machine<R> {
         }
         for (from, to, way) in self.ways() {
             let style = match way {
-                Way::Then => "",
+                Way::NextPass => "",
                 Way::Error => " [label=error, color=red]",
                 Way::Jump => " [label=jump, style=dashed]",
             };
@@ -69,7 +69,7 @@ impl<R: Phased> Machine<R> {
 
     fn ways(&self) -> impl Iterator<Item = (&str, &str, Way)> {
         self.phases.iter().flat_map(|(name, phase)| {
-            let then = phase.then.iter().map(|to| (to, Way::Then));
+            let then = phase.then.iter().map(|to| (to, Way::NextPass));
             let jumps = phase.jumps.iter().map(|to| (to, Way::Jump));
             let error = phase.on_error.iter().map(|to| (to, Way::Error));
             then.chain(jumps)

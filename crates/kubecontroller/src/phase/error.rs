@@ -7,7 +7,7 @@ use tokio::time::error::Elapsed;
 use crate::causes::with_causes;
 
 /// Why a handler failed. Any error becomes one with `?`; whether that is fatal is then for the machine to say.
-pub struct Trouble {
+pub struct PhaseError {
     severity: Severity,
     text: String,
     source: Option<Box<dyn Error + Send + Sync>>,
@@ -26,26 +26,26 @@ pub enum Severity {
     Cancelled,
 }
 
-// --- Trouble ---
+// --- PhaseError ---
 
-impl Trouble {
+impl PhaseError {
     /// A failure that no other try repairs.
     pub fn fatal(text: impl fmt::Display) -> Self {
-        Trouble::new(Severity::Fatal, text)
+        PhaseError::new(Severity::Fatal, text)
     }
 
     /// A failure that another try may repair.
     pub fn retry(text: impl fmt::Display) -> Self {
-        Trouble::new(Severity::Retry, text)
+        PhaseError::new(Severity::Retry, text)
     }
 
     /// What a handler answers that stopped because [`cancelled`](super::Context::cancelled) told it to.
     pub fn cancelled() -> Self {
-        Trouble::new(Severity::Cancelled, "cancelled")
+        PhaseError::new(Severity::Cancelled, "cancelled")
     }
 
     fn new(severity: Severity, text: impl fmt::Display) -> Self {
-        Trouble {
+        PhaseError {
             severity,
             text: text.to_string(),
             source: None,
@@ -62,7 +62,7 @@ impl Trouble {
         self.source.as_deref()
     }
 
-    /// The rule of machines that have none of their own: troubles of the network, and answers of a server that is busy or
+    /// The rule of machines that have none of their own: error of the network, and answers of a server that is busy or
     /// was overtaken, pass by; all else is fatal.
     pub fn looks_fatal(&self) -> bool {
         let mut next: Option<&(dyn Error + 'static)> = self.source.as_deref().map(|source| source as _);
@@ -76,7 +76,7 @@ impl Trouble {
     }
 }
 
-impl<E: Error + Send + Sync + 'static> From<E> for Trouble {
+impl<E: Error + Send + Sync + 'static> From<E> for PhaseError {
     fn from(error: E) -> Self {
         let source: Box<dyn Error + Send + Sync> = Box::new(error);
         // The client shows the whole answer of the server; users are helped by its message.
@@ -84,7 +84,7 @@ impl<E: Error + Send + Sync + 'static> From<E> for Trouble {
             Some(kube::Error::Api(status)) => status.message.clone(),
             _ => with_causes(&*source),
         };
-        Trouble {
+        PhaseError {
             severity: Severity::Undecided,
             text,
             source: Some(source),
@@ -92,13 +92,13 @@ impl<E: Error + Send + Sync + 'static> From<E> for Trouble {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for PhaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl fmt::Debug for Trouble {
+impl fmt::Debug for PhaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}({:?})", self.severity, self.text)
     }

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::{
     context::Context,
-    error::Trouble,
+    error::PhaseError,
     state::{ObjectState, State},
-    step::Answer,
+    step::StepResult,
     view::Progress,
 };
 
@@ -53,10 +53,12 @@ pub(super) enum Kind<R> {
     },
 }
 
-pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-pub(super) type Run<R> = Arc<dyn Fn(Context<R>) -> Boxed<Answer<R>> + Send + Sync>;
-pub(super) type List<R> = Arc<dyn Fn(Context<R>) -> Boxed<Result<Vec<ObjectState>, Trouble>> + Send + Sync>;
-pub(super) type Work<R> = Arc<dyn Fn(Context<R>, Vec<ObjectState>) -> Boxed<Answer<R>> + Send + Sync>;
+pub(super) type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(super) type Run<R> = Arc<dyn Fn(Context<R>) -> BoxedFuture<StepResult<R>> + Send + Sync>;
+pub(super) type List<R> =
+    Arc<dyn Fn(Context<R>) -> BoxedFuture<Result<Vec<ObjectState>, PhaseError>> + Send + Sync>;
+pub(super) type Work<R> =
+    Arc<dyn Fn(Context<R>, Vec<ObjectState>) -> BoxedFuture<StepResult<R>> + Send + Sync>;
 pub(super) type ProgressFn<R> = Arc<dyn Fn(&R, &State) -> Progress + Send + Sync>;
 pub(super) type DetailsFn<R> = Arc<dyn Fn(&R, &ObjectState) -> Value + Send + Sync>;
 
@@ -65,7 +67,7 @@ pub fn function<R, F, Fut>(run: F) -> Handler<R>
 where
     R: Send + Sync + 'static,
     F: Fn(Context<R>) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Answer<R>> + Send + 'static,
+    Fut: Future<Output = StepResult<R>> + Send + 'static,
 {
     let path = type_name::<F>().split('<').next().unwrap_or_default();
     let name = path
@@ -74,7 +76,7 @@ where
         .filter(|name| !name.contains('{'))
         .unwrap_or_default();
     let run = Arc::new(run);
-    let run = move |context| -> Boxed<Answer<R>> {
+    let run = move |context| -> BoxedFuture<StepResult<R>> {
         let run = Arc::clone(&run);
         // Called inside of the future: what panics before the first wait is caught with the rest.
         Box::pin(async move { run(context).await })
@@ -100,16 +102,16 @@ pub fn objects<R, L, LFut, W, WFut>(list: L, work: W) -> Handler<R>
 where
     R: Send + Sync + 'static,
     L: Fn(Context<R>) -> LFut + Send + Sync + 'static,
-    LFut: Future<Output = Result<Vec<ObjectState>, Trouble>> + Send + 'static,
+    LFut: Future<Output = Result<Vec<ObjectState>, PhaseError>> + Send + 'static,
     W: Fn(Context<R>, Vec<ObjectState>) -> WFut + Send + Sync + 'static,
-    WFut: Future<Output = Answer<R>> + Send + 'static,
+    WFut: Future<Output = StepResult<R>> + Send + 'static,
 {
     let (list, work) = (Arc::new(list), Arc::new(work));
-    let list = move |context| -> Boxed<Result<Vec<ObjectState>, Trouble>> {
+    let list = move |context| -> BoxedFuture<Result<Vec<ObjectState>, PhaseError>> {
         let list = Arc::clone(&list);
         Box::pin(async move { list(context).await })
     };
-    let work = move |context, batch| -> Boxed<Answer<R>> {
+    let work = move |context, batch| -> BoxedFuture<StepResult<R>> {
         let work = Arc::clone(&work);
         Box::pin(async move { work(context, batch).await })
     };
@@ -187,7 +189,7 @@ impl<R> Handler<R> {
         self
     }
 
-    /// What is shown of an object, for [`View::ObjectDetail`]. Default: its name, group, verdict, times and messages.
+    /// What is shown of an object, for [`View::ObjectDetail`]. Default: its name, group, result, times and messages.
     #[must_use]
     pub fn details(mut self, details: impl Fn(&R, &ObjectState) -> Value + Send + Sync + 'static) -> Self {
         self.view = View::ObjectDetail;

@@ -6,8 +6,8 @@ use super::{
     backoff::Backoff,
     builder::{Builder, Phase},
     context::Context,
-    error::Trouble,
-    handler::{Boxed, Handler},
+    error::PhaseError,
+    handler::{BoxedFuture, Handler},
     run::Judge,
     state::State,
     status::{PhaseStatus, Phased},
@@ -28,7 +28,8 @@ pub struct Machine<R> {
     pub(super) cleanup: Option<Handler<R>>,
 }
 
-pub(super) type Prepare<R> = Arc<dyn Fn(Context<R>) -> Boxed<Result<Context<R>, Trouble>> + Send + Sync>;
+pub(super) type Prepare<R> =
+    Arc<dyn Fn(Context<R>) -> BoxedFuture<Result<Context<R>, PhaseError>> + Send + Sync>;
 
 // --- Machine ---
 
@@ -47,7 +48,7 @@ impl<R: Phased> Machine<R> {
             failed: Vec::new(),
             defer: Duration::from_secs(5),
             backoff: Backoff::default(),
-            judge: Arc::new(Trouble::looks_fatal),
+            judge: Arc::new(PhaseError::looks_fatal),
             prepare: None,
             cleanup: None,
         }

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use tokio::time::Instant;
 
 use super::{
-    pass::{Pass, Then},
+    pass::{NextPass, Pass},
     status::Phased,
 };
 use crate::Key;
@@ -61,13 +61,13 @@ impl<R: Phased> Memory<R> {
         &self,
         key: &Key,
         object: Arc<R>,
-        then: Then,
+        then: NextPass,
         unsaved: Option<Arc<Unsaved<R>>>,
         stored: Option<&Arc<R>>,
     ) {
         let due = match then {
-            Then::Stop => None,
-            Then::After(wait) => Instant::now().checked_add(wait),
+            NextPass::Stop => None,
+            NextPass::After(wait) => Instant::now().checked_add(wait),
         };
         let (uid, version) = (object.uid(), object.resource_version());
         let behind = stored.is_some_and(|stored| stored.resource_version() != version);
@@ -121,12 +121,12 @@ impl<R: Phased> Memo<R> {
     }
 
     /// When the next pass is due, if that is later and nobody has changed the object since the last.
-    pub(super) fn not_yet(&self, object: &R) -> Option<Then> {
+    pub(super) fn not_yet(&self, object: &R) -> Option<NextPass> {
         let due = self
             .due
             .filter(|_| self.version.is_some() && self.version == object.resource_version())?;
         let wait = due.checked_duration_since(Instant::now())?;
-        (!wait.is_zero()).then_some(Then::After(wait))
+        (!wait.is_zero()).then_some(NextPass::After(wait))
     }
 }
 

@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{error::Severity, machine::Machine, pass::Worked, status::Phased};
+use super::{error::Severity, machine::Machine, pass::HandlerRun, status::Phased};
 
 /// The figures of the machines of a process. Clones count together.
 ///
@@ -40,7 +40,7 @@ impl PhaseMetrics {
         registry.register("phase_persist_failures", help, self.unsaved.clone());
     }
 
-    pub(super) fn worked<R: Phased>(&self, machine: &Machine<R>, worked: &Worked) {
+    pub(super) fn worked<R: Phased>(&self, machine: &Machine<R>, worked: &HandlerRun) {
         let known = |phase: &str| if machine.knows(phase) { phase } else { "unknown" }.to_owned();
         let (name, phase) = (machine.name().to_owned(), known(&worked.phase));
         if let Some(to) = &worked.to {

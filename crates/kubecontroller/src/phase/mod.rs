@@ -1,7 +1,7 @@
 //! Reconcilers as state machines.
 //!
 //! Many controllers bring each object from one phase to the next: collect what is known, check, act, and end well or badly.
-//! Written by hand, most of such a reconciler is bookkeeping: what has been done, what must not be done twice, what failed and
+//! WriteResult by hand, most of such a reconciler is bookkeeping: what has been done, what must not be done twice, what failed and
 //! may be tried again, what users see of it. A [`Machine`] does the bookkeeping. It is declared as phases, the ways between
 //! them, and a handler for each.
 //!
@@ -23,14 +23,14 @@
 //! }
 //! phased!(Migration);
 //!
-//! async fn check(context: Context<Migration>) -> Answer<Migration> {
+//! async fn check(context: Context<Migration>) -> StepResult<Migration> {
 //!     if context.resource().spec.source.is_empty() {
-//!         return Err(Trouble::fatal("there is no source"));
+//!         return Err(PhaseError::fatal("there is no source"));
 //!     }
 //!     Ok(Step::done())
 //! }
 //!
-//! async fn copy(context: Context<Migration>) -> Answer<Migration> {
+//! async fn copy(context: Context<Migration>) -> StepResult<Migration> {
 //!     let source = context.resource().spec.source.clone();
 //!     Ok(Step::done().change(move |object: &mut Migration| {
 //!         object.status.get_or_insert_default().moved = Some(source.clone());
@@ -38,7 +38,7 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Mistakes> {
+//! # async fn main() -> Result<(), MachineErrors> {
 //! let machine = Machine::builder("migrate")
 //!     .phase("Precheck", Phase::run(function(check)).then("Run").on_error("PreFailed"))
 //!     .phase("Run", Phase::run(serial([function(copy)])).then("Succeeded").on_error("Failed").tries(3))
@@ -48,10 +48,10 @@
 //!     .build()?;
 //!
 //! // A pass needs no server: this is how machines are tested.
-//! let world = World::new(FakeApi::new().client());
+//! let environment = MachineEnvironment::new(FakeApi::new().client());
 //! let mut object = Migration::new("m", MigrationSpec { source: "redis".to_owned() });
 //! while !machine.is_terminal(&object) {
-//!     object = machine.pass(&world, &object).await.expect("there is nothing to prepare").object;
+//!     object = machine.pass(&environment, &object).await.expect("there is nothing to prepare").object;
 //! }
 //! assert_eq!(object.phase(), "Succeeded");
 //! assert_eq!(object.status.and_then(|status| status.moved).as_deref(), Some("redis"));
@@ -74,12 +74,12 @@
 //! [`Step::change`]; the machine makes the changes in the order of declaration and writes them with its own. So parallel
 //! handlers need no lock.
 //!
-//! The context also has the client, the clock, and by type whatever the [`World`] was given. What depends on the object, such
+//! The context also has the client, the clock, and by type whatever the [`MachineEnvironment`] was given. What depends on the object, such
 //! as a client of the database it names, [`Builder::prepare`] adds in each pass.
 //!
 //! # Failures
 //!
-//! A [`Trouble`] is fatal, and then the object goes to the error phase; or it may pass, and then the phase is tried again,
+//! A [`PhaseError`] is fatal, and then the object goes to the error phase; or it may pass, and then the phase is tried again,
 //! after the defer, twice that, and so on ([`Backoff`]). Errors that came by `?` are judged by [`Builder::is_fatal`]: unless
 //! told otherwise those of the network and of a busy server may pass, others are fatal. A panic is fatal. [`Phase::tries`] and
 //! [`Phase::timeout`] bound a phase; both count across restarts. The first failure among parallel children cancels the others,
@@ -103,12 +103,12 @@
 //! # Beside a server
 //!
 //! [`Machine::into_reconciler`] makes a reconciler of the machine. A pass fetches the object, stops if it is paused, held by
-//! an annotation ([`marks`]) or at an end, runs the handler, and writes what changed: nothing if nothing did. Edits that
-//! others make meanwhile are never lost; see [`PhaseReconciler`]. Notices go to a [`Teller`], such as the recorder of events;
+//! an annotation ([`annotations`]) or at an end, runs the handler, and writes what changed: nothing if nothing did. Edits that
+//! others make meanwhile are never lost; see [`PhaseReconciler`]. Notices go to a [`PhaseEventSink`], such as the recorder of events;
 //! figures to the program's [`Metrics`](crate::metrics::Metrics).
 //!
 //! ```text
-//! let reconciler = machine.into_reconciler(World::new(client), migrations.store()).teller(recorder);
+//! let reconciler = machine.into_reconciler(MachineEnvironment::new(client), migrations.store()).event_sink(recorder);
 //! let controller = Controller::new("migrations")
 //!     .for_where(&migrations, reconciler.interest())
 //!     .reconciler(reconciler);
@@ -121,21 +121,20 @@
 //! They pause, reset, revert, approve ([`Action`]), and see the path, checklists, objects and progress ([`Machine::view`]).
 
 mod action;
+pub mod annotations;
 mod backoff;
 mod builder;
-mod check;
 mod context;
 mod diagram;
 mod error;
 mod handler;
 mod machine;
-pub mod marks;
 mod memory;
 mod metrics;
-mod notice;
 mod pass;
 mod paths;
 mod persist;
+mod phase_event;
 mod reconciler;
 mod run;
 mod state;
@@ -144,6 +143,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod validation;
 mod view;
 mod work;
 
@@ -153,20 +153,20 @@ pub(crate) use self::metrics::PhaseMetrics;
 const CLEANUP: &str = "cleanup";
 
 pub use self::{
-    action::{Action, ActionError, Refused},
+    action::{Action, ActionError, ActionRejection},
     backoff::Backoff,
     builder::{Builder, Phase},
-    check::Mistakes,
-    context::{Context, World},
-    error::{Severity, Trouble},
+    context::{Context, MachineEnvironment},
+    error::{PhaseError, Severity},
     handler::{Handler, View, function, objects, parallel, serial},
     machine::Machine,
-    notice::{Notice, Teller, reason},
-    pass::{Pass, Then, Worked},
-    paths::{Paths, paths},
+    pass::{HandlerRun, NextPass, Pass},
+    paths::{ObjectPaths, paths},
+    phase_event::{PhaseEvent, PhaseEventSink, reason},
     reconciler::PhaseReconciler,
-    state::{ObjectState, State, Verdict},
+    state::{HandlerResult, ObjectState, State},
     status::{Approval, Audit, PhaseStatus, Phased},
-    step::{Answer, Step},
+    step::{Step, StepResult},
+    validation::MachineErrors,
     view::{Check, PhaseDetail, PhaseSummary, Progress, StatusView},
 };

@@ -9,11 +9,11 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{
     CLEANUP,
-    context::{Context, World},
-    error::{Severity, Trouble},
+    context::{Context, MachineEnvironment},
+    error::{PhaseError, Severity},
     handler::Handler,
     machine::Machine,
-    notice::{Notice, reason},
+    phase_event::{PhaseEvent, reason},
     run::run,
     status::{Approval, Phased},
     work::{Attempt, apply, last, told},
@@ -21,7 +21,7 @@ use super::{
 
 /// When to look at an object again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum NextPass {
     /// When it changes.
     Stop,
     /// After that time.
@@ -34,16 +34,16 @@ pub struct Pass<R> {
     /// The object, as it is to be.
     pub object: R,
     /// When to look at it again.
-    pub then: Then,
+    pub then: NextPass,
     /// What to tell users once the object is written.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<PhaseEvent>,
     /// What the figures are told, if a handler ran.
-    pub worked: Option<Worked>,
+    pub worked: Option<HandlerRun>,
 }
 
 /// What a handler's run came to, for figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Worked {
+pub struct HandlerRun {
     /// The phase.
     pub phase: String,
     /// Where the object went, if it left the phase.
@@ -58,16 +58,16 @@ pub struct Worked {
 
 impl<R: Phased> Machine<R> {
     /// One pass over an object that is not being deleted. An error is one of `prepare`: nothing has been done.
-    pub async fn pass(&self, world: &World, object: &R) -> Result<Pass<R>, Trouble> {
-        if let Some(then) = self.held(object, world.now()) {
+    pub async fn pass(&self, environment: &MachineEnvironment, object: &R) -> Result<Pass<R>, PhaseError> {
+        if let Some(then) = self.held(object, environment.now()) {
             return Ok(Pass::idle(object.clone(), then));
         }
-        let context = self.prepared(world, object).await?;
+        let context = self.prepared(environment, object).await?;
         if self.is_terminal(object) {
-            return Ok(Pass::idle(object.clone(), Then::Stop));
+            return Ok(Pass::idle(object.clone(), NextPass::Stop));
         }
         let mut object = object.clone();
-        let told = self.begin(&mut object, world.now());
+        let told = self.begin(&mut object, environment.now());
         let mut pass = self.work(&context, object).await;
         pass.notices.splice(..0, told);
         Ok(pass)
@@ -75,11 +75,15 @@ impl<R: Phased> Machine<R> {
 
     /// One pass of the clean-up over an object that is being deleted; whether the clean-up is done with it. A machine that
     /// has none always is.
-    pub async fn clean(&self, world: &World, object: &R) -> Result<(Pass<R>, bool), Trouble> {
+    pub async fn clean(
+        &self,
+        environment: &MachineEnvironment,
+        object: &R,
+    ) -> Result<(Pass<R>, bool), PhaseError> {
         let Some(handler) = &self.cleanup else {
-            return Ok((Pass::idle(object.clone(), Then::Stop), true));
+            return Ok((Pass::idle(object.clone(), NextPass::Stop), true));
         };
-        let context = self.prepared(world, object).await?;
+        let context = self.prepared(environment, object).await?;
         let last = last(object, CLEANUP);
         let ran = run(
             &self.judge,
@@ -89,17 +93,17 @@ impl<R: Phased> Machine<R> {
         .await;
         let mut attempt = Attempt::of(ran);
         let mut object = object.clone();
-        apply(&mut object, &mut attempt, world.now());
-        let (mut notices, mut then) = (Vec::new(), Then::After(attempt.after.unwrap_or(self.defer)));
+        apply(&mut object, &mut attempt, environment.now());
+        let (mut notices, mut then) = (Vec::new(), NextPass::After(attempt.after.unwrap_or(self.defer)));
         if attempt.state.failed {
             attempt.state.failures = last.failures.saturating_add(1);
             let delay = self.backoff.delay(attempt.state.failures, self.defer);
-            then = Then::After(delay);
+            then = NextPass::After(delay);
             let note = format!(
                 "clean-up failed, again in {delay:?}: {}",
                 told(Some(handler), &attempt.state)
             );
-            notices.push(Notice::warning(reason::CLEANUP, note));
+            notices.push(PhaseEvent::warning(reason::CLEANUP, note));
         }
         let done = attempt.state.done && !attempt.state.failed;
         object
@@ -117,8 +121,16 @@ impl<R: Phased> Machine<R> {
         ))
     }
 
-    pub(super) async fn prepared(&self, world: &World, object: &R) -> Result<Context<R>, Trouble> {
-        let context = Context::new(world.clone(), Arc::new(object.clone()), self.phase_of(object));
+    pub(super) async fn prepared(
+        &self,
+        environment: &MachineEnvironment,
+        object: &R,
+    ) -> Result<Context<R>, PhaseError> {
+        let context = Context::new(
+            environment.clone(),
+            Arc::new(object.clone()),
+            self.phase_of(object),
+        );
         match &self.prepare {
             Some(prepare) => prepare(context).await,
             None => Ok(context),
@@ -127,7 +139,7 @@ impl<R: Phased> Machine<R> {
 
     /// What must be written before a handler runs: the first phase, so that it is seen; that a phase waits for approval; and
     /// when a phase with a time-out began, so that its time also runs out for a program that dies in it.
-    pub(super) fn begin(&self, object: &mut R, now: Timestamp) -> Option<Notice> {
+    pub(super) fn begin(&self, object: &mut R, now: Timestamp) -> Option<PhaseEvent> {
         let name = self.phase_of(object).to_owned();
         let status = object.phases_mut();
         status.phase.clone_from(&name);
@@ -136,7 +148,7 @@ impl<R: Phased> Machine<R> {
             let asked = status.audit.contains_key(&name);
             if status.audit.entry(name.clone()).or_default().result != Approval::Passed {
                 let note = format!("phase {name} waits for approval");
-                return (!asked).then(|| Notice::normal(reason::APPROVAL, note));
+                return (!asked).then(|| PhaseEvent::normal(reason::APPROVAL, note));
             }
         }
         if phase.timeout.is_some() {
@@ -151,7 +163,7 @@ impl<R: Phased> Machine<R> {
 // --- Pass ---
 
 impl<R> Pass<R> {
-    pub(super) fn idle(object: R, then: Then) -> Self {
+    pub(super) fn idle(object: R, then: NextPass) -> Self {
         Pass {
             object,
             then,

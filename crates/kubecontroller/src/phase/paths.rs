@@ -3,13 +3,13 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{context::Context, error::Trouble, handler::Boxed, state::ObjectState};
+use super::{context::Context, error::PhaseError, handler::BoxedFuture, state::ObjectState};
 
 /// Where in a resource its objects are, for [`objects`](super::objects): names with dots between, `[*]` for all of a list.
 ///
-/// `Paths::new("spec.shards[*].tables[*]", "id").name("title").group("shard")`
+/// `ObjectPaths::new("spec.shards[*].tables[*]", "id").name("title").group("shard")`
 #[derive(Clone, Debug)]
-pub struct Paths {
+pub struct ObjectPaths {
     objects: String,
     id: String,
     name: Option<String>,
@@ -18,21 +18,21 @@ pub struct Paths {
 
 /// Asks the resource for its objects.
 pub fn paths<R: Serialize + Send + Sync + 'static>(
-    paths: Paths,
-) -> impl Fn(Context<R>) -> Boxed<Result<Vec<ObjectState>, Trouble>> + Send + Sync + 'static {
+    paths: ObjectPaths,
+) -> impl Fn(Context<R>) -> BoxedFuture<Result<Vec<ObjectState>, PhaseError>> + Send + Sync + 'static {
     move |context| {
-        let found = serde_json::to_value(context.resource()).map_err(Trouble::from);
+        let found = serde_json::to_value(context.resource()).map_err(PhaseError::from);
         let found = found.and_then(|tree| paths.find(&tree));
         Box::pin(std::future::ready(found))
     }
 }
 
-// --- Paths ---
+// --- ObjectPaths ---
 
-impl Paths {
+impl ObjectPaths {
     /// Objects at the first path; the second leads from an object to its id, and is empty for objects that are texts.
     pub fn new(objects: impl Into<String>, id: impl Into<String>) -> Self {
-        Paths {
+        ObjectPaths {
             objects: objects.into(),
             id: id.into(),
             name: None,
@@ -54,13 +54,13 @@ impl Paths {
         self
     }
 
-    /// The objects of a resource. One without an id is a fatal trouble.
-    pub fn find(&self, tree: &Value) -> Result<Vec<ObjectState>, Trouble> {
+    /// The objects of a resource. One without an id is a fatal error.
+    pub fn find(&self, tree: &Value) -> Result<Vec<ObjectState>, PhaseError> {
         let found = follow(tree, &self.objects).into_iter().map(|object| {
             let text = |path: &String| follow(object, path).first().and_then(|value| text(value));
             let id = text(&self.id);
             let id = id.ok_or_else(|| {
-                Trouble::fatal(format!(
+                PhaseError::fatal(format!(
                     "no id at {:?} in an object of {:?}",
                     self.id, self.objects
                 ))

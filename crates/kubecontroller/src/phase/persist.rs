@@ -22,7 +22,7 @@ const TRIES: usize = 5;
 
 /// What came of a write.
 #[derive(Debug)]
-pub(super) enum Written<R> {
+pub(super) enum WriteResult<R> {
     /// There was nothing to write.
     Same,
     /// The object as the server has it now.
@@ -75,7 +75,7 @@ impl<'c> Remote<'c> {
         &self,
         base: &R,
         wanted: &R,
-    ) -> Result<Written<R>, kube::Error> {
+    ) -> Result<WriteResult<R>, kube::Error> {
         self.write(base, wanted, Some("status"), &["status"]).await
     }
 
@@ -84,7 +84,7 @@ impl<'c> Remote<'c> {
         &self,
         base: &R,
         wanted: &R,
-    ) -> Result<Written<R>, kube::Error> {
+    ) -> Result<WriteResult<R>, kube::Error> {
         self.write(base, wanted, None, &["spec", "metadata"]).await
     }
 
@@ -94,10 +94,10 @@ impl<'c> Remote<'c> {
         wanted: &R,
         part: Option<&str>,
         fields: &[&str],
-    ) -> Result<Written<R>, kube::Error> {
+    ) -> Result<WriteResult<R>, kube::Error> {
         let (before, after) = (tree(base, fields)?, tree(wanted, fields)?);
         let Some(difference) = difference(&before, &after) else {
-            return Ok(Written::Same);
+            return Ok(WriteResult::Same);
         };
         let mut version = base.resource_version();
         let mut tries = 0;
@@ -106,25 +106,25 @@ impl<'c> Remote<'c> {
             // An object made by a test has no version yet; a server's always has one.
             patch["metadata"]["resourceVersion"] = json!(version);
             match self.patch(part, &patch).await {
-                Ok(Some(now)) => return Ok(Written::Now(now)),
-                Ok(None) => return Ok(Written::Gone),
+                Ok(Some(now)) => return Ok(WriteResult::Now(now)),
+                Ok(None) => return Ok(WriteResult::Gone),
                 Err(error) if is_conflict(&error) => {}
                 Err(error) => return Err(error),
             }
             let Some(fresh) = self.get::<R>().await? else {
-                return Ok(Written::Gone);
+                return Ok(WriteResult::Gone);
             };
             if fresh.uid() != base.uid() {
-                return Ok(Written::Gone);
+                return Ok(WriteResult::Gone);
             }
             let there = tree(&fresh, fields)?;
             // An earlier write was done, only its answer was lost.
             if holds(&difference, &there) {
-                return Ok(Written::Now(fresh));
+                return Ok(WriteResult::Now(fresh));
             }
             tries += 1;
             if tries == TRIES || touched(&difference, &before, &there) {
-                return Ok(Written::Overtaken(fresh));
+                return Ok(WriteResult::Overtaken(fresh));
             }
             version = fresh.resource_version();
         }
@@ -136,15 +136,15 @@ impl<'c> Remote<'c> {
         object: &R,
         label: &str,
         value: &str,
-    ) -> Result<Written<R>, kube::Error> {
+    ) -> Result<WriteResult<R>, kube::Error> {
         if object.labels().get(label).is_some_and(|set| set == value) {
-            return Ok(Written::Same);
+            return Ok(WriteResult::Same);
         }
         let patch = json!({ "metadata": { "labels": { label: value } } });
         Ok(self
             .patch(None, &patch)
             .await?
-            .map_or(Written::Gone, Written::Now))
+            .map_or(WriteResult::Gone, WriteResult::Now))
     }
 
     /// Sets a finalizer, or takes it away. Finalizers are a list, which a patch replaces: it names the version it is for, and
@@ -154,28 +154,28 @@ impl<'c> Remote<'c> {
         object: &R,
         finalizer: &str,
         set: bool,
-    ) -> Result<Written<R>, kube::Error> {
+    ) -> Result<WriteResult<R>, kube::Error> {
         let mut object = object.clone();
         for _ in 0..TRIES {
             let mut all = object.finalizers().to_vec();
             if all.iter().any(|one| one == finalizer) == set {
-                return Ok(Written::Same);
+                return Ok(WriteResult::Same);
             }
             all.retain(|one| one != finalizer);
             all.extend(set.then(|| finalizer.to_owned()));
             let patch =
                 json!({ "metadata": { "finalizers": all, "resourceVersion": object.resource_version() } });
             match self.patch(None, &patch).await {
-                Ok(now) => return Ok(now.map_or(Written::Gone, Written::Now)),
+                Ok(now) => return Ok(now.map_or(WriteResult::Gone, WriteResult::Now)),
                 Err(error) if is_conflict(&error) => {}
                 Err(error) => return Err(error),
             }
             match self.get::<R>().await? {
                 Some(fresh) if fresh.uid() == object.uid() => object = fresh,
-                _ => return Ok(Written::Gone),
+                _ => return Ok(WriteResult::Gone),
             }
         }
-        Ok(Written::Overtaken(object))
+        Ok(WriteResult::Overtaken(object))
     }
 }
 

@@ -15,15 +15,15 @@ use kube::ResourceExt;
 use tracing::warn;
 
 use super::{
-    context::World,
-    error::Trouble,
+    annotations::{ongoing_finalizer, phase_label},
+    context::MachineEnvironment,
+    error::PhaseError,
     machine::Machine,
-    marks::{ongoing_finalizer, phase_label},
     memory::{Memory, Unsaved},
     metrics::PhaseMetrics,
-    notice::{Notice, Teller},
-    pass::{Pass, Then},
-    persist::{Remote, Written},
+    pass::{NextPass, Pass},
+    persist::{Remote, WriteResult},
+    phase_event::{PhaseEvent, PhaseEventSink},
     status::Phased,
 };
 use crate::{
@@ -44,18 +44,18 @@ const SOON: Duration = Duration::from_secs(1);
 /// cannot be written is kept and written later; a handler that has ended is not run again for it.
 pub struct PhaseReconciler<R> {
     machine: Arc<Machine<R>>,
-    world: World,
+    environment: MachineEnvironment,
     /// Where objects are read; without it the server is asked each time.
     store: Option<Store<R>>,
     memory: Memory<R>,
-    teller: Option<Arc<dyn Teller>>,
+    event_sink: Option<Arc<dyn PhaseEventSink>>,
     metrics: Option<PhaseMetrics>,
 }
 
 /// How a pass over an object of the server ended.
 struct Ended<R> {
     object: Arc<R>,
-    then: Then,
+    then: NextPass,
     unsaved: Option<Arc<Unsaved<R>>>,
 }
 
@@ -63,10 +63,14 @@ struct Ended<R> {
 
 impl<R: Phased> Machine<R> {
     /// The machine as a reconciler of the objects in the store of an informer.
-    pub fn into_reconciler(self, world: impl Into<World>, store: &Store<R>) -> PhaseReconciler<R> {
+    pub fn into_reconciler(
+        self,
+        environment: impl Into<MachineEnvironment>,
+        store: &Store<R>,
+    ) -> PhaseReconciler<R> {
         PhaseReconciler {
             store: Some(store.clone()),
-            ..PhaseReconciler::new(self, world)
+            ..PhaseReconciler::new(self, environment)
         }
     }
 }
@@ -75,22 +79,22 @@ impl<R: Phased> Machine<R> {
 
 impl<R: Phased> PhaseReconciler<R> {
     /// A reconciler that asks the server for the object in each pass.
-    pub fn new(machine: Machine<R>, world: impl Into<World>) -> Self {
-        let (machine, world) = (Arc::new(machine), world.into());
+    pub fn new(machine: Machine<R>, environment: impl Into<MachineEnvironment>) -> Self {
+        let (machine, environment) = (Arc::new(machine), environment.into());
         PhaseReconciler {
             machine,
-            world,
+            environment,
             store: None,
             memory: Memory::default(),
-            teller: None,
+            event_sink: None,
             metrics: None,
         }
     }
 
     /// Tells users what happens; a [`Recorder`](crate::events::EventRecorder) does.
     #[must_use]
-    pub fn teller(mut self, teller: impl Teller) -> Self {
-        self.teller = Some(Arc::new(teller));
+    pub fn event_sink(mut self, event_sink: impl PhaseEventSink) -> Self {
+        self.event_sink = Some(Arc::new(event_sink));
         self
     }
 
@@ -119,14 +123,14 @@ impl<R: Phased> PhaseReconciler<R> {
     }
 
     /// One pass over an object of the server.
-    pub async fn pass(&self, key: &Key) -> Result<Then, Error> {
+    pub async fn pass(&self, key: &Key) -> Result<NextPass, Error> {
         let Some(seen) = self.fetch(key).await? else {
             self.memory.forget(key);
-            return Ok(Then::Stop);
+            return Ok(NextPass::Stop);
         };
         let memo = self.memory.recall(key, &seen);
         let object = memo.newest(seen);
-        let remote = Remote::new::<R>(self.world.client(), key);
+        let remote = Remote::new::<R>(self.environment.client(), key);
         let ended = if let Some(unsaved) = memo.unsaved {
             self.save(&remote, Arc::clone(&unsaved.base), unsaved.pass.clone())
                 .await
@@ -149,34 +153,34 @@ impl<R: Phased> PhaseReconciler<R> {
 
     async fn drive(&self, remote: &Remote<'_>, mut object: Arc<R>) -> Result<Ended<R>, Error> {
         let machine = &self.machine;
-        if let Some(then) = machine.held(&object, self.world.now()) {
+        if let Some(then) = machine.held(&object, self.environment.now()) {
             return Ok(Ended::new(object, then));
         }
         let ended = machine.is_terminal(&object);
         if machine.cleanup.is_some() && !ended {
             let finalizer = ongoing_finalizer::<R>();
             object = match remote.finalizer(&*object, &finalizer, true).await? {
-                Written::Same => object,
-                Written::Now(now) => Arc::new(now),
-                Written::Overtaken(now) => return Ok(Ended::again(now)),
-                Written::Gone => return Ok(Ended::new(object, Then::Stop)),
+                WriteResult::Same => object,
+                WriteResult::Now(now) => Arc::new(now),
+                WriteResult::Overtaken(now) => return Ok(Ended::again(now)),
+                WriteResult::Gone => return Ok(Ended::new(object, NextPass::Stop)),
             };
         }
         let context = machine
-            .prepared(&self.world, &object)
+            .prepared(&self.environment, &object)
             .await
-            .map_err(|trouble| unprepared(&trouble))?;
+            .map_err(|error| unprepared(&error))?;
         if ended {
             object = self.label(remote, object).await?;
-            return Ok(Ended::new(object, Then::Stop));
+            return Ok(Ended::new(object, NextPass::Stop));
         }
         let mut begun = R::clone(&object);
-        let told = machine.begin(&mut begun, self.world.now());
+        let told = machine.begin(&mut begun, self.environment.now());
         object = match remote.write_status(&*object, &begun).await? {
-            Written::Same => object,
-            Written::Now(now) => Arc::new(now),
-            Written::Overtaken(now) => return Ok(Ended::again(now)),
-            Written::Gone => return Ok(Ended::new(object, Then::Stop)),
+            WriteResult::Same => object,
+            WriteResult::Now(now) => Arc::new(now),
+            WriteResult::Overtaken(now) => return Ok(Ended::again(now)),
+            WriteResult::Gone => return Ok(Ended::new(object, NextPass::Stop)),
         };
         self.tell(&object, told.as_slice());
         let pass = machine.work(&context, R::clone(&object)).await;
@@ -187,10 +191,10 @@ impl<R: Phased> PhaseReconciler<R> {
     async fn save(&self, remote: &Remote<'_>, base: Arc<R>, pass: Pass<R>) -> Ended<R> {
         let wait = self.machine.defer.max(SOON);
         let object = match remote.write_status(&*base, &pass.object).await {
-            Ok(Written::Same) => base,
-            Ok(Written::Now(now)) => Arc::new(now),
-            Ok(Written::Overtaken(now)) => return Ended::again(now),
-            Ok(Written::Gone) => return Ended::new(base, Then::Stop),
+            Ok(WriteResult::Same) => base,
+            Ok(WriteResult::Now(now)) => Arc::new(now),
+            Ok(WriteResult::Overtaken(now)) => return Ended::again(now),
+            Ok(WriteResult::Gone) => return Ended::new(base, NextPass::Stop),
             Err(error) => {
                 warn!(machine = self.machine.name(), object = base.name_any(), %error, "cannot write the status");
                 if let Some(metrics) = &self.metrics {
@@ -202,7 +206,7 @@ impl<R: Phased> PhaseReconciler<R> {
                 }));
                 return Ended {
                     object: base,
-                    then: Then::After(wait),
+                    then: NextPass::After(wait),
                     unsaved,
                 };
             }
@@ -215,7 +219,7 @@ impl<R: Phased> PhaseReconciler<R> {
             Ok(object) => Ended::new(object, pass.then),
             Err(error) => {
                 warn!(machine = self.machine.name(), object = object.name_any(), %error, "cannot write the label");
-                Ended::new(object, Then::After(wait))
+                Ended::new(object, NextPass::After(wait))
             }
         }
     }
@@ -223,22 +227,22 @@ impl<R: Phased> PhaseReconciler<R> {
     async fn clean(&self, remote: &Remote<'_>, object: Arc<R>) -> Result<Ended<R>, Error> {
         let finalizer = ongoing_finalizer::<R>();
         if !object.finalizers().contains(&finalizer) {
-            return Ok(Ended::new(object, Then::Stop));
+            return Ok(Ended::new(object, NextPass::Stop));
         }
         let (pass, done) = self
             .machine
-            .clean(&self.world, &object)
+            .clean(&self.environment, &object)
             .await
-            .map_err(|trouble| unprepared(&trouble))?;
+            .map_err(|error| unprepared(&error))?;
         if !done {
             return Ok(self.save(remote, object, pass).await);
         }
         let object = match remote.finalizer(&*object, &finalizer, false).await? {
-            Written::Same | Written::Gone => object,
-            Written::Now(now) => Arc::new(now),
-            Written::Overtaken(now) => return Ok(Ended::again(now)),
+            WriteResult::Same | WriteResult::Gone => object,
+            WriteResult::Now(now) => Arc::new(now),
+            WriteResult::Overtaken(now) => return Ok(Ended::again(now)),
         };
-        Ok(Ended::new(object, Then::Stop))
+        Ok(Ended::new(object, NextPass::Stop))
     }
 
     /// Writes the phase where selectors find it.
@@ -248,26 +252,26 @@ impl<R: Phased> PhaseReconciler<R> {
                 .label(&*object, &phase_label::<R>(), object.phase())
                 .await?
             {
-                Written::Now(now) => Arc::new(now),
-                Written::Same | Written::Overtaken(_) | Written::Gone => object,
+                WriteResult::Now(now) => Arc::new(now),
+                WriteResult::Same | WriteResult::Overtaken(_) | WriteResult::Gone => object,
             },
         )
     }
 
-    fn tell(&self, object: &R, notices: &[Notice]) {
-        let Some(teller) = self.teller.as_ref().filter(|_| !notices.is_empty()) else {
+    fn tell(&self, object: &R, notices: &[PhaseEvent]) {
+        let Some(event_sink) = self.event_sink.as_ref().filter(|_| !notices.is_empty()) else {
             return;
         };
         let about = object.object_ref(&());
         for notice in notices {
-            teller.tell(&about, notice);
+            event_sink.tell(&about, notice);
         }
     }
 
     async fn fetch(&self, key: &Key) -> Result<Option<Arc<R>>, Error> {
         match &self.store {
             Some(store) => Ok(store.get(key)),
-            None => Ok(Remote::new::<R>(self.world.client(), key)
+            None => Ok(Remote::new::<R>(self.environment.client(), key)
                 .get()
                 .await?
                 .map(Arc::new)),
@@ -278,15 +282,15 @@ impl<R: Phased> PhaseReconciler<R> {
 impl<R: Phased> Reconciler for PhaseReconciler<R> {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         Ok(match self.pass(&request.key).await? {
-            Then::Stop => Outcome::Done,
-            Then::After(wait) => Outcome::RequeueAfter(wait),
+            NextPass::Stop => Outcome::Done,
+            NextPass::After(wait) => Outcome::RequeueAfter(wait),
         })
     }
 }
 
-fn unprepared(trouble: &Trouble) -> Error {
-    let text = format!("cannot prepare: {trouble}");
-    if trouble.looks_fatal() {
+fn unprepared(error: &PhaseError) -> Error {
+    let text = format!("cannot prepare: {error}");
+    if error.looks_fatal() {
         Error::unknown(text)
     } else {
         Error::transient(text)
@@ -296,7 +300,7 @@ fn unprepared(trouble: &Trouble) -> Error {
 // --- Ended ---
 
 impl<R> Ended<R> {
-    fn new(object: Arc<R>, then: Then) -> Self {
+    fn new(object: Arc<R>, then: NextPass) -> Self {
         Ended {
             object,
             then,
@@ -306,7 +310,7 @@ impl<R> Ended<R> {
 
     /// The same once more, upon what others made of the object.
     fn again(now: R) -> Self {
-        Ended::new(Arc::new(now), Then::After(Duration::ZERO))
+        Ended::new(Arc::new(now), NextPass::After(Duration::ZERO))
     }
 }
 

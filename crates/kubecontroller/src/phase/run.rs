@@ -16,14 +16,14 @@ use tracing::warn;
 
 use super::{
     context::Context,
-    error::{Severity, Trouble},
-    handler::{Boxed, Handler, Kind, List, Work},
+    error::{PhaseError, Severity},
+    handler::{BoxedFuture, Handler, Kind, List, Work},
     state::{ObjectState, State, stamp},
     step::{Change, Step},
 };
 
-/// Whether a trouble that does not say so itself is fatal.
-pub(super) type Judge = Arc<dyn Fn(&Trouble) -> bool + Send + Sync>;
+/// Whether a error that does not say so itself is fatal.
+pub(super) type Judge = Arc<dyn Fn(&PhaseError) -> bool + Send + Sync>;
 
 /// What came of a run.
 pub(super) struct Ran<R> {
@@ -73,7 +73,7 @@ fn function<R: Clone>(
     handler: &Handler<R>,
     context: &Context<R>,
     mut state: State,
-    answer: Result<Step<R>, Trouble>,
+    answer: Result<Step<R>, PhaseError>,
 ) -> Ran<R> {
     let now = context.clock().now();
     match answer.and_then(|step| tried(handler, context, step)) {
@@ -91,8 +91,8 @@ fn function<R: Clone>(
                 ..Ran::of(state)
             }
         }
-        Err(trouble) => {
-            fail(judge, &mut state, &trouble, context);
+        Err(error) => {
+            fail(judge, &mut state, &error, context);
             Ran::of(state)
         }
     }
@@ -112,8 +112,8 @@ async fn objects<R: Clone>(
         let listed = guarded(handler, context, list(context.clone())).await;
         match listed.and_then(distinct) {
             Ok(objects) => state.objects = objects,
-            Err(trouble) => {
-                fail(judge, &mut state, &trouble, context);
+            Err(error) => {
+                fail(judge, &mut state, &error, context);
                 return Ran::of(state);
             }
         }
@@ -127,8 +127,8 @@ async fn objects<R: Clone>(
                 merge(&mut ran.state.objects, step.objects, context);
                 (ran.changes, ran.after, ran.state.warning) = (step.changes, step.after, step.warning);
             }
-            Err(trouble) => {
-                fail(judge, &mut ran.state, &trouble, context);
+            Err(error) => {
+                fail(judge, &mut ran.state, &error, context);
                 return ran;
             }
         }
@@ -197,26 +197,26 @@ async fn parallel<R: Clone + Send + Sync + 'static>(
     all.finish(context)
 }
 
-/// Waits for what a handler does. A panic is a fatal trouble; one that was told to stop has its grace and no more.
+/// Waits for what a handler does. A panic is a fatal error; one that was told to stop has its grace and no more.
 async fn guarded<R, T>(
     handler: &Handler<R>,
     context: &Context<R>,
-    run: Boxed<Result<T, Trouble>>,
-) -> Result<T, Trouble> {
+    run: BoxedFuture<Result<T, PhaseError>>,
+) -> Result<T, PhaseError> {
     let mut run = AssertUnwindSafe(run).catch_unwind();
     let ended = tokio::select! {
         biased;
         ended = &mut run => ended,
         () = context.cancelled() => match timeout(handler.grace, run).await {
             Ok(ended) => ended,
-            Err(_) => return Err(Trouble::cancelled()),
+            Err(_) => return Err(PhaseError::cancelled()),
         },
     };
     ended.unwrap_or_else(|panic| Err(panicked(handler, &*panic)))
 }
 
 /// The step, if its changes can be made: a panic in one of them is a panic of the handler.
-fn tried<R: Clone>(handler: &Handler<R>, context: &Context<R>, step: Step<R>) -> Result<Step<R>, Trouble> {
+fn tried<R: Clone>(handler: &Handler<R>, context: &Context<R>, step: Step<R>) -> Result<Step<R>, PhaseError> {
     if !step.changes.is_empty() {
         let mut copy = context.resource().clone();
         make(&step.changes, &mut copy).map_err(|panic| panicked(handler, &*panic))?;
@@ -233,26 +233,26 @@ pub(super) fn make<R>(changes: &[Change<R>], object: &mut R) -> Result<(), Box<d
     }))
 }
 
-fn panicked<R>(handler: &Handler<R>, panic: &(dyn Any + Send)) -> Trouble {
+fn panicked<R>(handler: &Handler<R>, panic: &(dyn Any + Send)) -> PhaseError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message");
-    Trouble::fatal(format!("handler {} panicked: {text}", handler.name))
+    PhaseError::fatal(format!("handler {} panicked: {text}", handler.name))
 }
 
-fn fail<R>(judge: &Judge, state: &mut State, trouble: &Trouble, context: &Context<R>) {
-    let fatal = match trouble.severity() {
+fn fail<R>(judge: &Judge, state: &mut State, error: &PhaseError, context: &Context<R>) {
+    let fatal = match error.severity() {
         Severity::Cancelled => return,
         Severity::Fatal => true,
         Severity::Retry => false,
-        Severity::Undecided => judge(trouble),
+        Severity::Undecided => judge(error),
     };
     if fatal {
-        state.end_badly(context.clock().now(), trouble.to_string());
+        state.end_badly(context.clock().now(), error.to_string());
     } else {
         state.failed = true;
-        state.error = Some(trouble.to_string());
+        state.error = Some(error.to_string());
     }
 }
 
@@ -273,11 +273,11 @@ fn ended(child: &State) -> bool {
 
 // --- objects ---
 
-fn distinct(objects: Vec<ObjectState>) -> Result<Vec<ObjectState>, Trouble> {
+fn distinct(objects: Vec<ObjectState>) -> Result<Vec<ObjectState>, PhaseError> {
     let mut ids: Vec<&str> = objects.iter().map(|object| object.id.as_str()).collect();
     ids.sort_unstable();
     if let Some([twin, _]) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Trouble::fatal(format!("two objects have the id {twin:?}")));
+        return Err(PhaseError::fatal(format!("two objects have the id {twin:?}")));
     }
     Ok(objects)
 }

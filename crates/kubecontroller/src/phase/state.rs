@@ -78,7 +78,7 @@ pub struct ObjectState {
 
 /// How far a handler, a phase or an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub enum Verdict {
+pub enum HandlerResult {
     /// Not begun.
     Pending,
     /// Begun, not ended.
@@ -95,11 +95,11 @@ pub enum Verdict {
 
 impl State {
     /// How far it is.
-    pub fn verdict(&self) -> Verdict {
-        verdict(self.done, self.start_time.is_some(), || match &self.warning {
-            _ if self.failed || self.fatal => Verdict::Failed,
-            Some(_) => Verdict::Warning,
-            None => Verdict::Succeeded,
+    pub fn result(&self) -> HandlerResult {
+        result(self.done, self.start_time.is_some(), || match &self.warning {
+            _ if self.failed || self.fatal => HandlerResult::Failed,
+            Some(_) => HandlerResult::Warning,
+            None => HandlerResult::Succeeded,
         })
     }
 
@@ -176,23 +176,23 @@ impl ObjectState {
     }
 
     /// How far it is.
-    pub fn verdict(&self) -> Verdict {
-        verdict(self.done, self.start_time.is_some(), || {
+    pub fn result(&self) -> HandlerResult {
+        result(self.done, self.start_time.is_some(), || {
             match (&self.error, &self.warning) {
-                (Some(_), _) => Verdict::Failed,
-                (None, Some(_)) => Verdict::Warning,
-                (None, None) => Verdict::Succeeded,
+                (Some(_), _) => HandlerResult::Failed,
+                (None, Some(_)) => HandlerResult::Warning,
+                (None, None) => HandlerResult::Succeeded,
             }
         })
     }
 }
 
 /// How far something is that has, or has not, ended; and if so, how.
-fn verdict(done: bool, begun: bool, end: impl FnOnce() -> Verdict) -> Verdict {
+fn result(done: bool, begun: bool, end: impl FnOnce() -> HandlerResult) -> HandlerResult {
     match (done, begun) {
         (true, _) => end(),
-        (false, true) => Verdict::Doing,
-        (false, false) => Verdict::Pending,
+        (false, true) => HandlerResult::Doing,
+        (false, false) => HandlerResult::Pending,
     }
 }
 

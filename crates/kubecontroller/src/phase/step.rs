@@ -2,10 +2,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{error::Trouble, state::ObjectState};
+use super::{error::PhaseError, state::ObjectState};
 
 /// What a handler answers.
-pub type Answer<R> = Result<Step<R>, Trouble>;
+pub type StepResult<R> = Result<Step<R>, PhaseError>;
 
 /// Something a handler wants to have changed in the object's status.
 pub(super) type Change<R> = Arc<dyn Fn(&mut R) + Send + Sync>;

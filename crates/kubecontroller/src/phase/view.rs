@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     handler::{Handler, View},
     machine::Machine,
-    state::{ObjectState, State, Verdict},
+    state::{HandlerResult, ObjectState, State},
     status::Phased,
 };
 
@@ -31,7 +31,7 @@ pub struct PhaseSummary {
     /// What it is, in words.
     pub desc: String,
     /// How far it is.
-    pub result: Verdict,
+    pub result: HandlerResult,
     /// When it ended, or else began.
     pub timestamp: Option<MicroTime>,
 }
@@ -49,7 +49,7 @@ pub struct PhaseDetail {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// How far it is.
-    pub result: Verdict,
+    pub result: HandlerResult,
     /// What it is, in words; else its name.
     pub desc: String,
     /// When it ended, or else began.
@@ -121,9 +121,9 @@ impl<R: Phased> Machine<R> {
                 },
                 // Of a purged object nothing is known but that all went well.
                 result: match state {
-                    Some(state) => state.verdict(),
-                    None if purged => Verdict::Succeeded,
-                    None => Verdict::Pending,
+                    Some(state) => state.result(),
+                    None if purged => HandlerResult::Succeeded,
+                    None => HandlerResult::Pending,
                 },
                 timestamp: state.and_then(State::timestamp).cloned(),
             }
@@ -134,9 +134,9 @@ impl<R: Phased> Machine<R> {
     fn end(&self, object: &R, name: &str) -> PhaseSummary {
         let here = object.phase() == name;
         let result = match (here, self.is_failed(object)) {
-            (false, _) => Verdict::Pending,
-            (true, true) => Verdict::Failed,
-            (true, false) => Verdict::Succeeded,
+            (false, _) => HandlerResult::Pending,
+            (true, true) => HandlerResult::Failed,
+            (true, false) => HandlerResult::Succeeded,
         };
         let ends = object
             .phases()
@@ -202,7 +202,7 @@ fn checklist<R>(handler: &Handler<R>, state: &State) -> Check {
             None => checklist(child, &child.blank()),
         });
     Check {
-        result: state.verdict(),
+        result: state.result(),
         desc: if handler.desc.is_empty() {
             handler.name.clone()
         } else {
@@ -236,7 +236,7 @@ fn details_of(object: &ObjectState) -> Value {
     let mut details = json!(object);
     if let Some(details) = details.as_object_mut() {
         details.remove("done");
-        details.insert("result".to_owned(), json!(object.verdict()));
+        details.insert("result".to_owned(), json!(object.result()));
     }
     details
 }

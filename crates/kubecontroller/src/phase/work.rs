@@ -12,8 +12,8 @@ use super::{
     error::Severity,
     handler::Handler,
     machine::{Machine, errors},
-    notice::{Notice, reason},
-    pass::{Pass, Then, Worked},
+    pass::{HandlerRun, NextPass, Pass},
+    phase_event::{PhaseEvent, reason},
     run::{Ran, make, run},
     state::State,
     status::{Approval, Phased},
@@ -28,7 +28,7 @@ pub(super) struct Attempt<R> {
     next: Option<String>,
     pub(super) after: Option<Duration>,
     /// Why the phase ended badly, if it was not the handler that said so.
-    verdict: Option<&'static str>,
+    result: Option<&'static str>,
 }
 
 // --- Machine ---
@@ -39,7 +39,7 @@ impl<R: Phased> Machine<R> {
         let name = object.phase().to_owned();
         let phase = self.get(&name);
         if phase.is_some_and(|phase| phase.approval && self.approval(&object) == Approval::Pending) {
-            return Pass::idle(object, Then::Stop);
+            return Pass::idle(object, NextPass::Stop);
         }
         let last = last(&object, &name);
         let span = info_span!(
@@ -65,7 +65,7 @@ impl<R: Phased> Machine<R> {
                 attempt
                     .state
                     .end_badly(now, format!("gave up after {tries} tries: {why}"));
-                attempt.verdict = Some(reason::EXHAUSTED);
+                attempt.result = Some(reason::EXHAUSTED);
             }
         }
         let to = to.or_else(|| {
@@ -83,7 +83,7 @@ impl<R: Phased> Machine<R> {
             worked: None,
         };
         pass.tell(&name, to.as_deref(), &attempt, &last, handler);
-        pass.worked = Some(Worked::new(&name, to.clone(), &attempt.state));
+        pass.worked = Some(HandlerRun::new(&name, to.clone(), &attempt.state));
         let status = pass.object.phases_mut();
         status.reason = attempt.state.failed.then(|| told(handler, &attempt.state));
         status.state.insert(name, attempt.state);
@@ -187,12 +187,12 @@ impl<R: Phased> Machine<R> {
         None
     }
 
-    fn then(&self, name: &str, to: Option<&str>, attempt: &Attempt<R>, now: Timestamp) -> Then {
+    fn then(&self, name: &str, to: Option<&str>, attempt: &Attempt<R>, now: Timestamp) -> NextPass {
         if let Some(to) = to {
             return if self.ends(to) {
-                Then::Stop
+                NextPass::Stop
             } else {
-                Then::After(self.defer_of(to))
+                NextPass::After(self.defer_of(to))
             };
         }
         let defer = self.defer_of(name);
@@ -204,7 +204,7 @@ impl<R: Phased> Machine<R> {
         };
         // The phase ends on time, however long the next try is put off.
         let limit = self.get(name).and_then(|phase| phase.timeout);
-        Then::After(limit.map_or(wait, |limit| wait.min(remaining(state, limit, now))))
+        NextPass::After(limit.map_or(wait, |limit| wait.min(remaining(state, limit, now))))
     }
 }
 
@@ -279,7 +279,7 @@ impl<R> Pass<R> {
             .as_ref()
             .filter(|warning| last.warning.as_ref() != Some(warning))
         {
-            self.notices.push(Notice::warning(
+            self.notices.push(PhaseEvent::warning(
                 reason::WARNED,
                 format!("phase {name}: {warning}"),
             ));
@@ -287,7 +287,7 @@ impl<R> Pass<R> {
         if state.failed {
             let why = told(handler, state);
             let (reason, note) = match self.then {
-                Then::After(wait) if to.is_none() => (
+                NextPass::After(wait) if to.is_none() => (
                     reason::RETRY,
                     format!(
                         "phase {name}: try {} failed, again in {wait:?}: {why}",
@@ -295,20 +295,20 @@ impl<R> Pass<R> {
                     ),
                 ),
                 _ => (
-                    attempt.verdict.unwrap_or(reason::FAILED),
+                    attempt.result.unwrap_or(reason::FAILED),
                     format!("phase {name} failed: {why}"),
                 ),
             };
-            self.notices.push(Notice::warning(reason, note));
+            self.notices.push(PhaseEvent::warning(reason, note));
         }
         if let Some(to) = to {
             self.notices
-                .push(Notice::normal(reason::CHANGED, format!("{name} -> {to}")));
+                .push(PhaseEvent::normal(reason::CHANGED, format!("{name} -> {to}")));
         }
     }
 }
 
-impl Worked {
+impl HandlerRun {
     fn new(phase: &str, to: Option<String>, state: &State) -> Self {
         let span = state.start_time.as_ref().zip(state.end_time.as_ref());
         let severity = if state.fatal {
@@ -318,7 +318,7 @@ impl Worked {
         };
         let failed = state.failed.then_some(severity);
         let took = span.and_then(|(start, end)| Duration::try_from(end.0.duration_since(start.0)).ok());
-        Worked {
+        HandlerRun {
             phase: phase.to_owned(),
             to,
             failed,
@@ -343,12 +343,12 @@ impl<R> Attempt<R> {
             changes,
             next,
             after,
-            verdict: None,
+            result: None,
         }
     }
 
     /// A phase that ended badly, whatever its handler has done so far.
-    fn bad(state: &State, now: Timestamp, error: String, verdict: Option<&'static str>) -> Self {
+    fn bad(state: &State, now: Timestamp, error: String, result: Option<&'static str>) -> Self {
         let mut state = state.clone();
         state.end_badly(now, error);
         Attempt {
@@ -356,7 +356,7 @@ impl<R> Attempt<R> {
             changes: Vec::new(),
             next: None,
             after: None,
-            verdict,
+            result,
         }
     }
 }

@@ -17,7 +17,7 @@ use kube::core::Selector;
 
 use self::{
     index::{IndexData, IndexKind},
-    select::Wanted,
+    select::SelectQuery,
 };
 use crate::{Key, object::Object};
 
@@ -177,7 +177,7 @@ impl<T: Object> Store<T> {
     /// such an index it looks at all.
     pub fn select(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<T>> {
         let content = self.read();
-        let wanted = Wanted::new(namespace, selector);
+        let wanted = SelectQuery::new(namespace, selector);
         let mut found: Vec<(&Key, &Arc<T>)> = match wanted.candidates(&content.indexes) {
             Some(keys) => keys
                 .filter_map(|key| content.objects.get_key_value(key))

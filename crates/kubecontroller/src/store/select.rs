@@ -6,16 +6,16 @@ use super::index::{IndexData, IndexKind};
 use crate::{Key, object::Object};
 
 /// What is asked for.
-pub(super) struct Wanted<'ask> {
+pub(super) struct SelectQuery<'ask> {
     namespace: Option<&'ask str>,
     expressions: Vec<Expression>,
 }
 
-// --- Wanted ---
+// --- SelectQuery ---
 
-impl<'ask> Wanted<'ask> {
+impl<'ask> SelectQuery<'ask> {
     pub(super) fn new(namespace: Option<&'ask str>, selector: &Selector) -> Self {
-        Wanted {
+        SelectQuery {
             namespace,
             expressions: selector.clone().into_iter().collect(),
         }

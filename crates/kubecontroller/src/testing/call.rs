@@ -20,7 +20,7 @@ use super::{
 use crate::Key;
 
 /// A request, read.
-pub(super) struct Call {
+pub(super) struct ApiCall {
     pub(super) verb: &'static str,
     pub(super) target: Target,
     pub(super) query: BTreeMap<String, String>,
@@ -30,21 +30,21 @@ pub(super) struct Call {
 }
 
 /// What a request is answered with.
-pub(super) enum Answer {
+pub(super) enum CallResult {
     Json(StatusCode, Value),
     Watch(Box<WatchRequest>),
 }
 
-// --- Call ---
+// --- ApiCall ---
 
-impl Call {
+impl ApiCall {
     /// A query by name. The last of several values counts.
     pub(super) fn query(text: &str) -> BTreeMap<String, String> {
         form_urlencoded::parse(text.as_bytes()).into_owned().collect()
     }
 
     /// Does what is asked.
-    pub(super) fn answer(&self, inner: &Arc<Inner>) -> Result<Answer, Box<Status>> {
+    pub(super) fn answer(&self, inner: &Arc<Inner>) -> Result<CallResult, Box<Status>> {
         if self
             .target
             .subresource
@@ -59,28 +59,32 @@ impl Call {
             "get" => {
                 let (id, key) = (&self.target.id, self.key());
                 let object = inner
-                    .world()
+                    .cluster()
                     .get(id, &key)
                     .ok_or_else(|| status::not_found(id, key.name()))?;
                 Ok(self.object(StatusCode::OK, &object))
             }
             // A question, which is not kept. Nobody here decides, and so it comes back as it was asked.
             "create" if self.target.id.plural.ends_with("accessreviews") => {
-                Ok(Answer::Json(StatusCode::CREATED, self.body.clone()))
+                Ok(CallResult::Json(StatusCode::CREATED, self.body.clone()))
             }
             "create" if self.target.name.is_none() => {
-                let object = self.write(inner).create(&mut inner.world(), self.body.clone())?;
+                let object = self
+                    .write(inner)
+                    .create(&mut inner.cluster(), self.body.clone())?;
                 inner.changed();
                 Ok(self.object(StatusCode::CREATED, &object))
             }
             "update" => {
-                let object = self.write(inner).update(&mut inner.world(), self.body.clone())?;
+                let object = self
+                    .write(inner)
+                    .update(&mut inner.cluster(), self.body.clone())?;
                 inner.changed();
                 Ok(self.object(StatusCode::OK, &object))
             }
             "patch" => {
                 let patch = self.patch()?;
-                let (object, is_new) = patch.run(&mut inner.world(), &self.write(inner))?;
+                let (object, is_new) = patch.run(&mut inner.cluster(), &self.write(inner))?;
                 inner.changed();
                 Ok(self.object(
                     if is_new {
@@ -97,24 +101,24 @@ impl Call {
         }
     }
 
-    fn subresource(&self, inner: &Arc<Inner>) -> Result<Answer, Box<Status>> {
+    fn subresource(&self, inner: &Arc<Inner>) -> Result<CallResult, Box<Status>> {
         let (code, value) =
-            subresource::answer(&mut inner.world(), self.verb, &self.write(inner), &self.body)?;
+            subresource::answer(&mut inner.cluster(), self.verb, &self.write(inner), &self.body)?;
         inner.changed();
-        Ok(Answer::Json(code, value))
+        Ok(CallResult::Json(code, value))
     }
 
-    fn list(&self, inner: &Arc<Inner>) -> Result<Answer, Box<Status>> {
+    fn list(&self, inner: &Arc<Inner>) -> Result<CallResult, Box<Status>> {
         let selection = self.selection()?;
         let kind = inner.kind(&self.target.id);
-        let world = inner.world();
+        let cluster = inner.cluster();
         let (version, after) = match self.text("continue").filter(|token| !token.is_empty()) {
             Some(token) => {
                 read_token(token).ok_or_else(|| status::bad_request("continue key is not valid"))?
             }
-            None => (self.list_version(world.version())?, None),
+            None => (self.list_version(cluster.version())?, None),
         };
-        let mut found = world.at(&self.target.id, version, after.as_ref())?;
+        let mut found = cluster.at(&self.target.id, version, after.as_ref())?;
         found.retain(|(_, object)| selection.fits(object));
         let limit = self
             .number("limit")
@@ -132,7 +136,7 @@ impl Call {
             }
         }
         let objects = found.iter().map(|(_, object)| &**object);
-        Ok(Answer::Json(
+        Ok(CallResult::Json(
             StatusCode::OK,
             self.view.list(objects, &self.target, &kind, &metadata),
         ))
@@ -151,7 +155,7 @@ impl Call {
         })
     }
 
-    fn watch(&self, inner: &Arc<Inner>) -> Result<Answer, Box<Status>> {
+    fn watch(&self, inner: &Arc<Inner>) -> Result<CallResult, Box<Status>> {
         let mut selection = self.selection()?;
         if let Some(name) = &self.target.name {
             selection = Selection::parse(&self.target.namespace, "", &format!("metadata.name={name}"))?;
@@ -163,11 +167,11 @@ impl Call {
             return Err(status::failure(422, "Invalid", why));
         }
         let asked = self.version()?.filter(|version| *version > 0);
-        let current = inner.world().version();
+        let current = inner.cluster().version();
         if let Some(asked) = asked.filter(|asked| *asked > current) {
             return Err(status::too_large(asked, current));
         }
-        Ok(Answer::Watch(Box::new(WatchRequest {
+        Ok(CallResult::Watch(Box::new(WatchRequest {
             kind: inner.kind(&self.target.id),
             target: self.target.clone(),
             selection,
@@ -183,11 +187,11 @@ impl Call {
         })))
     }
 
-    fn delete(&self, inner: &Arc<Inner>) -> Result<Answer, Box<Status>> {
+    fn delete(&self, inner: &Arc<Inner>) -> Result<CallResult, Box<Status>> {
         let key = self.key();
         let deleted = self
             .write(inner)
-            .delete(&mut inner.world(), &key, &self.deletion())?;
+            .delete(&mut inner.cluster(), &key, &self.deletion())?;
         inner.changed();
         let gone = match deleted {
             Deleted::Going(object) => return Ok(self.object(StatusCode::OK, &object)),
@@ -204,31 +208,31 @@ impl Call {
             "kind": self.target.id.plural,
             "uid": gone["metadata"]["uid"],
         });
-        Ok(Answer::Json(StatusCode::OK, done))
+        Ok(CallResult::Json(StatusCode::OK, done))
     }
 
-    fn delete_collection(&self, inner: &Arc<Inner>) -> Result<Answer, Box<Status>> {
+    fn delete_collection(&self, inner: &Arc<Inner>) -> Result<CallResult, Box<Status>> {
         let selection = self.selection()?;
         let (kind, how, write) = (inner.kind(&self.target.id), self.deletion(), self.write(inner));
-        let mut world = inner.world();
-        let mut found = world.at(&self.target.id, world.version(), None)?;
+        let mut cluster = inner.cluster();
+        let mut found = cluster.at(&self.target.id, cluster.version(), None)?;
         found.retain(|(_, object)| selection.fits(object));
         for (key, _) in &found {
-            write.delete(&mut world, key, &how)?;
+            write.delete(&mut cluster, key, &how)?;
         }
         let mut metadata = Map::new();
-        metadata.insert("resourceVersion".to_owned(), world.version().to_string().into());
-        drop(world);
+        metadata.insert("resourceVersion".to_owned(), cluster.version().to_string().into());
+        drop(cluster);
         inner.changed();
         let objects = found.iter().map(|(_, object)| &**object);
-        Ok(Answer::Json(
+        Ok(CallResult::Json(
             StatusCode::OK,
             self.view.list(objects, &self.target, &kind, &metadata),
         ))
     }
 
-    fn object(&self, code: StatusCode, object: &Value) -> Answer {
-        Answer::Json(code, self.view.object(object, &self.target))
+    fn object(&self, code: StatusCode, object: &Value) -> CallResult {
+        CallResult::Json(code, self.view.object(object, &self.target))
     }
 
     fn write(&self, inner: &Inner) -> Write<'_> {

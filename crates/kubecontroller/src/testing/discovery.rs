@@ -39,9 +39,9 @@ pub(super) fn answer(inner: &Inner, path: &str, accept: &str) -> Option<Value> {
 
 /// All resources of the first group, or of all others, in one answer.
 fn aggregated(inner: &Inner, is_first: bool) -> Value {
-    let world = inner.world();
+    let cluster = inner.cluster();
     let mut found: BTreeMap<&str, BTreeMap<&str, Vec<Value>>> = BTreeMap::new();
-    for (id, stored) in world
+    for (id, stored) in cluster
         .resources()
         .filter(|(id, _)| id.group.is_empty() == is_first)
     {
@@ -79,7 +79,7 @@ fn named(kind: &str, plural: &str) -> String {
 
 fn groups(inner: &Inner) -> Vec<Value> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (id, stored) in inner.world().resources().filter(|(id, _)| !id.group.is_empty()) {
+    for (id, stored) in inner.cluster().resources().filter(|(id, _)| !id.group.is_empty()) {
         let version = if stored.version.is_empty() {
             "v1"
         } else {
@@ -101,8 +101,8 @@ fn groups(inner: &Inner) -> Vec<Value> {
 }
 
 fn resources(inner: &Inner, group: &str, version: &str) -> Value {
-    let world = inner.world();
-    let found: Vec<Value> = world
+    let cluster = inner.cluster();
+    let found: Vec<Value> = cluster
         .resources()
         .filter(|(id, stored)| id.group == group && (stored.version == version || stored.version.is_empty()))
         .map(|(id, stored)| {

@@ -6,16 +6,16 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
+    cluster::FakeCluster,
     resource::{ResourceId, Target},
-    world::World,
     writes::{Deletion, Write},
 };
 use crate::Key;
 
 /// Deletes what has owners that are all gone, until there is none left. Finalizers hold dependents as they hold others.
-pub(super) fn collect(world: &mut World, now: Timestamp) {
+pub(super) fn collect(cluster: &mut FakeCluster, now: Timestamp) {
     loop {
-        let everything: Vec<(ResourceId, Key, Arc<Value>)> = world
+        let everything: Vec<(ResourceId, Key, Arc<Value>)> = cluster
             .resources()
             .flat_map(|(id, stored)| {
                 stored
@@ -59,8 +59,8 @@ pub(super) fn collect(world: &mut World, now: Timestamp) {
                 now,
                 dry: false,
             };
-            // It was there a moment ago, and the world is locked: this cannot fail.
-            let _ = write.delete(world, key, &Deletion::default());
+            // It was there a moment ago, and the cluster is locked: this cannot fail.
+            let _ = write.delete(cluster, key, &Deletion::default());
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     Inner,
-    call::{Answer, Call},
+    call::{ApiCall, CallResult},
     discovery,
     faults::Fault,
     recorded_request::RecordedRequest,
@@ -64,10 +64,10 @@ pub(super) async fn serve(inner: Arc<Inner>, request: Request<Body>) -> Result<R
             ),
         );
     };
-    let call = Call {
+    let call = ApiCall {
         verb,
         target,
-        query: Call::query(parts.uri.query().unwrap_or_default()),
+        query: ApiCall::query(parts.uri.query().unwrap_or_default()),
         view: View::parse(&header(header::ACCEPT)),
         content_type: header(header::CONTENT_TYPE),
         body,
@@ -79,8 +79,8 @@ pub(super) async fn serve(inner: Arc<Inner>, request: Request<Body>) -> Result<R
         _ => {}
     }
     Ok(match answer {
-        Ok(Answer::Json(code, value)) => json_response(code, &value),
-        Ok(Answer::Watch(request)) => {
+        Ok(CallResult::Json(code, value)) => json_response(code, &value),
+        Ok(CallResult::Watch(request)) => {
             let events = StreamBody::new(watch::start(inner, *request));
             respond(StatusCode::OK, BodyExt::boxed_unsync(events))
         }

@@ -30,6 +30,7 @@
 //! a test that pauses it waits for nothing; the time of day that objects carry is a [`Clock`]'s.
 
 mod call;
+mod cluster;
 mod discovery;
 mod faults;
 mod garbage;
@@ -45,7 +46,6 @@ mod tests;
 mod view;
 mod wait;
 mod watch;
-mod world;
 mod writes;
 
 use std::{
@@ -65,14 +65,14 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use self::{
+    cluster::{FakeCluster, key_of, metadata},
+    resource::ResourceId,
+};
 pub use self::{
     faults::{Fault, Faults, RequestMatcher},
     recorded_request::RecordedRequest,
     wait::{WaitCondition, eventually, eventually_within},
-};
-use self::{
-    resource::ResourceId,
-    world::{World, key_of, metadata},
 };
 use crate::{Clock, Key};
 
@@ -83,7 +83,7 @@ pub struct FakeApi {
 }
 
 struct Inner {
-    world: Mutex<World>,
+    cluster: Mutex<FakeCluster>,
     faults: Faults,
     requests: Mutex<Vec<RecordedRequest>>,
     clock: Clock,
@@ -104,7 +104,7 @@ impl FakeApi {
     pub fn with_clock(clock: Clock) -> Self {
         FakeApi {
             inner: Arc::new(Inner {
-                world: Mutex::new(World::new()),
+                cluster: Mutex::new(FakeCluster::new()),
                 faults: Faults::new(),
                 requests: Mutex::default(),
                 clock,
@@ -160,7 +160,7 @@ impl FakeApi {
 
     /// The version of the last change.
     pub fn version(&self) -> u64 {
-        self.inner.world().version()
+        self.inner.cluster().version()
     }
 
     /// Forgets all history. Watches that go on are told that their version is too old, and so is who asks for an earlier
@@ -173,7 +173,7 @@ impl FakeApi {
     /// Forgets all history, as servers do every few minutes: watches that go on do not notice, but cannot be resumed at an
     /// earlier version.
     pub fn compact(&self) {
-        self.inner.world().compact();
+        self.inner.cluster().compact();
     }
 
     /// Sends every watch that asked for bookmarks one.
@@ -195,7 +195,7 @@ impl FakeApi {
 
     /// Tells a kind whose status is not a subresource: every write may change it. Built-in kinds are known.
     pub fn without_status<K: Resource<DynamicType = ()>>(&self) {
-        self.inner.world().stored(&ResourceId::of::<K>()).plain = true;
+        self.inner.cluster().stored(&ResourceId::of::<K>()).plain = true;
     }
 
     /// Tells a kind before there is an object of it, for discovery.
@@ -205,8 +205,8 @@ impl FakeApi {
 
     /// Tells a described kind before there is an object of it, for discovery.
     pub fn register_described(&self, resource: &ApiResource, namespaced: bool) {
-        let mut world = self.inner.world();
-        let stored = world.stored(&ResourceId::described(resource));
+        let mut cluster = self.inner.cluster();
+        let stored = cluster.stored(&ResourceId::described(resource));
         stored.kind.clone_from(&resource.kind);
         stored.version.clone_from(&resource.version);
         stored.namespaced = namespaced;
@@ -232,15 +232,15 @@ impl FakeApi {
     /// As [`FakeApi::put`], of JSON.
     pub fn put_value(&self, resource: &ApiResource, mut object: Value) -> Value {
         let id = ResourceId::described(resource);
-        let mut world = self.inner.world();
-        let stored = world.stored(&id);
+        let mut cluster = self.inner.cluster();
+        let stored = cluster.stored(&id);
         stored.kind.clone_from(&resource.kind);
         stored.version.clone_from(&resource.version);
         object["apiVersion"] = resource.api_version.clone().into();
         object["kind"] = resource.kind.clone().into();
-        let old = world.get(&id, &key_of(&object));
+        let old = cluster.get(&id, &key_of(&object));
         let kept = |name: &str| old.as_ref().map(|old| old["metadata"][name].clone());
-        let uid = kept("uid").unwrap_or_else(|| world.uid().into());
+        let uid = kept("uid").unwrap_or_else(|| cluster.uid().into());
         let created = kept("creationTimestamp").unwrap_or_else(|| self.inner.now().into());
         let has_spec = object.get("spec").is_some();
         let metadata = metadata(&mut object);
@@ -249,8 +249,8 @@ impl FakeApi {
         if has_spec {
             metadata.entry("generation").or_insert(1.into());
         }
-        let stored = (*world.store(&id, object)).clone();
-        drop(world);
+        let stored = (*cluster.store(&id, object)).clone();
+        drop(cluster);
         self.inner.changed();
         stored
     }
@@ -262,7 +262,7 @@ impl FakeApi {
     {
         let object = self
             .inner
-            .world()
+            .cluster()
             .get(&ResourceId::of::<K>(), &Key::new(namespace, name))?;
         Some(read(&object))
     }
@@ -272,9 +272,9 @@ impl FakeApi {
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        let world = self.inner.world();
-        let found = world
-            .at(&ResourceId::of::<K>(), world.version(), None)
+        let cluster = self.inner.cluster();
+        let found = cluster
+            .at(&ResourceId::of::<K>(), cluster.version(), None)
             .unwrap_or_default();
         found.iter().map(|(_, object)| read(object)).collect()
     }
@@ -296,7 +296,7 @@ impl FakeApi {
     pub fn remove<K: Resource<DynamicType = ()>>(&self, namespace: &str, name: &str) -> bool {
         let removed = self
             .inner
-            .world()
+            .cluster()
             .remove(&ResourceId::of::<K>(), &Key::new(namespace, name));
         self.inner.changed();
         removed.is_some()
@@ -320,18 +320,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 // --- Inner ---
 
 impl Inner {
-    fn world(&self) -> MutexGuard<'_, World> {
-        lock(&self.world)
+    fn cluster(&self) -> MutexGuard<'_, FakeCluster> {
+        lock(&self.cluster)
     }
 
     /// Does what follows from a change, and wakes the watches.
     fn changed(&self) {
-        let mut world = self.world();
+        let mut cluster = self.cluster();
         if self.collects.load(Ordering::Relaxed) {
-            garbage::collect(&mut world, self.clock.now());
+            garbage::collect(&mut cluster, self.clock.now());
         }
-        let version = world.version();
-        drop(world);
+        let version = cluster.version();
+        drop(cluster);
         self.faults.tell(|signal| signal.version = version);
     }
 
@@ -340,8 +340,8 @@ impl Inner {
     }
 
     fn kind(&self, id: &ResourceId) -> String {
-        let mut world = self.world();
-        match world.stored(id).kind.as_str() {
+        let mut cluster = self.cluster();
+        match cluster.stored(id).kind.as_str() {
             "" => view::kind_of(&id.plural),
             kind => kind.to_owned(),
         }

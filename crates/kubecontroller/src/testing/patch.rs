@@ -11,8 +11,8 @@ use kube::core::Status;
 use serde_json::{Map, Value, json};
 
 use super::{
+    cluster::{FakeCluster, key_of, metadata},
     status,
-    world::{World, key_of, metadata},
     writes::Write,
 };
 
@@ -73,16 +73,16 @@ impl Patch {
     /// Applies the patch. Says what was stored, and whether it is new.
     pub(super) fn run(
         &self,
-        world: &mut World,
+        cluster: &mut FakeCluster,
         write: &Write<'_>,
     ) -> Result<(Arc<Value>, bool), Box<Status>> {
         let target = write.target;
         let (id, name) = (&target.id, target.name.clone().unwrap_or_default());
         let key = crate::Key::new(&target.namespace, &name);
-        let old = match (world.get(id, &key), self.kind) {
+        let old = match (cluster.get(id, &key), self.kind) {
             (Some(old), _) => old,
             (None, PatchKind::Apply) if target.subresource.is_none() => {
-                return self.create(world, write, &name);
+                return self.create(cluster, write, &name);
             }
             (None, _) => return Err(status::not_found(id, &name)),
         };
@@ -102,21 +102,21 @@ impl Patch {
             PatchKind::Json => self.operations(&mut object)?,
             PatchKind::Merge => json_patch::merge(&mut object, &self.body),
             PatchKind::Strategic => merge(&mut object, &self.body, ""),
-            PatchKind::Apply => self.apply(world, write, &mut object)?,
+            PatchKind::Apply => self.apply(cluster, write, &mut object)?,
         }
         if !object.is_object() || key_of(&object) != key {
             return Err(status::bad_request(
                 "a patch cannot change the name or the namespace of an object",
             ));
         }
-        let stored = write.change(world, &old, object)?;
-        self.remember(world, write, &key);
+        let stored = write.change(cluster, &old, object)?;
+        self.remember(cluster, write, &key);
         Ok((stored, false))
     }
 
     fn create(
         &self,
-        world: &mut World,
+        cluster: &mut FakeCluster,
         write: &Write<'_>,
         name: &str,
     ) -> Result<(Arc<Value>, bool), Box<Status>> {
@@ -127,8 +127,8 @@ impl Patch {
             ));
         }
         metadata(&mut object).insert("name".to_owned(), name.into());
-        let stored = write.create(world, object)?;
-        self.remember(world, write, &key_of(&stored));
+        let stored = write.create(cluster, object)?;
+        self.remember(cluster, write, &key_of(&stored));
         Ok((stored, true))
     }
 
@@ -153,10 +153,15 @@ impl Patch {
         Ok(())
     }
 
-    fn apply(&self, world: &mut World, write: &Write<'_>, object: &mut Value) -> Result<(), Box<Status>> {
+    fn apply(
+        &self,
+        cluster: &mut FakeCluster,
+        write: &Write<'_>,
+        object: &mut Value,
+    ) -> Result<(), Box<Status>> {
         let place = (write.target.id.clone(), key_of(object));
         let none = BTreeMap::new();
-        let applied = world.applied.get(&place).unwrap_or(&none);
+        let applied = cluster.applied.get(&place).unwrap_or(&none);
         let wanted = owned(&self.body);
         let others: Vec<(&String, Map<String, Value>)> = applied
             .iter()
@@ -195,13 +200,13 @@ impl Patch {
         }
     }
 
-    fn remember(&self, world: &mut World, write: &Write<'_>, key: &crate::Key) {
+    fn remember(&self, cluster: &mut FakeCluster, write: &Write<'_>, key: &crate::Key) {
         if self.kind != PatchKind::Apply || write.dry {
             return;
         }
         let place = (write.target.id.clone(), key.clone());
         let name = self.manager_name(write);
-        world
+        cluster
             .applied
             .entry(place)
             .or_default()

@@ -5,16 +5,16 @@ use kube::core::Status;
 use serde_json::{Value, json};
 
 use super::{
+    cluster::FakeCluster,
     http::status_json,
     status,
-    world::World,
     writes::{Deletion, Write},
 };
 use crate::Key;
 
 /// Answers a request to a subresource.
 pub(super) fn answer(
-    world: &mut World,
+    cluster: &mut FakeCluster,
     verb: &str,
     write: &Write<'_>,
     body: &Value,
@@ -22,7 +22,7 @@ pub(super) fn answer(
     let target = write.target;
     let name = target.name.clone().unwrap_or_default();
     let key = Key::new(&target.namespace, &name);
-    let old = world
+    let old = cluster
         .get(&target.id, &key)
         .ok_or_else(|| status::not_found(&target.id, &name))?;
     let created = Ok((
@@ -46,7 +46,7 @@ pub(super) fn answer(
                 }
                 None => object["status"]["conditions"] = json!([scheduled]),
             }
-            world.store(&target.id, object);
+            cluster.store(&target.id, object);
             created
         }
         ("eviction", "create") => {
@@ -54,14 +54,14 @@ pub(super) fn answer(
                 grace: body["deleteOptions"]["gracePeriodSeconds"].as_i64(),
                 ..Deletion::default()
             };
-            write.delete(world, &key, &how)?;
+            write.delete(cluster, &key, &how)?;
             created
         }
         ("scale", "get") => Ok((StatusCode::OK, scale(&old))),
         ("scale", "update" | "patch") => {
             let mut object = (*old).clone();
             object["spec"]["replicas"] = body["spec"]["replicas"].clone();
-            let stored = write.change(world, &old, object)?;
+            let stored = write.change(cluster, &old, object)?;
             Ok((StatusCode::OK, scale(&stored)))
         }
         ("approval", "update") => {
@@ -72,17 +72,17 @@ pub(super) fn answer(
             }
             let mut object = (*old).clone();
             object["status"]["conditions"] = body["status"]["conditions"].clone();
-            Ok((StatusCode::OK, (*world.store(&target.id, object)).clone()))
+            Ok((StatusCode::OK, (*cluster.store(&target.id, object)).clone()))
         }
         ("finalize", "update") => {
             let mut object = (*old).clone();
             object["spec"] = body["spec"].clone();
             let is_empty = object["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty);
             if is_empty && object["metadata"].get("deletionTimestamp").is_some() {
-                world.remove(&target.id, &key);
+                cluster.remove(&target.id, &key);
                 return Ok((StatusCode::OK, object));
             }
-            Ok((StatusCode::OK, (*world.store(&target.id, object)).clone()))
+            Ok((StatusCode::OK, (*cluster.store(&target.id, object)).clone()))
         }
         _ => Err(status::coded(404)),
     }

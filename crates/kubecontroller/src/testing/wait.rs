@@ -4,31 +4,31 @@ use std::{fmt, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// What a look at the world found: what was waited for, or what was seen instead.
+/// What a look at the cluster found: what was waited for, or what was seen instead.
 pub trait WaitCondition {
     /// What was waited for.
-    type Found;
+    type Output;
     /// What was waited for, or words for what was seen.
-    fn look(self) -> Result<Self::Found, String>;
+    fn check(self) -> Result<Self::Output, String>;
 }
 
 impl<T> WaitCondition for Option<T> {
-    type Found = T;
-    fn look(self) -> Result<T, String> {
+    type Output = T;
+    fn check(self) -> Result<T, String> {
         self.ok_or_else(|| "nothing".to_owned())
     }
 }
 
 impl<T, E: fmt::Debug> WaitCondition for Result<T, E> {
-    type Found = T;
-    fn look(self) -> Result<T, String> {
+    type Output = T;
+    fn check(self) -> Result<T, String> {
         self.map_err(|seen| format!("{seen:?}"))
     }
 }
 
 impl WaitCondition for bool {
-    type Found = ();
-    fn look(self) -> Result<(), String> {
+    type Output = ();
+    fn check(self) -> Result<(), String> {
         if self { Ok(()) } else { Err("false".to_owned()) }
     }
 }
@@ -39,7 +39,7 @@ impl WaitCondition for bool {
 ///
 /// # Panics
 /// After a minute, with what was last seen.
-pub async fn eventually<L: WaitCondition, F: Future<Output = L>>(look: impl FnMut() -> F) -> L::Found {
+pub async fn eventually<L: WaitCondition, F: Future<Output = L>>(look: impl FnMut() -> F) -> L::Output {
     eventually_within(Duration::from_mins(1), look).await
 }
 
@@ -50,13 +50,13 @@ pub async fn eventually<L: WaitCondition, F: Future<Output = L>>(look: impl FnMu
 pub async fn eventually_within<L: WaitCondition, F: Future<Output = L>>(
     limit: Duration,
     mut look: impl FnMut() -> F,
-) -> L::Found {
+) -> L::Output {
     let end = Instant::now() + limit;
     let mut pause = Duration::from_millis(1);
     let mut last = "nothing, for the first look did not end".to_owned();
     loop {
         if let Ok(seen) = timeout_at(end, look()).await {
-            match seen.look() {
+            match seen.check() {
                 Ok(found) => return found,
                 Err(words) => last = words,
             }

@@ -14,12 +14,12 @@ use tokio::{
 
 use super::{
     Inner,
+    cluster::{Change, FakeCluster, metadata},
     faults::Signal,
     http::Broken,
     resource::Target,
     selection::Selection,
     view::View,
-    world::{Change, World, metadata},
 };
 
 /// What a watch asks for.
@@ -88,11 +88,11 @@ impl Watching {
     /// What comes before the first change.
     fn begin(&mut self) {
         let inner = self.inner.clone();
-        let world = inner.world();
+        let cluster = inner.cluster();
         self.schedule_bookmark();
         let Some(since) = self.request.since.filter(|_| !self.request.initial) else {
-            self.position = world.version();
-            let mut there = world
+            self.position = cluster.version();
+            let mut there = cluster
                 .at(&self.request.target.id, self.position, None)
                 .unwrap_or_default();
             there.retain(|(_, object)| self.request.selection.fits(object));
@@ -106,13 +106,13 @@ impl Watching {
             return;
         };
         self.position = since;
-        if since < world.oldest() {
-            self.fail(&super::status::expired(since, world.oldest()));
+        if since < cluster.oldest() {
+            self.fail(&super::status::expired(since, cluster.oldest()));
             return;
         }
         let replays = inner.faults.of_watches().replays;
         if replays > 0 {
-            let earlier = world.since(&self.request.target.id, world.oldest());
+            let earlier = cluster.since(&self.request.target.id, cluster.oldest());
             let until = earlier.partition_point(|change| change.version <= since);
             for change in &earlier[until.saturating_sub(replays)..until] {
                 self.push_change(change);
@@ -132,7 +132,7 @@ impl Watching {
             }
             if now.expiries != self.seen.expiries && !self.is_over {
                 self.ready.clear();
-                let version = self.inner.world().oldest();
+                let version = self.inner.cluster().oldest();
                 self.fail(&super::status::expired(self.position, version));
             }
             if now.bookmarks != self.seen.bookmarks && self.request.bookmarks && !self.is_over {
@@ -179,11 +179,11 @@ impl Watching {
     /// Takes what happened since.
     fn fill(&mut self) {
         let inner = self.inner.clone();
-        let world: &World = &inner.world();
-        for change in world.since(&self.request.target.id, self.position) {
+        let cluster: &FakeCluster = &inner.cluster();
+        for change in cluster.since(&self.request.target.id, self.position) {
             self.push_change(&change);
         }
-        self.position = self.position.max(world.version());
+        self.position = self.position.max(cluster.version());
     }
 
     /// The event that a change is for this watch: an object may enter and leave what it selects.

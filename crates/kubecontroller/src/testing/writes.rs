@@ -7,9 +7,9 @@ use kube::core::Status;
 use serde_json::{Map, Value, json};
 
 use super::{
+    cluster::{FakeCluster, is_held, key_of, metadata},
     resource::{ResourceId, Target},
     status,
-    world::{World, is_held, key_of, metadata},
 };
 use crate::Key;
 
@@ -76,8 +76,8 @@ const PLAIN: [&str; 23] = [
 ];
 
 /// Whether a resource has a status that only its subresource changes.
-pub(super) fn has_status(world: &mut World, id: &ResourceId) -> bool {
-    let is_plain = world.stored(id).plain || id.is_built_in() && PLAIN.contains(&id.plural.as_str());
+pub(super) fn has_status(cluster: &mut FakeCluster, id: &ResourceId) -> bool {
+    let is_plain = cluster.stored(id).plain || id.is_built_in() && PLAIN.contains(&id.plural.as_str());
     !is_plain
 }
 
@@ -85,9 +85,13 @@ pub(super) fn has_status(world: &mut World, id: &ResourceId) -> bool {
 
 impl Write<'_> {
     /// Creates an object.
-    pub(super) fn create(&self, world: &mut World, mut object: Value) -> Result<Arc<Value>, Box<Status>> {
+    pub(super) fn create(
+        &self,
+        cluster: &mut FakeCluster,
+        mut object: Value,
+    ) -> Result<Arc<Value>, Box<Status>> {
         let id = &self.target.id;
-        self.place(world, &mut object)?;
+        self.place(cluster, &mut object)?;
         if text(&object, "resourceVersion").is_some_and(|version| version != "0") {
             return Err(status::bad_request(
                 "resourceVersion should not be set on objects to be created",
@@ -104,21 +108,21 @@ impl Write<'_> {
                     "Required value: name or generateName is required",
                 ));
             };
-            let name = format!("{prefix}{}", world.suffix());
+            let name = format!("{prefix}{}", cluster.suffix());
             metadata(&mut object).insert("name".to_owned(), name.into());
         }
         let key = key_of(&object);
-        if world.get(id, &key).is_some() {
+        if cluster.get(id, &key).is_some() {
             return Err(status::already_exists(id, key.name()));
         }
-        if has_status(world, id) {
+        if has_status(cluster, id) {
             forget(&mut object, "status");
             if id.group.is_empty() && id.plural == "pods" {
                 object["status"] = json!({"phase": "Pending"});
             }
         }
         let has_generation = object.get("spec").is_some();
-        let uid = world.uid();
+        let uid = cluster.uid();
         let metadata = metadata(&mut object);
         for name in OWNED {
             metadata.remove(name);
@@ -128,14 +132,18 @@ impl Write<'_> {
         if has_generation {
             metadata.insert("generation".to_owned(), 1.into());
         }
-        Ok(self.keep(world, object))
+        Ok(self.keep(cluster, object))
     }
 
     /// Replaces an object, or its status. If it says its version, that has to be the newest.
-    pub(super) fn update(&self, world: &mut World, mut object: Value) -> Result<Arc<Value>, Box<Status>> {
+    pub(super) fn update(
+        &self,
+        cluster: &mut FakeCluster,
+        mut object: Value,
+    ) -> Result<Arc<Value>, Box<Status>> {
         let id = &self.target.id;
         let name = self.target.name.clone().unwrap_or_default();
-        self.place(world, &mut object)?;
+        self.place(cluster, &mut object)?;
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();
         if text(&object, "name").is_some_and(|given| given != name) {
             let given = text(&object, "name").unwrap_or_default();
@@ -145,7 +153,9 @@ impl Write<'_> {
         }
         metadata(&mut object).insert("name".to_owned(), name.clone().into());
         let key = key_of(&object);
-        let old = world.get(id, &key).ok_or_else(|| status::not_found(id, &name))?;
+        let old = cluster
+            .get(id, &key)
+            .ok_or_else(|| status::not_found(id, &name))?;
         match text(&object, "uid") {
             Some(uid) if Some(uid) != text(&old, "uid") => {
                 let there = text(&old, "uid").unwrap_or_default();
@@ -165,19 +175,19 @@ impl Write<'_> {
             }
             _ => {}
         }
-        self.change(world, &old, object)
+        self.change(cluster, &old, object)
     }
 
     /// Stores what became of an object, with the rules of the resource or subresource that was spoken to.
     pub(super) fn change(
         &self,
-        world: &mut World,
+        cluster: &mut FakeCluster,
         old: &Arc<Value>,
         mut object: Value,
     ) -> Result<Arc<Value>, Box<Status>> {
         let id = &self.target.id;
         let key = key_of(old);
-        if has_status(world, id) {
+        if has_status(cluster, id) {
             if self.target.subresource.as_deref() == Some("status") {
                 let mut whole = (**old).clone();
                 copy(&object, &mut whole, "status");
@@ -236,21 +246,21 @@ impl Write<'_> {
             .unwrap_or_default();
         if is_terminating && grace == 0 && !is_held(&object) && !self.dry {
             // The last finalizer left. What is deleted is the object as it was stored, with it.
-            world.remove(id, &key);
+            cluster.remove(id, &key);
             return Ok(Arc::new(object));
         }
-        Ok(self.keep(world, object))
+        Ok(self.keep(cluster, object))
     }
 
     /// Deletes an object, or begins to.
     pub(super) fn delete(
         &self,
-        world: &mut World,
+        cluster: &mut FakeCluster,
         key: &Key,
         how: &Deletion,
     ) -> Result<Deleted, Box<Status>> {
         let id = &self.target.id;
-        let old = world
+        let old = cluster
             .get(id, key)
             .ok_or_else(|| status::not_found(id, key.name()))?;
         let differs = |asked: &Option<String>, field: &str| {
@@ -294,7 +304,7 @@ impl Write<'_> {
             if self.dry {
                 return Ok(Deleted::Gone(old));
             }
-            world.remove(id, key);
+            cluster.remove(id, key);
             return Ok(Deleted::Gone(old));
         }
         let shorter = object["metadata"]["deletionGracePeriodSeconds"]
@@ -311,18 +321,18 @@ impl Write<'_> {
             if let Some(generation) = counts {
                 metadata.insert("generation".to_owned(), (generation + 1).into());
             }
-            return Ok(Deleted::Going(self.keep(world, object)));
+            return Ok(Deleted::Going(self.keep(cluster, object)));
         }
         Ok(Deleted::Going(old))
     }
 
     /// Writes into an object what the path says: version, kind and namespace.
-    fn place(&self, world: &mut World, object: &mut Value) -> Result<(), Box<Status>> {
+    fn place(&self, cluster: &mut FakeCluster, object: &mut Value) -> Result<(), Box<Status>> {
         if !object.is_object() {
             return Err(status::bad_request("the body of the request is not an object"));
         }
         let target = self.target;
-        let stored = world.stored(&target.id);
+        let stored = cluster.stored(&target.id);
         if let Some(kind) = object["kind"].as_str() {
             kind.clone_into(&mut stored.kind);
         } else if !stored.kind.is_empty() {
@@ -342,11 +352,11 @@ impl Write<'_> {
         Ok(())
     }
 
-    fn keep(&self, world: &mut World, object: Value) -> Arc<Value> {
+    fn keep(&self, cluster: &mut FakeCluster, object: Value) -> Arc<Value> {
         if self.dry {
             return Arc::new(object);
         }
-        world.store(&self.target.id, object)
+        cluster.store(&self.target.id, object)
     }
 }
 

@@ -48,8 +48,8 @@ pub use self::{
     state::{FailureReport, WorkQueueStats},
 };
 use self::{
-    state::{End, Look, Naming, State, Taken},
-    time::Tick,
+    state::{Completion, KeyHasher, State, TakenKey, Wakeup},
+    time::QueueTime,
     waiters::Waiters,
 };
 use crate::sync::{Mutex, MutexGuard};
@@ -60,7 +60,7 @@ pub struct WorkQueue<K> {
 }
 
 struct Shared<K> {
-    naming: Naming<K>,
+    hasher_of_keys: KeyHasher<K>,
     birth: Instant,
     inner: Mutex<Inner<K>>,
     /// Nothing is left to do.
@@ -102,7 +102,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     pub fn new(options: WorkQueueOptions<K>) -> Self {
         WorkQueue {
             shared: Arc::new(Shared {
-                naming: Naming::new(&options),
+                hasher_of_keys: KeyHasher::new(&options),
                 birth: Instant::now(),
                 inner: Mutex::new(Inner {
                     state: State::new(options),
@@ -122,7 +122,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// The same with a priority; 0 is the ordinary one. A key that is there already is moved to the front if this is higher.
     pub fn add_with_priority(&self, key: K, priority: i32) {
         // Whatever can be found out without the lock is found out without it.
-        let (named, now) = (self.shared.naming.name(key), self.tick(Instant::now()));
+        let (named, now) = (self.shared.hasher_of_keys.name(key), self.tick(Instant::now()));
         let mut inner = self.lock();
         let look = inner.state.add(named, priority, now);
         inner.wake(look);
@@ -130,7 +130,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// A key is to be worked on after a while. If it is to be worked on sooner anyway, nothing changes.
     pub fn add_after(&self, key: K, after: Duration) {
-        let (named, now) = (self.shared.naming.name(key), self.tick(Instant::now()));
+        let (named, now) = (self.shared.hasher_of_keys.name(key), self.tick(Instant::now()));
         let mut inner = self.lock();
         let look = inner.state.add_at(named, 0, now.plus(after), now);
         inner.wake(look);
@@ -193,27 +193,27 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             .collect()
     }
 
-    fn end(&self, slot: u32, end: End, now: Instant) -> Option<FailureReport> {
+    fn end(&self, slot: u32, end: Completion, now: Instant) -> Option<FailureReport> {
         let now = self.tick(now);
         let mut inner = self.lock();
         let (failure, look) = inner.state.end(slot, end, now);
         let is_awaited = inner.is_drain_over();
         inner.wake(look);
-        self.tell_drained(is_awaited);
+        self.notify_drained(is_awaited);
         failure
     }
 
-    fn tell_drained(&self, is_awaited: bool) {
+    fn notify_drained(&self, is_awaited: bool) {
         if is_awaited {
             self.shared.idle.notify_waiters();
         }
     }
 
-    fn tick(&self, time: Instant) -> Tick {
-        Tick::of(time, self.shared.birth)
+    fn tick(&self, time: Instant) -> QueueTime {
+        QueueTime::of(time, self.shared.birth)
     }
 
-    fn time(&self, tick: Tick) -> Instant {
+    fn time(&self, tick: QueueTime) -> Instant {
         tick.time(self.shared.birth)
     }
 
@@ -228,11 +228,11 @@ impl<K: Clone + Eq + Hash> Inner<K> {
     /// Somebody stopped waiting: whoever else waits may be the one to see the next key, or the next time.
     fn pass_on(&mut self) -> Option<Waker> {
         let look = if self.state.has_ready() {
-            Look::Key
+            Wakeup::Key
         } else if self.state.due().is_some() && self.waiters.is_time_unkept() {
-            Look::Time
+            Wakeup::Time
         } else {
-            Look::Nobody
+            Wakeup::Nobody
         };
         self.waiters.call(look)
     }
@@ -244,12 +244,12 @@ impl<K: Clone + Eq + Hash> Inner<K> {
 }
 
 /// Calls whoever has to look. The lock is given back first: the one who is called wants it.
-trait Call {
-    fn wake(self, look: Look);
+trait NotifyWaiter {
+    fn wake(self, look: Wakeup);
 }
 
-impl<K: Clone + Eq + Hash> Call for MutexGuard<'_, Inner<K>> {
-    fn wake(mut self, look: Look) {
+impl<K: Clone + Eq + Hash> NotifyWaiter for MutexGuard<'_, Inner<K>> {
+    fn wake(mut self, look: Wakeup) {
         let call = self.waiters.call(look);
         drop(self);
         call.into_iter().for_each(Waker::wake);
@@ -277,7 +277,7 @@ impl<K: Clone + Eq + Hash> Drop for Drainer<'_, K> {
 // --- WorkItem ---
 
 impl<K: Clone + Eq + Hash> WorkItem<K> {
-    fn new(queue: WorkQueue<K>, taken: Taken<K>, since: Instant) -> Self {
+    fn new(queue: WorkQueue<K>, taken: TakenKey<K>, since: Instant) -> Self {
         WorkItem {
             queue: Some(queue),
             key: taken.key,
@@ -316,7 +316,7 @@ impl<K: Clone + Eq + Hash> WorkItem<K> {
 
     /// It is done, and its failures are forgotten. Gives how long that took.
     pub fn done(mut self) -> Duration {
-        self.finish(End::Done).0
+        self.finish(Completion::Done).0
     }
 
     /// It is done, and its failures are forgotten; the next key is waited for. The same as [`WorkItem::done`] and [`WorkQueue::next`]
@@ -331,19 +331,19 @@ impl<K: Clone + Eq + Hash> WorkItem<K> {
     /// It is done for now, and to be worked on again after a while. Gives how long it took so far.
     pub fn requeue_after(mut self, after: Duration) -> Duration {
         let priority = self.priority;
-        self.finish(End::Again { after, priority }).0
+        self.finish(Completion::Again { after, priority }).0
     }
 
     /// It is done for now, and to be worked on again at once with another priority. Gives how long it took so far.
     pub fn requeue_with_priority(mut self, priority: i32) -> Duration {
         let after = Duration::ZERO;
-        self.finish(End::Again { after, priority }).0
+        self.finish(Completion::Again { after, priority }).0
     }
 
     /// It could not be worked on yet, and is to be handed out again after a while, or when something happens to it. Its
     /// failures are not forgotten.
     pub fn put_back_after(mut self, after: Duration) {
-        self.finish(End::NotYet { after });
+        self.finish(Completion::NotYet { after });
     }
 
     /// It failed: it is tried again later.
@@ -353,11 +353,11 @@ impl<K: Clone + Eq + Hash> WorkItem<K> {
 
     /// The same, where somebody said how long to wait at least.
     pub fn fail_with_min_delay(mut self, at_least: Duration) -> FailureReport {
-        let (_, failure) = self.finish(End::Failed { at_least });
+        let (_, failure) = self.finish(Completion::Failed { at_least });
         failure.expect("a failure is told what becomes of it")
     }
 
-    fn finish(&mut self, end: End) -> (Duration, Option<FailureReport>) {
+    fn finish(&mut self, end: Completion) -> (Duration, Option<FailureReport>) {
         let now = Instant::now();
         let queue = self.queue.take();
         let failure = queue.and_then(|queue| queue.end(self.slot, end, now));
@@ -369,7 +369,7 @@ impl<K: Clone + Eq + Hash> Drop for WorkItem<K> {
     fn drop(&mut self) {
         if self.queue.is_some() {
             let at_least = Duration::ZERO;
-            self.finish(End::Failed { at_least });
+            self.finish(Completion::Failed { at_least });
         }
     }
 }

@@ -11,8 +11,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{
     WorkItem, WorkQueue,
-    state::End,
-    waiters::{Id, Post},
+    state::Completion,
+    waiters::{Id, WaiterState},
 };
 
 /// Waits for the next key; made by [`WorkQueue::next`]. Dropping it loses nothing.
@@ -58,7 +58,7 @@ impl<K: Clone + Eq + Hash> Future for NextItem<K> {
             let mut inner = queue.lock();
             let mut is_awaited = false;
             if let Some((slot, _)) = this.done.take() {
-                inner.state.end(slot, End::Done, tick);
+                inner.state.end(slot, Completion::Done, tick);
                 is_awaited = inner.is_drain_over();
             }
             let taken = inner.state.take(tick);
@@ -69,15 +69,15 @@ impl<K: Clone + Eq + Hash> Future for NextItem<K> {
                 let call = inner.pass_on();
                 drop(inner);
                 call.into_iter().for_each(Waker::wake);
-                queue.tell_drained(is_awaited);
+                queue.notify_drained(is_awaited);
                 let job = taken.and_then(|taken| Some(WorkItem::new(this.queue.take()?, taken, now)));
                 return Poll::Ready(job);
             }
             let due = inner.state.due();
             let post = inner.waiters.sleep(&mut this.id, due.is_some(), context);
             drop(inner);
-            queue.tell_drained(is_awaited);
-            let Some(due) = due.filter(|_| post == Post::Timekeeper) else {
+            queue.notify_drained(is_awaited);
+            let Some(due) = due.filter(|_| post == WaiterState::Timekeeper) else {
                 this.sleep = None;
                 return Poll::Pending;
             };
@@ -99,7 +99,7 @@ impl<K: Clone + Eq + Hash> Drop for NextItem<K> {
             return;
         };
         if let Some((slot, now)) = self.done.take() {
-            queue.end(slot, End::Done, now);
+            queue.end(slot, Completion::Done, now);
         }
         if let Some(id) = self.id.take() {
             let mut inner = queue.lock();

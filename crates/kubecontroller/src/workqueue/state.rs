@@ -12,7 +12,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::{
     LaneFn, WorkQueueOptions,
     lanes::{Lanes, Ticket},
-    time::Tick,
+    time::QueueTime,
     tokens::Tokens,
 };
 
@@ -25,7 +25,7 @@ pub(super) struct State<K> {
     free: Vec<u32>,
     ready: Lanes,
     /// When keys that wait become ready. A ticket that is no longer good is thrown away when its time comes.
-    waiting: BinaryHeap<Reverse<(Tick, u64, u32)>>,
+    waiting: BinaryHeap<Reverse<(QueueTime, u64, u32)>>,
     /// Counts stays, so that each ticket is good for one.
     stays: u64,
     tokens: Option<Tokens>,
@@ -37,7 +37,7 @@ pub(super) struct State<K> {
     retries: u64,
     /// The latest time that anyone has told. Whoever read the clock first may be the last to get the lock: time must not go
     /// back for that, or what was added "at once" would look as if it had to wait.
-    latest: Tick,
+    latest: QueueTime,
 }
 
 /// What is known of a key.
@@ -45,14 +45,14 @@ struct Slot<K> {
     key: K,
     hash: u64,
     lane: u64,
-    place: Place,
+    place: KeyState,
     priority: i32,
     /// Where it is in the list of keys that are worked on, if it is.
     seat: u32,
     /// The good ticket, if it is queued or waits.
     stay: u64,
     /// Since when it is where it is; for a key that is queued, since it was added.
-    since: Tick,
+    since: QueueTime,
     /// What few keys have.
     past: Option<Box<Past>>,
 }
@@ -63,41 +63,41 @@ struct Past {
     /// Failures in a row.
     failures: u32,
     /// Until when a failure does not count as another one.
-    window: Option<Tick>,
+    window: Option<QueueTime>,
     /// When the first of the events came that it waits for the end of.
-    first: Option<Tick>,
+    first: Option<QueueTime>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum KeyState {
     Queued,
-    Waiting(Tick),
+    Waiting(QueueTime),
     /// And what is to come after the run.
     Running(Option<Again>),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Again {
-    at: Tick,
+    at: QueueTime,
     priority: i32,
 }
 
 /// A key, and all that follows from it alone.
-pub(super) struct Named<K> {
+pub(super) struct HashedKey<K> {
     key: K,
     hash: u64,
     lane: u64,
 }
 
 /// Finds out what follows from a key alone. Needs no lock.
-pub(super) struct Naming<K> {
+pub(super) struct KeyHasher<K> {
     hasher: DefaultHashBuilder,
     lane: LaneFn<K>,
 }
 
 /// What has changed for those who wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum Wakeup {
     /// Nothing: nobody has to look.
     Nobody,
     /// A key is ready: somebody has to take it.
@@ -107,7 +107,7 @@ pub(super) enum Look {
 }
 
 /// A key that was handed out.
-pub(super) struct Taken<K> {
+pub(super) struct TakenKey<K> {
     pub slot: u32,
     pub key: K,
     pub priority: i32,
@@ -117,7 +117,7 @@ pub(super) struct Taken<K> {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum Completion {
     Done,
     Again {
         after: Duration,
@@ -161,18 +161,18 @@ pub struct WorkQueueStats {
     pub retries: u64,
 }
 
-// --- Naming ---
+// --- KeyHasher ---
 
-impl<K: Hash> Naming<K> {
+impl<K: Hash> KeyHasher<K> {
     pub(super) fn new(options: &WorkQueueOptions<K>) -> Self {
-        Naming {
+        KeyHasher {
             hasher: DefaultHashBuilder::default(),
             lane: LaneFn::clone(&options.lane),
         }
     }
 
-    pub(super) fn name(&self, key: K) -> Named<K> {
-        Named {
+    pub(super) fn name(&self, key: K) -> HashedKey<K> {
+        HashedKey {
             hash: self.hasher.hash_one(&key),
             lane: (self.lane)(&key),
             key,
@@ -184,7 +184,7 @@ impl<K: Hash> Naming<K> {
 
 impl Again {
     /// The sooner of two times, and the higher of two priorities.
-    fn sooner(known: Option<Again>, at: Tick, priority: i32) -> Again {
+    fn sooner(known: Option<Again>, at: QueueTime, priority: i32) -> Again {
         known.map_or(Again { at, priority }, |known| Again {
             at: known.at.min(at),
             priority: known.priority.max(priority),
@@ -210,12 +210,12 @@ impl<K: Clone + Eq + Hash> State<K> {
             closed: false,
             adds: 0,
             retries: 0,
-            latest: Tick::default(),
+            latest: QueueTime::default(),
         }
     }
 
     /// Something happened to a key.
-    pub(super) fn add(&mut self, named: Named<K>, priority: i32, now: Tick) -> Look {
+    pub(super) fn add(&mut self, named: HashedKey<K>, priority: i32, now: QueueTime) -> Wakeup {
         let now = self.later(now);
         let Some(debounce) = self.options.debounce else {
             return self.add_at(named, priority, now, now);
@@ -227,13 +227,13 @@ impl<K: Clone + Eq + Hash> State<K> {
             .min(first.unwrap_or(now).plus(debounce.longest));
         if let Some(position) = known
             && first.is_some()
-            && let Place::Waiting(_) = self.slot(position).place
+            && let KeyState::Waiting(_) = self.slot(position).place
         {
             // Another event: the rest begins anew.
             let slot = self.slot_mut(position);
             slot.priority = slot.priority.max(priority);
             self.wait(position, at);
-            return Look::Time;
+            return Wakeup::Time;
         }
         let (key, hash) = (named.key.clone(), named.hash);
         let look = self.add_at(named, priority, at, now);
@@ -247,10 +247,16 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// A key is to be worked on at a time. The earliest such time counts.
-    pub(super) fn add_at(&mut self, named: Named<K>, priority: i32, at: Tick, now: Tick) -> Look {
+    pub(super) fn add_at(
+        &mut self,
+        named: HashedKey<K>,
+        priority: i32,
+        at: QueueTime,
+        now: QueueTime,
+    ) -> Wakeup {
         let now = self.later(now);
         if self.closed {
-            return Look::Nobody;
+            return Wakeup::Nobody;
         }
         let Some(position) = self.find(&named.key, named.hash) else {
             let position = self.insert(named, priority, now);
@@ -258,54 +264,54 @@ impl<K: Clone + Eq + Hash> State<K> {
         };
         let slot = self.slot_mut(position);
         match slot.place {
-            Place::Running(again) => {
-                slot.place = Place::Running(Some(Again::sooner(again, at, priority)));
-                Look::Nobody
+            KeyState::Running(again) => {
+                slot.place = KeyState::Running(Some(Again::sooner(again, at, priority)));
+                Wakeup::Nobody
             }
-            Place::Queued => {
+            KeyState::Queued => {
                 if priority > slot.priority && at <= now {
                     slot.priority = priority;
                     self.requeue(position);
                 }
-                Look::Nobody
+                Wakeup::Nobody
             }
-            Place::Waiting(due) => {
+            KeyState::Waiting(due) => {
                 slot.priority = slot.priority.max(priority);
                 if at >= due {
-                    return Look::Nobody;
+                    return Wakeup::Nobody;
                 }
                 self.place(position, at, now)
             }
         }
     }
 
-    fn later(&mut self, now: Tick) -> Tick {
+    fn later(&mut self, now: QueueTime) -> QueueTime {
         self.latest = self.latest.max(now);
         self.latest
     }
 
     /// Hands out the next key that is ready.
-    pub(super) fn take(&mut self, now: Tick) -> Option<Taken<K>> {
+    pub(super) fn take(&mut self, now: QueueTime) -> Option<TakenKey<K>> {
         let now = self.later(now);
         self.promote(now);
         let slots = &self.slots;
         let is_good = |ticket: Ticket| {
             let slot = slots.get(ticket.slot as usize).and_then(Option::as_ref);
-            slot.is_some_and(|slot| matches!(slot.place, Place::Queued) && slot.stay == ticket.stay)
+            slot.is_some_and(|slot| matches!(slot.place, KeyState::Queued) && slot.stay == ticket.stay)
         };
         let ticket = self.ready.pop(is_good)?;
         self.queued -= 1;
         let seat = u32::try_from(self.running.len()).expect("there are fewer keys than 2^32");
         self.running.push(ticket.slot);
         let slot = self.slot_mut(ticket.slot);
-        slot.place = Place::Running(None);
+        slot.place = KeyState::Running(None);
         slot.seat = seat;
         if let Some(past) = &mut slot.past {
             past.first = None;
         }
         let waited = now.since(slot.since);
         slot.since = now;
-        Some(Taken {
+        Some(TakenKey {
             slot: ticket.slot,
             key: slot.key.clone(),
             priority: slot.priority,
@@ -315,30 +321,35 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// A run is over. Tells what became of a key that failed, and who has to look.
-    pub(super) fn end(&mut self, position: u32, end: End, now: Tick) -> (Option<FailureReport>, Look) {
+    pub(super) fn end(
+        &mut self,
+        position: u32,
+        end: Completion,
+        now: QueueTime,
+    ) -> (Option<FailureReport>, Wakeup) {
         let now = self.later(now);
         self.leave(position);
         let mut failure = None;
         let mut next = match self.slot(position).place {
-            Place::Running(again) => again,
-            Place::Queued | Place::Waiting(_) => None,
+            KeyState::Running(again) => again,
+            KeyState::Queued | KeyState::Waiting(_) => None,
         };
         match end {
-            End::Done => self.forgive(position),
-            End::Again { after, priority } => {
+            Completion::Done => self.forgive(position),
+            Completion::Again { after, priority } => {
                 self.forgive(position);
                 // Who asks for another run whenever it runs must not keep a queue from closing.
                 if !self.closed {
                     next = Some(Again::sooner(next, now.plus(after), priority));
                 }
             }
-            End::NotYet { after } => {
+            Completion::NotYet { after } => {
                 let priority = self.slot(position).priority;
                 if !self.closed {
                     next = Some(Again::sooner(next, now.plus(after), priority));
                 }
             }
-            End::Failed { at_least } => {
+            Completion::Failed { at_least } => {
                 let (failed, retry) = self.fail(position, at_least, now);
                 failure = Some(failed);
                 let priority = self.slot(position).priority;
@@ -352,7 +363,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         // A queue that closes works off what is ready, and waits for nothing.
         let Some(again) = next.filter(|again| !self.closed || again.at <= now) else {
             self.remove(position);
-            return (failure, Look::Nobody);
+            return (failure, Wakeup::Nobody);
         };
         let slot = self.slot_mut(position);
         slot.priority = again.priority;
@@ -360,7 +371,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// The keys that are worked on, and since when.
-    pub(super) fn running(&self) -> impl Iterator<Item = (&K, Tick)> {
+    pub(super) fn running(&self) -> impl Iterator<Item = (&K, QueueTime)> {
         let slots = self.running.iter().map(|position| self.slot(*position));
         slots.map(|slot| (&slot.key, slot.since))
     }
@@ -399,7 +410,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// When the next of the keys that wait becomes ready, at the earliest.
-    pub(super) fn due(&self) -> Option<Tick> {
+    pub(super) fn due(&self) -> Option<QueueTime> {
         self.waiting.peek().map(|Reverse((at, ..))| *at)
     }
 
@@ -437,13 +448,13 @@ impl<K: Clone + Eq + Hash> State<K> {
             .expect("a key that is in the table has a slot")
     }
 
-    fn insert(&mut self, named: Named<K>, priority: i32, now: Tick) -> u32 {
-        let Named { key, hash, lane } = named;
+    fn insert(&mut self, named: HashedKey<K>, priority: i32, now: QueueTime) -> u32 {
+        let HashedKey { key, hash, lane } = named;
         let slot = Some(Slot {
             key,
             hash,
             lane,
-            place: Place::Waiting(now),
+            place: KeyState::Waiting(now),
             priority,
             stay: 0,
             since: now,
@@ -474,45 +485,45 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// Lets a key be ready, or wait until it is.
-    fn place(&mut self, position: u32, at: Tick, now: Tick) -> Look {
+    fn place(&mut self, position: u32, at: QueueTime, now: QueueTime) -> Wakeup {
         if at > now {
             self.wait(position, at);
             // Only who waits for a later time has to know.
             let is_next = self.due() == Some(at);
-            return if is_next { Look::Time } else { Look::Nobody };
+            return if is_next { Wakeup::Time } else { Wakeup::Nobody };
         }
         self.slot_mut(position).since = now;
         self.queued += 1;
         self.adds += 1;
         self.requeue(position);
-        Look::Key
+        Wakeup::Key
     }
 
     fn requeue(&mut self, position: u32) {
         self.stays += 1;
         let stay = self.stays;
         let slot = self.slot_mut(position);
-        slot.place = Place::Queued;
+        slot.place = KeyState::Queued;
         slot.stay = stay;
         let (priority, lane) = (slot.priority, slot.lane);
         self.ready.push(priority, lane, Ticket { slot: position, stay });
     }
 
-    fn wait(&mut self, position: u32, at: Tick) {
+    fn wait(&mut self, position: u32, at: QueueTime) {
         self.stays += 1;
         let stay = self.stays;
         let slot = self.slot_mut(position);
-        slot.place = Place::Waiting(at);
+        slot.place = KeyState::Waiting(at);
         slot.stay = stay;
         self.waiting.push(Reverse((at, stay, position)));
     }
 
     fn is_waiting(&self, position: u32, stay: u64) -> bool {
         let slot = self.slots[position as usize].as_ref();
-        slot.is_some_and(|slot| slot.stay == stay && matches!(slot.place, Place::Waiting(_)))
+        slot.is_some_and(|slot| slot.stay == stay && matches!(slot.place, KeyState::Waiting(_)))
     }
 
-    fn promote(&mut self, now: Tick) {
+    fn promote(&mut self, now: QueueTime) {
         while let Some(&Reverse((at, stay, position))) = self.waiting.peek() {
             let is_good = self.is_waiting(position, stay);
             if is_good && at > now {
@@ -532,7 +543,12 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// A key failed. When it is to be tried again; `None` if it is dropped.
-    fn fail(&mut self, position: u32, at_least: Duration, now: Tick) -> (FailureReport, Option<Tick>) {
+    fn fail(
+        &mut self,
+        position: u32,
+        at_least: Duration,
+        now: QueueTime,
+    ) -> (FailureReport, Option<QueueTime>) {
         let past = self.slot_mut(position).past_mut();
         if let Some(window) = past.window.filter(|window| *window > now) {
             // An event ran it early: it fails as it would have failed anyway.

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    BucketRateLimiter, Debounce, ExponentialBackoff, WorkQueue, WorkQueueOptions, state, time::Tick,
+    BucketRateLimiter, Debounce, ExponentialBackoff, WorkQueue, WorkQueueOptions, state, time::QueueTime,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -440,12 +440,12 @@ fn step() -> impl Strategy<Value = Step> {
 /// What is promised of a key, told in the plainest way: from when on it has to be run.
 #[derive(Default)]
 struct Model {
-    wanted: HashMap<u8, Tick>,
+    wanted: HashMap<u8, QueueTime>,
     running: HashSet<u8>,
 }
 
 impl Model {
-    fn want(&mut self, key: u8, at: Tick) {
+    fn want(&mut self, key: u8, at: QueueTime) {
         let wanted = self.wanted.entry(key).or_insert(at);
         *wanted = at.min(*wanted);
     }
@@ -454,21 +454,21 @@ impl Model {
 proptest! {
     #[test]
     fn whatever_happens_a_key_that_is_wanted_comes_and_no_other(steps in vec(step(), 1..200)) {
-        let mut now = Tick::default();
+        let mut now = QueueTime::default();
         let options = WorkQueueOptions::default().lanes_by(|key: &u8| key % 3);
-        let naming = state::Naming::new(&options);
+        let hasher_of_keys = state::KeyHasher::new(&options);
         let mut state = state::State::new(options);
         let mut model = Model::default();
-        let mut jobs: Vec<state::Taken<u8>> = Vec::new();
+        let mut jobs: Vec<state::TakenKey<u8>> = Vec::new();
         for step in steps {
             match step {
                 Step::Add(key, priority) => {
-                    state.add(naming.name(key), priority, now);
+                    state.add(hasher_of_keys.name(key), priority, now);
                     model.want(key, now);
                 }
                 Step::After(key, after) => {
                     let at = now.plus(Duration::from_millis(after));
-                    state.add_at(naming.name(key), 0, at, now);
+                    state.add_at(hasher_of_keys.name(key), 0, at, now);
                     model.want(key, at);
                 }
                 Step::Pass(time) => now = now.plus(Duration::from_millis(time)),
@@ -495,12 +495,12 @@ proptest! {
                         Step::Again(_, after) => {
                             let after = Duration::from_millis(after);
                             model.want(taken.key, now.plus(after));
-                            state::End::Again { after, priority: 0 }
+                            state::Completion::Again { after, priority: 0 }
                         }
-                        Step::Fail(_) => state::End::Failed {
+                        Step::Fail(_) => state::Completion::Failed {
                             at_least: Duration::ZERO,
                         },
-                        _ => state::End::Done,
+                        _ => state::Completion::Done,
                     };
                     let (failure, _) = state.end(taken.slot, end, now);
                     if let Some(retry) = failure.and_then(|failure| failure.retry_after) {

@@ -6,13 +6,13 @@ use tokio::time::Instant;
 
 /// Nanoseconds since a queue was made. Half the size of an [`Instant`], and it can be added to without an end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Tick(u64);
+pub(super) struct QueueTime(u64);
 
-// --- Tick ---
+// --- QueueTime ---
 
-impl Tick {
+impl QueueTime {
     pub(super) fn of(time: Instant, birth: Instant) -> Self {
-        Tick(nanos(time.saturating_duration_since(birth)))
+        QueueTime(nanos(time.saturating_duration_since(birth)))
     }
 
     pub(super) fn time(self, birth: Instant) -> Instant {
@@ -20,10 +20,10 @@ impl Tick {
     }
 
     pub(super) fn plus(self, after: Duration) -> Self {
-        Tick(self.0.saturating_add(nanos(after)))
+        QueueTime(self.0.saturating_add(nanos(after)))
     }
 
-    pub(super) fn since(self, earlier: Tick) -> Duration {
+    pub(super) fn since(self, earlier: QueueTime) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }

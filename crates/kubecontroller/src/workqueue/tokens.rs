@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BucketRateLimiter, time::Tick};
+use super::{BucketRateLimiter, time::QueueTime};
 
 /// A bucket of tokens. Whoever takes one that is not there yet waits until it is.
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub(super) struct Tokens {
     bucket: BucketRateLimiter,
     /// Below zero if tokens were taken that are still to come.
     left: f64,
-    at: Option<Tick>,
+    at: Option<QueueTime>,
 }
 
 // --- Tokens ---
@@ -25,7 +25,7 @@ impl Tokens {
     }
 
     /// Takes a token. Gives how long it is until it is there.
-    pub(super) fn take(&mut self, now: Tick) -> Duration {
+    pub(super) fn take(&mut self, now: QueueTime) -> Duration {
         if let Some(at) = self.at {
             let came = now.since(at).as_secs_f64() * self.bucket.rate;
             self.left = (self.left + came).min(self.bucket.burst);

@@ -5,7 +5,7 @@
 
 use std::task::{Context, Waker};
 
-use super::state::Look;
+use super::state::Wakeup;
 
 /// Those who wait. Each is in at most one place.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub(super) struct Id(u64);
 
 /// How somebody sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Post {
+pub(super) enum WaiterState {
     Sleeper,
     Timekeeper,
 }
@@ -37,7 +37,12 @@ pub(super) enum Post {
 
 impl Waiters {
     /// Lets somebody sleep. Whoever sleeps already stays where they are, unless the time has to be kept.
-    pub(super) fn sleep(&mut self, id: &mut Option<Id>, has_time: bool, context: &Context<'_>) -> Post {
+    pub(super) fn sleep(
+        &mut self,
+        id: &mut Option<Id>,
+        has_time: bool,
+        context: &Context<'_>,
+    ) -> WaiterState {
         let id = *id.get_or_insert_with(|| {
             self.last += 1;
             Id(self.last)
@@ -49,10 +54,10 @@ impl Waiters {
         };
         if has_time && self.timekeeper.is_none() {
             self.timekeeper = Some(sleeper);
-            return Post::Timekeeper;
+            return WaiterState::Timekeeper;
         }
         self.asleep.push(sleeper);
-        Post::Sleeper
+        WaiterState::Sleeper
     }
 
     /// Somebody no longer waits. Says whether they were asleep: if not, a call that was meant for them is lost.
@@ -66,11 +71,11 @@ impl Waiters {
     }
 
     /// Who is to be woken so that somebody looks.
-    pub(super) fn call(&mut self, look: Look) -> Option<Waker> {
+    pub(super) fn call(&mut self, look: Wakeup) -> Option<Waker> {
         let sleeper = match look {
-            Look::Nobody => None,
-            Look::Key => self.asleep.pop().or_else(|| self.timekeeper.take()),
-            Look::Time => self.timekeeper.take().or_else(|| self.asleep.pop()),
+            Wakeup::Nobody => None,
+            Wakeup::Key => self.asleep.pop().or_else(|| self.timekeeper.take()),
+            Wakeup::Time => self.timekeeper.take().or_else(|| self.asleep.pop()),
         };
         sleeper.map(|sleeper| sleeper.waker)
     }

@@ -74,7 +74,7 @@ impl RunningSource for Playing {
         })
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn sync_error(&self) -> Option<String> {
         Some("nobody answers".to_owned())
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-use super::{ConfigError, Given, Origin};
+use super::{ConfigError, ConfigValue, Origin};
 
 /// What a file says of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,14 +77,14 @@ pub fn parse_entries(text: &str) -> Result<Vec<ConfigEntry>, ConfigFileError> {
 }
 
 /// The same, as what was given; the items of a list are joined with commas.
-pub(super) fn read(path: &str, text: &str) -> Result<Vec<Given>, ConfigError> {
+pub(super) fn read(path: &str, text: &str) -> Result<Vec<ConfigValue>, ConfigError> {
     let found = parse_entries(text).map_err(|bad| ConfigError {
-        faults: vec![match bad.line {
+        errors: vec![match bad.line {
             Some(line) => format!("{path}:{line}: {bad}"),
             None => format!("{path}: {bad}"),
         }],
     })?;
-    let given = found.into_iter().map(|entry| Given {
+    let given = found.into_iter().map(|entry| ConfigValue {
         key: entry.key,
         value: entry.values.join(","),
         origin: Origin::File {

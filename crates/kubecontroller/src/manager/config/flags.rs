@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use clap::{Arg, ArgAction, Command};
 
 use super::{
-    Config, ConfigError, ControllerSetting, Given, Origin, file,
+    Config, ConfigError, ConfigValue, ControllerSetting, Origin, file,
     keys::{KEYS, Setting},
 };
 
 /// What a command line asks for.
 #[derive(Debug)]
-pub(in crate::manager) enum Asked {
+pub(in crate::manager) enum CommandLine {
     /// To run.
     Run(Box<Config>),
     /// To list the reconcilers of the program.
@@ -22,7 +22,7 @@ pub(in crate::manager) enum Asked {
 
 /// Why a command line is not followed.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::manager) enum Unfollowed {
+pub(in crate::manager) enum CommandLineError {
     /// The line itself is wrong, or asks for help.
     #[error("{0}")]
     Line(#[from] clap::Error),
@@ -46,12 +46,12 @@ pub(in crate::manager) fn read(
     own: &[ControllerSetting],
     args: Vec<OsString>,
     env: impl Fn(&str) -> Option<String>,
-) -> Result<Asked, Unfollowed> {
+) -> Result<CommandLine, CommandLineError> {
     let families = families(&args);
     let matches = command(program, about, own, &families).try_get_matches_from(args)?;
     let mut given = Vec::new();
     if let Some(path) = matches.get_one::<String>("config") {
-        let text = std::fs::read_to_string(path).map_err(|error| Unfollowed::File {
+        let text = std::fs::read_to_string(path).map_err(|error| CommandLineError::File {
             path: path.clone(),
             error,
         })?;
@@ -61,7 +61,7 @@ pub(in crate::manager) fn read(
         let Some(name) = setting.env else { continue };
         if let Some(value) = env(name).filter(|value| !value.is_empty()) {
             let (key, origin) = (setting.key.to_owned(), Origin::Env(name));
-            given.push(Given { key, value, origin });
+            given.push(ConfigValue { key, value, origin });
         }
     }
     let keys = KEYS
@@ -79,22 +79,22 @@ pub(in crate::manager) fn read(
                 .map_or(key, |setting| setting.shown());
             let origin = Origin::Flag(format!("--{flag}"));
             let (key, value) = (key.to_owned(), value.clone());
-            given.push(Given { key, value, origin });
+            given.push(ConfigValue { key, value, origin });
         }
     }
     if let Some(value) = matches.get_one::<String>("v") {
         let (key, value) = ("log.level".to_owned(), value.clone());
         let origin = Origin::Flag("-v".to_owned());
-        given.push(Given { key, value, origin });
+        given.push(ConfigValue { key, value, origin });
     }
     let config = Config::from_given(&given, own)?;
     if matches.get_flag("list") {
-        return Ok(Asked::List);
+        return Ok(CommandLine::List);
     }
     if matches.get_flag("print-crds") {
-        return Ok(Asked::PrintCrds);
+        return Ok(CommandLine::PrintCrds);
     }
-    Ok(Asked::Run(Box::new(config)))
+    Ok(CommandLine::Run(Box::new(config)))
 }
 
 impl Setting {

@@ -21,7 +21,7 @@ pub use self::{
     values::{ParseDurationError, parse_duration},
 };
 pub(super) use self::{
-    flags::{Asked, Unfollowed, read},
+    flags::{CommandLine, CommandLineError, read},
     values::level,
 };
 use super::{selection::ControllerSelection, start_condition::StartCondition};
@@ -152,7 +152,7 @@ pub enum LogFormat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// One line each.
-    pub faults: Vec<String>,
+    pub errors: Vec<String>,
 }
 
 /// Where a value comes from.
@@ -165,7 +165,7 @@ pub(super) enum Origin {
 
 /// A value that was given for a key, before anybody looked at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct ConfigValue {
     pub(super) key: String,
     pub(super) value: String,
     pub(super) origin: Origin,
@@ -234,7 +234,7 @@ impl Config {
         let text = Some(self.controller_setting(key)).filter(|text| !text.is_empty());
         let read = text.map(values::parse_duration).transpose();
         read.map_err(|why| ConfigError {
-            faults: vec![format!("{key}: {why}")],
+            errors: vec![format!("{key}: {why}")],
         })
     }
 
@@ -243,7 +243,7 @@ impl Config {
         match self.controller_setting(key) {
             "" => Ok(false),
             text => values::switch(text).map_err(|why| ConfigError {
-                faults: vec![format!("{key}: {why}")],
+                errors: vec![format!("{key}: {why}")],
             }),
         }
     }
@@ -255,27 +255,27 @@ impl Config {
     }
 
     /// What was given, the least important first, with the program's own settings beside those of the table.
-    pub(super) fn from_given(given: &[Given], own: &[ControllerSetting]) -> Result<Self, ConfigError> {
+    pub(super) fn from_given(given: &[ConfigValue], own: &[ControllerSetting]) -> Result<Self, ConfigError> {
         let mut config = Config::default();
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         for setting in own {
             config
                 .own
                 .insert(setting.key.to_owned(), setting.default.to_owned());
         }
-        let mut told: BTreeMap<&'static str, &Given> = BTreeMap::new();
+        let mut told: BTreeMap<&'static str, &ConfigValue> = BTreeMap::new();
         for given in given {
             if let Some(own) = own.iter().find(|own| own.key == given.key) {
                 config.own.insert(own.key.to_owned(), given.value.clone());
                 continue;
             }
             match Setting::find(&given.key) {
-                None => faults.push(format!("{given}: {}", unknown(&given.key, own))),
+                None => errors.push(format!("{given}: {}", unknown(&given.key, own))),
                 Some((setting, rest)) => {
                     if let Some(twin) = setting.twin().and_then(|twin| told.get(twin)) {
                         // Two names of one setting: the more important place wins, but one place has to say one thing.
                         if twin.origin.place() == given.origin.place() && twin.value != given.value {
-                            faults.push(format!(
+                            errors.push(format!(
                                 "{given}: {twin} is the same setting, and says {:?}",
                                 twin.value
                             ));
@@ -283,16 +283,16 @@ impl Config {
                     }
                     told.insert(setting.key, given);
                     if let Err(why) = (setting.set)(&mut config, rest, &given.value) {
-                        faults.push(format!("{given}: {why}"));
+                        errors.push(format!("{given}: {why}"));
                     }
                 }
             }
         }
-        faults.extend(contradictions(&config, &told));
-        if faults.is_empty() {
+        errors.extend(contradictions(&config, &told));
+        if errors.is_empty() {
             Ok(config)
         } else {
-            Err(ConfigError { faults })
+            Err(ConfigError { errors })
         }
     }
 }
@@ -309,14 +309,14 @@ pub struct ControllerSetting {
 }
 
 /// Values that are fine one by one and make no sense together.
-fn contradictions(config: &Config, told: &BTreeMap<&'static str, &Given>) -> Vec<String> {
-    let mut faults = Vec::new();
+fn contradictions(config: &Config, told: &BTreeMap<&'static str, &ConfigValue>) -> Vec<String> {
+    let mut errors = Vec::new();
     let mut both = |first: &'static str, second: &'static str, why: &str| {
         let name = |key: &'static str| {
             told.get(key)
                 .map_or_else(|| format!("{key} (default)"), ToString::to_string)
         };
-        faults.push(format!("{} and {}: {why}", name(first), name(second)));
+        errors.push(format!("{} and {}: {why}", name(first), name(second)));
     };
     let controller = &config.controller;
     if controller.base_delay > controller.max_delay {
@@ -383,7 +383,7 @@ fn contradictions(config: &Config, told: &BTreeMap<&'static str, &Given>) -> Vec
             why,
         );
     }
-    faults
+    errors
 }
 
 /// Why a key is not known, with the one that may have been meant.
@@ -425,9 +425,9 @@ fn distance(from: &str, to: &str) -> usize {
     row[to.len()]
 }
 
-// --- Given ---
+// --- ConfigValue ---
 
-impl fmt::Display for Given {
+impl fmt::Display for ConfigValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
             Origin::File { path, line } => write!(f, "{path}:{line}: {}", self.key),
@@ -451,7 +451,7 @@ impl Origin {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.faults.join("\n"))
+        f.write_str(&self.errors.join("\n"))
     }
 }
 

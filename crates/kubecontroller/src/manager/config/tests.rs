@@ -4,7 +4,7 @@ use std::{ffi::OsString, time::Duration};
 
 use super::{
     Config, ControllerSetting,
-    flags::{Asked, Unfollowed, read},
+    flags::{CommandLine, CommandLineError, read},
     keys::KEYS,
 };
 
@@ -14,9 +14,9 @@ const OWN: &[ControllerSetting] = &[ControllerSetting {
     default: "redis:8",
 }];
 
-/// The faults of a file.
-fn faults(text: &str) -> Vec<String> {
-    Config::from_yaml("app.yaml", text).map_or_else(|bad| bad.faults, |_| Vec::new())
+/// The errors of a file.
+fn errors(text: &str) -> Vec<String> {
+    Config::from_yaml("app.yaml", text).map_or_else(|bad| bad.errors, |_| Vec::new())
 }
 
 /// What a command line comes to.
@@ -27,9 +27,9 @@ fn told(args: &[&str], env: &[(&str, &str)]) -> Result<Config, String> {
         found.map(|(_, value)| (*value).to_owned())
     };
     match read("app", "about", OWN, args, env) {
-        Ok(Asked::Run(config)) => Ok(*config),
+        Ok(CommandLine::Run(config)) => Ok(*config),
         Ok(_) => panic!("it was told to run"),
-        Err(Unfollowed::Line(error)) => Err(error.to_string()),
+        Err(CommandLineError::Line(error)) => Err(error.to_string()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -159,25 +159,25 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
         ),
         ("[a, b]", "app.yaml: want keys and values"),
     ] {
-        assert_eq!(faults(text), [want], "{text}");
+        assert_eq!(errors(text), [want], "{text}");
     }
-    let filter = faults("resource-filter: {ats: 'a[b'}");
+    let filter = errors("resource-filter: {ats: 'a[b'}");
     assert!(
         filter[0].starts_with("app.yaml:1: resource-filter.ats: the glob"),
         "{filter:?}"
     );
-    let twice = faults("workers: 3\nworkers: 4");
+    let twice = errors("workers: 3\nworkers: 4");
     assert!(
         twice.len() == 1 && twice[0].starts_with("app.yaml:2"),
         "{twice:?}"
     );
-    let broken = faults("workers: [3");
+    let broken = errors("workers: [3");
     assert!(
         broken.len() == 1 && broken[0].starts_with("app.yaml:"),
         "{broken:?}"
     );
     // Everything at once.
-    assert_eq!(faults("workers: x\nlog: {format: xml}\nnonsense: 1").len(), 3);
+    assert_eq!(errors("workers: x\nlog: {format: xml}\nnonsense: 1").len(), 3);
 }
 
 #[test]

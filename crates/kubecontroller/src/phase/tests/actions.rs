@@ -5,19 +5,19 @@ use serde_json::json;
 
 use super::*;
 
-async fn failed(log: &Log, world: &World) -> (Machine<Migration>, Migration) {
+async fn failed(log: &Log, environment: &MachineEnvironment) -> (Machine<Migration>, Migration) {
     let bad = serial([script(log, "ok", [done]), script(log, "bad", [fatal, done])]);
     let machine = two(script(log, "check", [done]), bad).build().unwrap();
     let mut object = migration();
-    drive(&machine, world, &mut object).await;
+    drive(&machine, environment, &mut object).await;
     assert_eq!(object.phase(), "Failed");
     (machine, object)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_leads_back_to_the_failure_and_keeps_what_succeeded() {
-    let (log, world) = (Log::default(), world());
-    let (machine, mut object) = failed(&log, &world).await;
+    let (log, environment) = (Log::default(), environment());
+    let (machine, mut object) = failed(&log, &environment).await;
     let kept = state(&object, &["Run", "ok"]);
     let mut cleared = Vec::new();
     machine
@@ -27,19 +27,19 @@ async fn a_reset_leads_back_to_the_failure_and_keeps_what_succeeded() {
     assert_eq!((object.phase(), reason_of(&object).as_str()), ("Run", ""));
     assert_eq!(state(&object, &["Run", "bad"]), State::default());
     assert_eq!(state(&object, &["Run", "ok"]), kept);
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(
         (object.phase(), log.all().join(" ").as_str()),
         ("Succeeded", "check ok bad bad")
     );
     // Only what failed can be reset.
     let refused = machine.reset(&mut object, |_, _| {}).unwrap_err();
-    assert_eq!(refused, Refused::NotFailed("Succeeded".to_owned()));
+    assert_eq!(refused, ActionRejection::NotFailed("Succeeded".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_hands_failed_objects_over_again_and_no_others() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     object.spec.tables = ["1", "2"]
         .map(|id| Table {
             id: id.to_owned(),
@@ -59,11 +59,11 @@ async fn a_reset_hands_failed_objects_over_again_and_no_others() {
         };
         async move { Ok(Step::objects(batch.into_iter().map(broken))) }
     };
-    let machine = one(objects(paths(Paths::new("spec.tables[*]", "id")), work));
-    drive(&machine, &world, &mut object).await;
+    let machine = one(objects(paths(ObjectPaths::new("spec.tables[*]", "id")), work));
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(machine.failed_reason(&object).as_deref(), Some("x"));
     machine.reset(&mut object, |_, _| {}).unwrap();
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(
         (object.phase(), log.all()),
         ("Succeeded", vec!["12".to_owned(), "2".to_owned()])
@@ -72,8 +72,8 @@ async fn a_reset_hands_failed_objects_over_again_and_no_others() {
 
 #[tokio::test(start_paused = true)]
 async fn each_action_does_its_work_and_no_other() {
-    let (log, world) = (Log::default(), world());
-    let (machine, object) = failed(&log, &world).await;
+    let (log, environment) = (Log::default(), environment());
+    let (machine, object) = failed(&log, &environment).await;
     let act = |name: &str, arguments: serde_json::Value| {
         let mut object = object.clone();
         object
@@ -83,10 +83,12 @@ async fn each_action_does_its_work_and_no_other() {
             .annotations_mut()
             .insert("mine".to_owned(), "stays".to_owned());
         let action = Action::named(name, Some(&arguments))?;
-        machine.act(&mut object, &action, world.now()).map(|()| object)
+        machine
+            .act(&mut object, &action, environment.now())
+            .map(|()| object)
     };
     let known = |object: &Migration| object.phases().unwrap().state.keys().cloned().collect::<Vec<_>>();
-    for (name, arguments, phase, paused, states, marks) in [
+    for (name, arguments, phase, paused, states, annotations) in [
         ("pause", json!({}), "Failed", true, vec!["Precheck", "Run"], 2),
         ("resume", json!({}), "Failed", false, vec!["Precheck", "Run"], 2),
         ("continue", json!({}), "Failed", false, vec!["Precheck", "Run"], 1),
@@ -108,7 +110,7 @@ async fn each_action_does_its_work_and_no_other() {
             (phase, paused, states.into_iter().map(str::to_owned).collect()),
             "{name}"
         );
-        assert_eq!(after.annotations().len(), marks, "{name}");
+        assert_eq!(after.annotations().len(), annotations, "{name}");
         assert_eq!(after.spec.source, object.spec.source);
     }
     let purged = act("purge", json!({})).unwrap();
@@ -117,26 +119,29 @@ async fn each_action_does_its_work_and_no_other() {
         (
             "revert",
             json!({ "to": "Failed" }),
-            Refused::NotOnPath("Failed".to_owned()),
+            ActionRejection::NotOnPath("Failed".to_owned()),
         ),
         (
             "audit",
             json!({ "result": "Passed" }),
-            Refused::NotWaiting("Failed".to_owned()),
+            ActionRejection::NotWaiting("Failed".to_owned()),
         ),
     ] {
         assert_eq!(act(name, arguments).unwrap_err(), why);
     }
-    assert!(matches!(act("explode", json!({})), Err(Refused::Unknown(_))));
+    assert!(matches!(
+        act("explode", json!({})),
+        Err(ActionRejection::Unknown(_))
+    ));
     assert!(matches!(
         act("audit", json!({ "result": "Maybe" })),
-        Err(Refused::Unknown(_))
+        Err(ActionRejection::Unknown(_))
     ));
     let mut running = migration();
     let refused = machine
-        .act(&mut running, &Action::Purge, world.now())
+        .act(&mut running, &Action::Purge, environment.now())
         .unwrap_err();
-    assert_eq!(refused, Refused::NotEnded(String::new()));
+    assert_eq!(refused, ActionRejection::NotEnded(String::new()));
     for name in Action::NAMES {
         assert!(
             Action::named(name, Some(&json!({ "result": "Passed" }))).is_ok(),

@@ -2,7 +2,12 @@
 
 use super::*;
 
-fn sleeps(log: &Log, name: &'static str, time: u64, answer: fn() -> Answer<Migration>) -> Handler<Migration> {
+fn sleeps(
+    log: &Log,
+    name: &'static str,
+    time: u64,
+    answer: fn() -> StepResult<Migration>,
+) -> Handler<Migration> {
     let log = log.clone();
     let run = move |_: Context<Migration>| {
         let log = log.clone();
@@ -33,7 +38,7 @@ fn notes(name: &'static str) -> Handler<Migration> {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_is_not_done_is_entered_again_with_its_last_state() {
-    let (world, mut object) = (world(), migration());
+    let (environment, mut object) = (environment(), migration());
     let seen = Log::default();
     let log = seen.clone();
     let run = move |context: Context<Migration>| {
@@ -52,10 +57,10 @@ async fn a_handler_that_is_not_done_is_entered_again_with_its_last_state() {
         }
     };
     let machine = one(function(run).named("work"));
-    pass(&machine, &world, &mut object).await;
+    pass(&machine, &environment, &mut object).await;
     let began = state(&object, &["Run"]).start_time;
     tokio::time::sleep(seconds(5)).await;
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(seen.all(), ["false false", "true false", "true true"]);
     assert_eq!(state(&object, &["Run"]).start_time, began);
     assert!(state(&object, &["Run"]).end_time > began);
@@ -63,7 +68,7 @@ async fn a_handler_that_is_not_done_is_entered_again_with_its_last_state() {
 
 #[tokio::test(start_paused = true)]
 async fn serial_children_stop_at_a_failure_and_done_ones_are_not_run_again() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     let children = [
         script(&log, "a", [done]),
         script(&log, "b", [not_yet, retry, done]),
@@ -71,16 +76,16 @@ async fn serial_children_stop_at_a_failure_and_done_ones_are_not_run_again() {
         script(&log, "d", [done]),
     ];
     let machine = one(serial(children).named("all"));
-    pass(&machine, &world, &mut object).await;
+    pass(&machine, &environment, &mut object).await;
     assert_eq!(log.all(), ["a", "b"]);
-    assert_eq!(state(&object, &["Run", "a"]).verdict(), Verdict::Succeeded);
-    assert_eq!(state(&object, &["Run", "b"]).verdict(), Verdict::Doing);
+    assert_eq!(state(&object, &["Run", "a"]).result(), HandlerResult::Succeeded);
+    assert_eq!(state(&object, &["Run", "b"]).result(), HandlerResult::Doing);
     assert_eq!(state(&object, &["Run", "c"]), State::default());
-    pass(&machine, &world, &mut object).await;
+    pass(&machine, &environment, &mut object).await;
     let failed = state(&object, &["Run"]);
     assert!(failed.failed && !failed.fatal && !failed.done && failed.error.is_none());
     assert_eq!(reason_of(&object), "b: later");
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(log.all(), ["a", "b", "b", "b", "c"]);
     assert_eq!(
         (object.phase(), reason_of(&object).as_str()),
@@ -93,17 +98,17 @@ async fn serial_children_stop_at_a_failure_and_done_ones_are_not_run_again() {
 
 #[tokio::test(start_paused = true)]
 async fn parallel_children_run_at_once() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     let machine = one(parallel(["a", "b", "c"].map(|name| sleeps(&log, name, 1, done))));
     let began = Instant::now();
-    pass(&machine, &world, &mut object).await;
+    pass(&machine, &environment, &mut object).await;
     assert_eq!(began.elapsed(), seconds(1));
     assert_eq!(object.phase(), "Succeeded");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_first_error_cancels_the_other_parallel_children_and_all_are_waited_for() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     let polite = {
         let log = log.clone();
         let run = move |context: Context<Migration>| {
@@ -112,7 +117,7 @@ async fn the_first_error_cancels_the_other_parallel_children_and_all_are_waited_
                 context.cancelled().await;
                 tokio::time::sleep(seconds(2)).await;
                 log.add("tidied up");
-                Err(Trouble::cancelled())
+                Err(PhaseError::cancelled())
             }
         };
         function(run).named("polite").grace(seconds(3))
@@ -121,33 +126,33 @@ async fn the_first_error_cancels_the_other_parallel_children_and_all_are_waited_
     let nested = serial([sleeps(&log, "slow", 100, done)]).named("nested");
     let machine = one(parallel([quick, sleeps(&log, "bad", 1, retry), nested, polite]));
     let began = Instant::now();
-    pass(&machine, &world, &mut object).await;
+    pass(&machine, &environment, &mut object).await;
     assert_eq!(began.elapsed(), seconds(3));
     assert_eq!((log.count("slow ends"), log.count("tidied up")), (0, 1));
-    for (child, verdict) in [
-        ("quick", Verdict::Succeeded),
-        ("nested", Verdict::Doing),
-        ("polite", Verdict::Doing),
+    for (child, result) in [
+        ("quick", HandlerResult::Succeeded),
+        ("nested", HandlerResult::Doing),
+        ("polite", HandlerResult::Doing),
     ] {
         let state = state(&object, &["Run", child]);
-        assert_eq!((state.verdict(), state.failed), (verdict, false), "{child}");
+        assert_eq!((state.result(), state.failed), (result, false), "{child}");
     }
     assert_eq!(reason_of(&object), "bad: later");
     // The next try runs those that are not done, and only those.
-    pass(&machine, &world, &mut object).await;
+    pass(&machine, &environment, &mut object).await;
     assert_eq!((log.count("quick begins"), log.count("slow begins")), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn errors_of_children_are_told_together_and_the_state_mirrors_the_tree() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     let inner = parallel([script(&log, "c", [fatal]), script(&log, "d", [retry])]).named("inner");
     let machine = one(serial([
         script(&log, "a", [done]),
         inner,
         serial([script(&log, "f", [done])]).named("e"),
     ]));
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(
         (object.phase(), reason_of(&object).as_str()),
         ("Failed", "c: broken; d: later")
@@ -174,17 +179,17 @@ async fn a_composite_without_children_fails_for_good() {
             "hollow: Composite handler hollow has no children",
         ),
     ] {
-        let (world, mut object) = (world(), migration());
-        drive(&one(handler), &world, &mut object).await;
+        let (environment, mut object) = (environment(), migration());
+        drive(&one(handler), &environment, &mut object).await;
         assert_eq!((object.phase(), reason_of(&object).as_str()), ("Failed", want));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn children_in_a_row_see_the_changes_of_those_before_and_parallel_ones_lose_none() {
-    let (world, mut object) = (world(), migration());
+    let (environment, mut object) = (environment(), migration());
     let both = parallel([serial([notes("b"), notes("c")]).named("bc"), notes("d")]).named("both");
-    drive(&one(serial([notes("a"), both])), &world, &mut object).await;
+    drive(&one(serial([notes("a"), both])), &environment, &mut object).await;
     let want = ["a saw 0", "b saw 1", "c saw 2", "d saw 1"];
     assert_eq!(object.status.as_ref().unwrap().notes, want);
     // A change cannot reach what the machine keeps.
@@ -193,7 +198,7 @@ async fn children_in_a_row_see_the_changes_of_those_before_and_parallel_ones_los
     });
     let machine = two(serial([notes("a")]), wild).build().unwrap();
     let mut object = migration();
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(
         (object.phase(), object.phases().unwrap().state.len()),
         ("Succeeded", 2)
@@ -209,7 +214,7 @@ fn table(id: &str, shard: Option<&str>) -> Table {
 
 fn work_through(log: &Log, size: usize, work: fn(ObjectState) -> ObjectState) -> Machine<Migration> {
     let log = log.clone();
-    let list = paths(Paths::new("spec.tables[*]", "id").group("shard"));
+    let list = paths(ObjectPaths::new("spec.tables[*]", "id").group("shard"));
     let work = move |_: Context<Migration>, batch: Vec<ObjectState>| {
         let ids: Vec<&str> = batch.iter().map(|object| object.id.as_str()).collect();
         log.add(ids.join(","));
@@ -220,7 +225,7 @@ fn work_through(log: &Log, size: usize, work: fn(ObjectState) -> ObjectState) ->
 
 #[tokio::test(start_paused = true)]
 async fn objects_are_handed_over_in_batches_or_by_group() {
-    let world = world();
+    let environment = environment();
     let (plain, shard) = (None, Some("s"));
     for (size, shards, want) in [
         (2, [plain; 5], vec!["1,2", "3,4", "5"]),
@@ -233,7 +238,7 @@ async fn objects_are_handed_over_in_batches_or_by_group() {
             .map(|(id, shard)| table(&id.to_string(), shard))
             .collect();
         let machine = work_through(&log, size, ObjectState::finished);
-        drive(&machine, &world, &mut object).await;
+        drive(&machine, &environment, &mut object).await;
         assert_eq!(log.all(), want);
         assert_eq!(object.phase(), "Succeeded");
         let first = &state(&object, &["Run"]).objects[0];
@@ -243,7 +248,7 @@ async fn objects_are_handed_over_in_batches_or_by_group() {
     let mut object = migration();
     drive(
         &work_through(&Log::default(), 2, ObjectState::finished),
-        &world,
+        &environment,
         &mut object,
     )
     .await;
@@ -264,16 +269,21 @@ async fn warnings_and_errors_of_objects_are_those_of_their_handler() {
             warned(object)
         }
     }
-    let (log, world) = (Log::default(), world());
-    for (work, phase, verdict, told) in [
-        (warned as fn(_) -> _, "Succeeded", Verdict::Warning, "2: slow"),
-        (failed as fn(_) -> _, "Failed", Verdict::Failed, "1: gone"),
+    let (log, environment) = (Log::default(), environment());
+    for (work, phase, result, told) in [
+        (
+            warned as fn(_) -> _,
+            "Succeeded",
+            HandlerResult::Warning,
+            "2: slow",
+        ),
+        (failed as fn(_) -> _, "Failed", HandlerResult::Failed, "1: gone"),
     ] {
         let mut object = migration();
         object.spec.tables = ["1", "2", "3"].map(|id| table(id, None)).into();
-        drive(&work_through(&log, 1, work), &world, &mut object).await;
+        drive(&work_through(&log, 1, work), &environment, &mut object).await;
         let state = state(&object, &["Run"]);
-        assert_eq!((object.phase(), state.verdict()), (phase, verdict));
+        assert_eq!((object.phase(), state.result()), (phase, result));
         assert_eq!(state.error.or(state.warning).as_deref(), Some(told));
     }
     // All were worked on although the first failed.
@@ -282,11 +292,11 @@ async fn warnings_and_errors_of_objects_are_those_of_their_handler() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_are_told_apart_by_their_ids() {
-    let (world, mut object) = (world(), migration());
+    let (environment, mut object) = (environment(), migration());
     object.spec.tables = vec![table("1", None), table("1", None)];
     drive(
         &work_through(&Log::default(), 0, ObjectState::finished),
-        &world,
+        &environment,
         &mut object,
     )
     .await;
@@ -295,7 +305,7 @@ async fn objects_are_told_apart_by_their_ids() {
     object.spec.tables = vec![table("", None)];
     drive(
         &work_through(&Log::default(), 0, ObjectState::finished),
-        &world,
+        &environment,
         &mut object,
     )
     .await;

@@ -4,19 +4,19 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_may_pass_is_tried_again_and_a_fatal_one_is_not() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     let machine = one(script(&log, "work", [retry, fatal]));
-    pass(&machine, &world, &mut object).await;
+    pass(&machine, &environment, &mut object).await;
     let failed = state(&object, &["Run"]);
     assert_eq!((object.phase(), reason_of(&object).as_str()), ("Run", "later"));
     assert!(failed.failed && !failed.fatal && !failed.done);
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!((object.phase(), log.all().len()), ("Failed", 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn errors_that_do_not_say_so_are_fatal_unless_they_come_from_the_network_or_a_busy_server() {
-    fn api(code: u16) -> Trouble {
+    fn api(code: u16) -> PhaseError {
         let status = kube::core::Status {
             code,
             message: "no".to_owned(),
@@ -24,14 +24,14 @@ async fn errors_that_do_not_say_so_are_fatal_unless_they_come_from_the_network_o
         };
         kube::Error::Api(Box::new(status)).into()
     }
-    for (trouble, fatal) in [
-        (Trouble::from("x".parse::<u32>().unwrap_err()), true),
+    for (error, fatal) in [
+        (PhaseError::from("x".parse::<u32>().unwrap_err()), true),
         (
-            Trouble::from(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)),
+            PhaseError::from(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)),
             false,
         ),
         (
-            Trouble::from(std::io::Error::from(std::io::ErrorKind::NotFound)),
+            PhaseError::from(std::io::Error::from(std::io::ErrorKind::NotFound)),
             true,
         ),
         (api(404), true),
@@ -40,12 +40,12 @@ async fn errors_that_do_not_say_so_are_fatal_unless_they_come_from_the_network_o
         (api(429), false),
         (api(503), false),
     ] {
-        assert_eq!(trouble.looks_fatal(), fatal, "{trouble:?}");
+        assert_eq!(error.looks_fatal(), fatal, "{error:?}");
     }
     assert_eq!(api(404).to_string(), "no");
     // A machine may have another opinion.
-    let (log, world, mut object) = (Log::default(), world(), migration());
-    let parse: fn() -> Answer<Migration> = || Ok("x".parse::<u32>().map(|_| Step::done())?);
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
+    let parse: fn() -> StepResult<Migration> = || Ok("x".parse::<u32>().map(|_| Step::done())?);
     let machine = Machine::builder("move")
         .phase(
             "Run",
@@ -56,13 +56,13 @@ async fn errors_that_do_not_say_so_are_fatal_unless_they_come_from_the_network_o
         .succeeded("Succeeded")
         .failed("Failed")
         .is_fatal(|_| false);
-    drive(&machine.build().unwrap(), &world, &mut object).await;
+    drive(&machine.build().unwrap(), &environment, &mut object).await;
     assert_eq!(object.phase(), "Succeeded");
 }
 
 #[tokio::test(start_paused = true)]
 async fn passes_are_apart_by_the_defer_and_failures_by_more_and_more() {
-    let (log, world) = (Log::default(), world());
+    let (log, environment) = (Log::default(), environment());
     let wait = |answers: [fn() -> _; 6], backoff, defer| {
         let machine = two(script(&log, "work", answers), script(&log, "move", [done]));
         machine.backoff(backoff).defer(seconds(defer)).build().unwrap()
@@ -90,16 +90,16 @@ async fn passes_are_apart_by_the_defer_and_failures_by_more_and_more() {
         ),
     ] {
         let mut object = migration();
-        let waits = drive(&machine, &world, &mut object).await;
+        let waits = drive(&machine, &environment, &mut object).await;
         assert_eq!(waits, want.into_iter().map(seconds).collect::<Vec<_>>());
     }
     // A handler that knows better is asked.
-    let later: fn() -> Answer<Migration> = || Ok(Step::not_yet().after(seconds(77)));
+    let later: fn() -> StepResult<Migration> = || Ok(Step::not_yet().after(seconds(77)));
     let mut object = migration();
     let machine = one(serial([script(&log, "later", [later])]));
     assert_eq!(
-        pass(&machine, &world, &mut object).await.then,
-        Then::After(seconds(77))
+        pass(&machine, &environment, &mut object).await.then,
+        NextPass::After(seconds(77))
     );
     // One that did not say is not kept waiting by one that did.
     let mut object = migration();
@@ -108,14 +108,14 @@ async fn passes_are_apart_by_the_defer_and_failures_by_more_and_more() {
         script(&log, "soon", [not_yet]),
     ]));
     assert_eq!(
-        pass(&machine, &world, &mut object).await.then,
-        Then::After(seconds(5))
+        pass(&machine, &environment, &mut object).await.then,
+        NextPass::After(seconds(5))
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_phase_fails_when_its_time_is_over_whether_its_handler_hangs_waits_or_fails() {
-    let (log, world) = (Log::default(), world());
+    let (log, environment) = (Log::default(), environment());
     let hangs = function(|_: Context<Migration>| std::future::pending()).named("hangs");
     let deep = serial([
         script(&log, "first", [done]),
@@ -129,7 +129,7 @@ async fn a_phase_fails_when_its_time_is_over_whether_its_handler_hangs_waits_or_
     ] {
         let machine = one_with(Phase::run(handler).timeout(seconds(5)).defer(seconds(3)));
         let (mut object, began) = (migration(), Instant::now());
-        drive(&machine, &world, &mut object).await;
+        drive(&machine, &environment, &mut object).await;
         assert_eq!(began.elapsed(), seconds(5));
         let why = "phase Run timed out after 5s";
         assert_eq!((object.phase(), reason_of(&object).as_str()), ("Failed", why));
@@ -137,7 +137,7 @@ async fn a_phase_fails_when_its_time_is_over_whether_its_handler_hangs_waits_or_
         // After a reset the time begins anew.
         machine.reset(&mut object, |_, _| {}).unwrap();
         let began = Instant::now();
-        drive(&machine, &world, &mut object).await;
+        drive(&machine, &environment, &mut object).await;
         assert_eq!(began.elapsed(), seconds(5));
     }
     assert_eq!(log.count("first"), 1, "what succeeded is kept");
@@ -145,23 +145,23 @@ async fn a_phase_fails_when_its_time_is_over_whether_its_handler_hangs_waits_or_
 
 #[tokio::test(start_paused = true)]
 async fn the_time_of_a_phase_runs_while_the_program_does_not() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     let machine = one_with(Phase::run(script(&log, "work", [not_yet])).timeout(seconds(5)));
-    machine.begin(&mut object, world.now());
+    machine.begin(&mut object, environment.now());
     assert!(
         state(&object, &["Run"]).start_time.is_some(),
         "written before the handler runs"
     );
     tokio::time::sleep(seconds(60)).await;
-    pass(&machine, &world, &mut object).await;
+    pass(&machine, &environment, &mut object).await;
     assert_eq!((object.phase(), log.all().len()), ("Failed", 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_phase_with_a_limit_of_three_is_tried_three_times() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     let machine = one_with(Phase::run(serial([script(&log, "work", [retry])])).tries(3));
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(log.all().len(), 3);
     assert_eq!(
         (object.phase(), reason_of(&object).as_str()),
@@ -171,15 +171,15 @@ async fn a_phase_with_a_limit_of_three_is_tried_three_times() {
     let (log, mut object) = (Log::default(), migration());
     let machine =
         one_with(Phase::run(script(&log, "work", [retry, retry, not_yet, retry, retry, done])).tries(3));
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!((object.phase(), log.all().len()), ("Succeeded", 6));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_a_failure_of_the_handler_and_no_more() {
-    let (log, world) = (Log::default(), world());
-    let before: fn() -> Answer<Migration> = || panic!("at {}", 7);
-    let in_change: fn() -> Answer<Migration> = || Ok(Step::done().change(|_| panic!("in change")));
+    let (log, environment) = (Log::default(), environment());
+    let before: fn() -> StepResult<Migration> = || panic!("at {}", 7);
+    let in_change: fn() -> StepResult<Migration> = || Ok(Step::done().change(|_| panic!("in change")));
     let sync = function(|_: Context<Migration>| -> std::future::Ready<_> { panic!("at 7") }).named("bad");
     for (bad, why) in [
         (script(&log, "bad", [before]), "bad: handler bad panicked: at 7"),
@@ -190,14 +190,14 @@ async fn a_panic_is_a_failure_of_the_handler_and_no_more() {
         ),
     ] {
         let mut object = migration();
-        drive(&one(serial([bad])), &world, &mut object).await;
+        drive(&one(serial([bad])), &environment, &mut object).await;
         assert_eq!((object.phase(), reason_of(&object).as_str()), ("Failed", why));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_phase_without_an_error_phase_is_tried_for_ever() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     let phase = Phase::run(serial([
         script(&log, "a", [done]),
         script(&log, "b", [fatal, fatal, done]),
@@ -207,7 +207,7 @@ async fn a_phase_without_an_error_phase_is_tried_for_ever() {
         .succeeded("Done")
         .build()
         .unwrap();
-    let waits = drive(&machine, &world, &mut object).await;
+    let waits = drive(&machine, &environment, &mut object).await;
     assert_eq!(waits, [seconds(5), seconds(10)]);
     assert_eq!(
         (object.phase(), log.all().join(" ").as_str()),
@@ -217,8 +217,8 @@ async fn a_phase_without_an_error_phase_is_tried_for_ever() {
 
 #[tokio::test(start_paused = true)]
 async fn users_are_told_of_changes_warnings_and_failures() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
-    let warned: fn() -> Answer<Migration> = || Ok(Step::done().warning("old version"));
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
+    let warned: fn() -> StepResult<Migration> = || Ok(Step::done().warning("old version"));
     let machine = two(
         script(&log, "check", [warned]),
         script(&log, "move", [retry, fatal]),
@@ -228,7 +228,7 @@ async fn users_are_told_of_changes_warnings_and_failures() {
     let mut told = Vec::new();
     while !machine.is_terminal(&object) {
         told.extend(
-            pass(&machine, &world, &mut object)
+            pass(&machine, &environment, &mut object)
                 .await
                 .notices
                 .into_iter()

@@ -1,13 +1,13 @@
 //! What the machine promises, claim by claim.
 
 mod actions;
-mod declared;
+mod annotations;
 mod handlers;
 mod limits;
-mod marked;
 mod random;
-mod seen;
-mod served;
+mod reconciler;
+mod validation;
+mod view;
 
 use std::{
     convert::Infallible,
@@ -78,12 +78,12 @@ pub(super) fn clock() -> Clock {
     Clock::new(move || start + began.elapsed())
 }
 
-/// A world whose server knows nothing.
-pub(super) fn world() -> World {
+/// A environment whose server knows nothing.
+pub(super) fn environment() -> MachineEnvironment {
     let nothing = tower::service_fn(|_: http::Request<Body>| async {
         Ok::<_, Infallible>(http::Response::builder().status(404).body(Body::empty()).unwrap())
     });
-    World::new(Client::new(nothing, "default")).clock(clock())
+    MachineEnvironment::new(Client::new(nothing, "default")).clock(clock())
 }
 
 pub(super) fn migration() -> Migration {
@@ -100,7 +100,7 @@ pub(super) fn seconds(seconds: u64) -> Duration {
 pub(super) fn script<const N: usize>(
     log: &Log,
     name: &'static str,
-    answers: [fn() -> Answer<Migration>; N],
+    answers: [fn() -> StepResult<Migration>; N],
 ) -> Handler<Migration> {
     let (log, at) = (log.clone(), Arc::new(Mutex::new(0)));
     let run = move |_: Context<Migration>| {
@@ -114,21 +114,21 @@ pub(super) fn script<const N: usize>(
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "this is what handlers answer")]
-pub(super) fn done() -> Answer<Migration> {
+pub(super) fn done() -> StepResult<Migration> {
     Ok(Step::done())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "this is what handlers answer")]
-pub(super) fn not_yet() -> Answer<Migration> {
+pub(super) fn not_yet() -> StepResult<Migration> {
     Ok(Step::not_yet())
 }
 
-pub(super) fn retry() -> Answer<Migration> {
-    Err(Trouble::retry("later"))
+pub(super) fn retry() -> StepResult<Migration> {
+    Err(PhaseError::retry("later"))
 }
 
-pub(super) fn fatal() -> Answer<Migration> {
-    Err(Trouble::fatal("broken"))
+pub(super) fn fatal() -> StepResult<Migration> {
+    Err(PhaseError::fatal("broken"))
 }
 
 /// Precheck, run, and an end for each outcome.
@@ -153,10 +153,10 @@ pub(super) fn one_with(phase: Phase<Migration>) -> Machine<Migration> {
 
 pub(super) async fn pass(
     machine: &Machine<Migration>,
-    world: &World,
+    environment: &MachineEnvironment,
     object: &mut Migration,
 ) -> Pass<Migration> {
-    let pass = machine.pass(world, object).await.unwrap();
+    let pass = machine.pass(environment, object).await.unwrap();
     // What is not in the JSON is not remembered.
     *object = serde_json::from_value(serde_json::to_value(&pass.object).unwrap()).unwrap();
     pass
@@ -165,11 +165,11 @@ pub(super) async fn pass(
 /// Passes until there is nothing more to do, waiting as the machine asks; the waits.
 pub(super) async fn drive(
     machine: &Machine<Migration>,
-    world: &World,
+    environment: &MachineEnvironment,
     object: &mut Migration,
 ) -> Vec<Duration> {
     let mut waits = Vec::new();
-    while let Then::After(wait) = pass(machine, world, object).await.then {
+    while let NextPass::After(wait) = pass(machine, environment, object).await.then {
         tokio::time::sleep(wait).await;
         waits.push(wait);
         assert!(waits.len() < 200, "{object:?}");

@@ -146,7 +146,7 @@ fn sound(tree: &Tree, state: &State) {
 }
 
 async fn check(trees: &[Tree]) {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     let ends = ["B", "C", "Succeeded"];
     let errors = ["FailedA", "FailedB", "FailedC"];
     let mut builder = Machine::builder("move").succeeded("Succeeded");
@@ -162,13 +162,13 @@ async fn check(trees: &[Tree]) {
         let before = object.clone();
         let from = machine.phase_of(&before).to_owned();
         let ran = log.all().len();
-        let result = pass(&machine, &world, &mut object).await;
+        let result = pass(&machine, &environment, &mut object).await;
         let Some(at) = PHASES.iter().position(|phase| *phase == from) else {
             assert_eq!(
                 serde_json::to_value(&before).unwrap(),
                 serde_json::to_value(&object).unwrap()
             );
-            assert_eq!((result.then, log.all().len()), (Then::Stop, ran));
+            assert_eq!((result.then, log.all().len()), (NextPass::Stop, ran));
             return;
         };
         // Phases move along transitions, or as the handler of the phase says.
@@ -178,7 +178,7 @@ async fn check(trees: &[Tree]) {
             to == from || to == ends[at] || to == errors[at] || jumps,
             "{from} -> {to}"
         );
-        assert_eq!(result.then == Then::Stop, machine.is_terminal(&object));
+        assert_eq!(result.then == NextPass::Stop, machine.is_terminal(&object));
         // Of a phase that jumped to itself nothing is known yet.
         let Some(state) = object.phases().unwrap().state.get(&from) else {
             continue;

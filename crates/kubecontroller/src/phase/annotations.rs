@@ -16,7 +16,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use tracing::warn;
 
-use super::{machine::Machine, pass::Then, status::Phased};
+use super::{machine::Machine, pass::NextPass, status::Phased};
 
 /// The annotation that says from when on an object may be worked on.
 pub const NOT_BEFORE: &str = "no-reconciling-before";
@@ -43,29 +43,29 @@ fn of_group<R: Phased>(name: &str) -> String {
 
 /// What an annotation of the framework says.
 pub(super) fn annotation<'o, R: Phased>(object: &'o R, name: &str) -> Option<&'o str> {
-    let marks = object.meta().annotations.as_ref()?;
-    marks
+    let annotations = object.meta().annotations.as_ref()?;
+    annotations
         .get(&of_group::<R>(name))
-        .or_else(|| marks.get(name))
+        .or_else(|| annotations.get(name))
         .map(String::as_str)
 }
 
 /// Takes an annotation of the framework away, in both its forms.
 pub(super) fn clear_annotation<R: Phased>(object: &mut R, name: &str) {
-    let marks = object.annotations_mut();
-    marks.remove(name);
-    marks.remove(&of_group::<R>(name));
+    let annotations = object.annotations_mut();
+    annotations.remove(name);
+    annotations.remove(&of_group::<R>(name));
 }
 
 impl<R: Phased> Machine<R> {
     /// Whether nothing may be done with the object now, and what then: it is paused or held by an annotation. An object that
     /// is being deleted is only cleaned up.
-    pub(super) fn held(&self, object: &R, now: Timestamp) -> Option<Then> {
+    pub(super) fn held(&self, object: &R, now: Timestamp) -> Option<NextPass> {
         let going = object.meta().deletion_timestamp.is_some();
         if going || object.paused() {
-            return Some(Then::Stop);
+            return Some(NextPass::Stop);
         }
-        not_before(object, now).or_else(|| self.barred(object).then_some(Then::Stop))
+        not_before(object, now).or_else(|| self.barred(object).then_some(NextPass::Stop))
     }
 
     /// A phase that has begun is not stopped: the barrier is before it.
@@ -81,7 +81,7 @@ impl<R: Phased> Machine<R> {
     }
 }
 
-fn not_before<R: Phased>(object: &R, now: Timestamp) -> Option<Then> {
+fn not_before<R: Phased>(object: &R, now: Timestamp) -> Option<NextPass> {
     let text = annotation(object, NOT_BEFORE)?;
     let Some(time) = text
         .trim()
@@ -96,5 +96,5 @@ fn not_before<R: Phased>(object: &R, now: Timestamp) -> Option<Then> {
         return None;
     };
     let wait = Duration::try_from(time.duration_since(now)).ok()?;
-    (!wait.is_zero()).then_some(Then::After(wait))
+    (!wait.is_zero()).then_some(NextPass::After(wait))
 }

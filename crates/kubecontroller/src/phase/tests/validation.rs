@@ -6,27 +6,27 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn an_object_goes_from_the_initial_phase_to_the_end_by_the_transitions() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     let machine = two(script(&log, "check", [done]), script(&log, "move", [done]))
         .build()
         .unwrap();
     let mut begun = object.clone();
     machine.begin(&mut begun, clock().now());
     assert_eq!(begun.phase(), "Precheck");
-    pass(&machine, &world, &mut object).await;
+    pass(&machine, &environment, &mut object).await;
     assert_eq!(object.phase(), "Run");
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(object.phase(), "Succeeded");
     assert!(machine.is_terminal(&object) && !machine.is_failed(&object));
     assert_eq!(log.all(), ["check", "move"]);
     // Nothing is done at the end.
-    let after = machine.pass(&world, &object).await.unwrap();
-    assert_eq!((after.then, log.all().len()), (Then::Stop, 2));
+    let after = machine.pass(&environment, &object).await.unwrap();
+    assert_eq!((after.then, log.all().len()), (NextPass::Stop, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_leads_to_the_error_phase_of_the_phase_it_happened_in() {
-    let (log, world) = (Log::default(), world());
+    let (log, environment) = (Log::default(), environment());
     for (check, run, end) in [
         (fatal as fn() -> _, done as fn() -> _, "PreFailed"),
         (done, fatal, "Failed"),
@@ -35,7 +35,7 @@ async fn a_failure_leads_to_the_error_phase_of_the_phase_it_happened_in() {
             .build()
             .unwrap();
         let mut object = migration();
-        drive(&machine, &world, &mut object).await;
+        drive(&machine, &environment, &mut object).await;
         assert_eq!((object.phase(), reason_of(&object).as_str()), (end, "broken"));
         assert!(machine.is_failed(&object));
         assert_eq!(machine.failed_reason(&object).as_deref(), Some("broken"));
@@ -44,9 +44,9 @@ async fn a_failure_leads_to_the_error_phase_of_the_phase_it_happened_in() {
 
 #[tokio::test(start_paused = true)]
 async fn a_phase_without_a_handler_fails_for_good() {
-    let (world, mut object) = (world(), migration());
+    let (environment, mut object) = (environment(), migration());
     let machine = one_with(Phase::default());
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(
         (object.phase(), reason_of(&object).as_str()),
         ("Failed", "Handler for phase Run not found")
@@ -56,7 +56,7 @@ async fn a_phase_without_a_handler_fails_for_good() {
     // So does one that only a former version of the program knew.
     let mut object = migration();
     object.phases_mut().phase = "Ghost".to_owned();
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(
         (object.phase(), reason_of(&object).as_str()),
         ("Failed", "Handler for phase Ghost not found")
@@ -69,7 +69,7 @@ async fn a_phase_without_a_handler_fails_for_good() {
 async fn handlers_are_given_what_the_world_and_the_preparation_know() {
     struct Bucket(&'static str);
     struct Target(String);
-    async fn work(context: Context<Migration>) -> Answer<Migration> {
+    async fn work(context: Context<Migration>) -> StepResult<Migration> {
         let (bucket, target) = (context.settings::<Bucket>()?, context.settings::<Target>()?);
         let note = format!("{} {} {}", bucket.0, target.0, context.phase());
         Ok(Step::done().change(move |object: &mut Migration| {
@@ -87,31 +87,39 @@ async fn handlers_are_given_what_the_world_and_the_preparation_know() {
         )
     };
     let build = || build().succeeded("Succeeded").failed("Failed");
-    let (world, mut object) = (world().with(Bucket("b")), migration());
+    let (environment, mut object) = (environment().with(Bucket("b")), migration());
     object.spec.source = "redis".to_owned();
-    drive(&build().prepare(prepare).build().unwrap(), &world, &mut object).await;
+    drive(
+        &build().prepare(prepare).build().unwrap(),
+        &environment,
+        &mut object,
+    )
+    .await;
     assert_eq!(object.status.as_ref().unwrap().notes, ["b to-redis Run"]);
     // What was not given is named.
     let mut object = migration();
-    drive(&build().build().unwrap(), &world, &mut object).await;
+    drive(&build().build().unwrap(), &environment, &mut object).await;
     assert!(reason_of(&object).contains("Target"), "{}", reason_of(&object));
     // A preparation that fails leaves the object alone.
     let bad = build()
-        .prepare(|_| async { Err(Trouble::retry("no network")) })
+        .prepare(|_| async { Err(PhaseError::retry("no network")) })
         .build()
         .unwrap();
     assert_eq!(
-        bad.pass(&world, &migration()).await.unwrap_err().to_string(),
+        bad.pass(&environment, &migration())
+            .await
+            .unwrap_err()
+            .to_string(),
         "no network"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_is_done_may_choose_the_next_phase() {
-    let (log, world) = (Log::default(), world());
-    let to_end: fn() -> Answer<Migration> = || Ok(Step::done().next("Succeeded"));
-    let undone: fn() -> Answer<Migration> = || Ok(Step::not_yet().next("Succeeded"));
-    let nowhere: fn() -> Answer<Migration> = || Ok(Step::done().next("Mars"));
+    let (log, environment) = (Log::default(), environment());
+    let to_end: fn() -> StepResult<Migration> = || Ok(Step::done().next("Succeeded"));
+    let undone: fn() -> StepResult<Migration> = || Ok(Step::not_yet().next("Succeeded"));
+    let nowhere: fn() -> StepResult<Migration> = || Ok(Step::done().next("Mars"));
     for (answers, phase, runs) in [
         ([to_end], "Succeeded", 0),
         ([undone], "Precheck", 0),
@@ -121,7 +129,7 @@ async fn a_handler_that_is_done_may_choose_the_next_phase() {
             .build()
             .unwrap();
         let mut object = migration();
-        pass(&machine, &world, &mut object).await;
+        pass(&machine, &environment, &mut object).await;
         assert_eq!((object.phase(), log.count("move")), (phase, runs));
     }
     // A child's wish is not heard.
@@ -132,17 +140,17 @@ async fn a_handler_that_is_done_may_choose_the_next_phase() {
     .build()
     .unwrap();
     let mut object = migration();
-    pass(&machine, &world, &mut object).await;
+    pass(&machine, &environment, &mut object).await;
     assert_eq!(object.phase(), "Run");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_phase_that_is_entered_again_begins_afresh() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
-    let back: fn() -> Answer<Migration> = || Ok(Step::done().next("Precheck"));
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
+    let back: fn() -> StepResult<Migration> = || Ok(Step::done().next("Precheck"));
     let check = serial([script(&log, "a", [done]), script(&log, "b", [done])]);
     let machine = two(check, script(&log, "move", [back, done])).build().unwrap();
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(log.all(), ["a", "b", "move", "a", "b", "move"]);
     assert_eq!(object.phase(), "Succeeded");
 }
@@ -166,7 +174,7 @@ fn all_mistakes_of_a_declaration_are_named_at_once() {
         .phase("A", Phase::run(serial([])).then("B").on_error("Failed"))
         .succeeded("A")
         .failed("Failed");
-    let mistakes = builder.build().unwrap_err();
+    let errors = builder.build().unwrap_err();
     for want in [
         r#"phase "A" is declared twice"#,
         r#"terminal phase "A" has a handler or transitions"#,
@@ -186,8 +194,8 @@ fn all_mistakes_of_a_declaration_are_named_at_once() {
         r#"phase "Failed" cannot be reached from "Nope""#,
     ] {
         assert!(
-            mistakes.list().iter().any(|mistake| mistake.contains(want)),
-            "{want}\n{mistakes}"
+            errors.list().iter().any(|error| error.contains(want)),
+            "{want}\n{errors}"
         );
     }
     assert!(two(ok(), ok()).build().is_ok());
@@ -195,7 +203,7 @@ fn all_mistakes_of_a_declaration_are_named_at_once() {
 
 #[test]
 fn a_handler_is_named_as_its_function_or_its_phase() {
-    async fn collect(_: Context<Migration>) -> Answer<Migration> {
+    async fn collect(_: Context<Migration>) -> StepResult<Migration> {
         done()
     }
     assert_eq!(function(collect).name(), "collect");

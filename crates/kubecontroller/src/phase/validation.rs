@@ -12,21 +12,21 @@ use super::{
 
 /// Everything that is wrong with a machine, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistakes {
+pub struct MachineErrors {
     machine: String,
     list: Vec<String>,
 }
 
-// --- Mistakes ---
+// --- MachineErrors ---
 
-impl Mistakes {
+impl MachineErrors {
     /// Each of them.
     pub fn list(&self) -> &[String] {
         &self.list
     }
 }
 
-impl fmt::Display for Mistakes {
+impl fmt::Display for MachineErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -37,10 +37,10 @@ impl fmt::Display for Mistakes {
     }
 }
 
-impl Error for Mistakes {}
+impl Error for MachineErrors {}
 
 /// All of them at once: who repairs one should not have to ask for the next.
-pub(super) fn mistakes<R: Phased>(builder: &Builder<R>) -> Mistakes {
+pub(super) fn validation_errors<R: Phased>(builder: &Builder<R>) -> MachineErrors {
     let machine = &builder.machine;
     let mut list = Vec::new();
     names(builder, &mut list);
@@ -60,7 +60,7 @@ pub(super) fn mistakes<R: Phased>(builder: &Builder<R>) -> Mistakes {
     if let Some(cleanup) = &machine.cleanup {
         tree(&format!("{CLEANUP:?}"), cleanup, &mut list);
     }
-    Mistakes {
+    MachineErrors {
         machine: machine.name.clone(),
         list,
     }

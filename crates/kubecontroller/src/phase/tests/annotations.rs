@@ -6,17 +6,20 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_object_is_left_alone_until_it_is_resumed() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     let machine = one(script(&log, "work", [done]));
     object.set_pause(true);
     let before = serde_json::to_value(&object).unwrap();
-    assert_eq!(pass(&machine, &world, &mut object).await.then, Then::Stop);
+    assert_eq!(
+        pass(&machine, &environment, &mut object).await.then,
+        NextPass::Stop
+    );
     assert_eq!(
         (log.all().len(), serde_json::to_value(&object).unwrap()),
         (0, before)
     );
     object.set_pause(false);
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     assert_eq!(object.phase(), "Succeeded");
 }
 
@@ -43,24 +46,24 @@ fn the_pause_may_be_anywhere_in_the_object() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_done_before_the_time_an_annotation_names() {
     for mark in ["no-reconciling-before", "example.org/no-reconciling-before"] {
-        let (log, world, mut object) = (Log::default(), world(), migration());
+        let (log, environment, mut object) = (Log::default(), environment(), migration());
         let machine = one(script(&log, "work", [done]));
-        let time = (world.now() + seconds(90)).as_second().to_string();
+        let time = (environment.now() + seconds(90)).as_second().to_string();
         object.annotations_mut().insert(mark.to_owned(), time);
-        let Then::After(wait) = pass(&machine, &world, &mut object).await.then else {
+        let NextPass::After(wait) = pass(&machine, &environment, &mut object).await.then else {
             panic!("it waits")
         };
         assert!(wait > seconds(88) && wait <= seconds(90) && object.status.is_none());
         tokio::time::sleep(wait).await;
-        drive(&machine, &world, &mut object).await;
+        drive(&machine, &environment, &mut object).await;
         assert_eq!(object.phase(), "Succeeded");
     }
     // What cannot be read holds nothing up.
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     object
         .annotations_mut()
         .insert("no-reconciling-before".to_owned(), "tomorrow".to_owned());
-    drive(&one(script(&log, "work", [done])), &world, &mut object).await;
+    drive(&one(script(&log, "work", [done])), &environment, &mut object).await;
     assert_eq!(object.phase(), "Succeeded");
 }
 
@@ -72,7 +75,7 @@ async fn a_barrier_keeps_a_phase_from_beginning() {
         ("a:b, *:Run", true),
         ("move", false),
     ] {
-        let (log, world, mut object) = (Log::default(), world(), migration());
+        let (log, environment, mut object) = (Log::default(), environment(), migration());
         let machine = two(
             script(&log, "check", [done]),
             script(&log, "move", [not_yet, done]),
@@ -82,17 +85,19 @@ async fn a_barrier_keeps_a_phase_from_beginning() {
         object
             .annotations_mut()
             .insert("reconciling-barrier".to_owned(), barrier.to_owned());
-        drive(&machine, &world, &mut object).await;
+        drive(&machine, &environment, &mut object).await;
         assert_eq!(log.count("move") == 0, stops, "{barrier}");
         if stops {
             assert_eq!(object.phase(), "Run");
-            machine.act(&mut object, &Action::Continue, world.now()).unwrap();
-            pass(&machine, &world, &mut object).await;
+            machine
+                .act(&mut object, &Action::Continue, environment.now())
+                .unwrap();
+            pass(&machine, &environment, &mut object).await;
             // Once begun, a phase is not stopped.
             object
                 .annotations_mut()
                 .insert("reconciling-barrier".to_owned(), barrier.to_owned());
-            drive(&machine, &world, &mut object).await;
+            drive(&machine, &environment, &mut object).await;
         }
         assert_eq!(object.phase(), "Succeeded", "{barrier}");
     }
@@ -115,23 +120,23 @@ async fn a_phase_that_needs_approval_waits_for_it() {
         ),
         (audit(Approval::Pending, ""), "Run", "", 0),
     ] {
-        let (log, world, mut object) = (Log::default(), world(), migration());
+        let (log, environment, mut object) = (Log::default(), environment(), migration());
         let machine = one_with(
             Phase::run(script(&log, "work", [done]))
                 .needs_approval()
                 .timeout(seconds(5)),
         );
-        let told = pass(&machine, &world, &mut object).await;
+        let told = pass(&machine, &environment, &mut object).await;
         assert_eq!(
             (told.then, told.notices[0].reason),
-            (Then::Stop, reason::APPROVAL)
+            (NextPass::Stop, reason::APPROVAL)
         );
         assert_eq!(object.phases().unwrap().audit["Run"].result, Approval::Pending);
         // The time of the phase does not run while it waits, and nobody is told twice.
         tokio::time::sleep(seconds(60)).await;
-        assert!(pass(&machine, &world, &mut object).await.notices.is_empty());
-        machine.act(&mut object, &decision, world.now()).unwrap();
-        drive(&machine, &world, &mut object).await;
+        assert!(pass(&machine, &environment, &mut object).await.notices.is_empty());
+        machine.act(&mut object, &decision, environment.now()).unwrap();
+        drive(&machine, &environment, &mut object).await;
         assert_eq!(
             (object.phase(), reason_of(&object).as_str(), log.all().len()),
             (phase, reason, runs)

@@ -6,7 +6,7 @@ use crate::events::{EventRecorder, EventType};
 
 /// Something that happened to an object, for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct PhaseEvent {
     /// Whether users should worry.
     pub warning: bool,
     /// One of the constants of [`reason`].
@@ -39,19 +39,19 @@ pub mod reason {
 
 /// Who passes notices on: a recorder of events, a list in a test. Must not block. Told after the status was written, so
 /// nothing is told that did not come to pass.
-pub trait Teller: Send + Sync + 'static {
+pub trait PhaseEventSink: Send + Sync + 'static {
     /// Passes a notice about an object on.
-    fn tell(&self, about: &ObjectReference, notice: &Notice);
+    fn tell(&self, about: &ObjectReference, notice: &PhaseEvent);
 }
 
-impl<F: Fn(&ObjectReference, &Notice) + Send + Sync + 'static> Teller for F {
-    fn tell(&self, about: &ObjectReference, notice: &Notice) {
+impl<F: Fn(&ObjectReference, &PhaseEvent) + Send + Sync + 'static> PhaseEventSink for F {
+    fn tell(&self, about: &ObjectReference, notice: &PhaseEvent) {
         self(about, notice);
     }
 }
 
-impl Teller for EventRecorder {
-    fn tell(&self, about: &ObjectReference, notice: &Notice) {
+impl PhaseEventSink for EventRecorder {
+    fn tell(&self, about: &ObjectReference, notice: &PhaseEvent) {
         let kind = if notice.warning {
             EventType::Warning
         } else {
@@ -61,11 +61,11 @@ impl Teller for EventRecorder {
     }
 }
 
-// --- Notice ---
+// --- PhaseEvent ---
 
-impl Notice {
+impl PhaseEvent {
     pub(super) fn normal(reason: &'static str, note: String) -> Self {
-        Notice {
+        PhaseEvent {
             warning: false,
             reason,
             note,
@@ -73,7 +73,7 @@ impl Notice {
     }
 
     pub(super) fn warning(reason: &'static str, note: String) -> Self {
-        Notice {
+        PhaseEvent {
             warning: true,
             reason,
             note,

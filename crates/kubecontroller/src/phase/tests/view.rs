@@ -35,7 +35,7 @@ fn without_times(value: &mut Value) {
 
 #[tokio::test(start_paused = true)]
 async fn the_view_shows_the_path_and_a_checklist_with_times() {
-    let (log, world, mut object) = (Log::default(), world(), migration());
+    let (log, environment, mut object) = (Log::default(), environment(), migration());
     let checks = serial([
         script(&log, "disk", [done]).desc("disk is large enough"),
         parallel([script(&log, "net", [fatal, done])]).named("links"),
@@ -44,7 +44,7 @@ async fn the_view_shows_the_path_and_a_checklist_with_times() {
     let machine = two(script(&log, "check", [done]).desc("looks around"), checks)
         .build()
         .unwrap();
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     let mut view = json!(machine.view(&object));
     assert_eq!(times(&view), 6, "{view}");
     without_times(&mut view);
@@ -64,15 +64,18 @@ async fn the_view_shows_the_path_and_a_checklist_with_times() {
     });
     assert_eq!(view, want);
     machine.reset(&mut object, |_, _| {}).unwrap();
-    drive(&machine, &world, &mut object).await;
+    drive(&machine, &environment, &mut object).await;
     let end = machine.summary(&object).pop().unwrap();
-    assert_eq!((end.phase.as_str(), end.result), ("Done", Verdict::Succeeded));
+    assert_eq!(
+        (end.phase.as_str(), end.result),
+        ("Done", HandlerResult::Succeeded)
+    );
     assert_eq!(end.timestamp, state(&object, &["Run"]).end_time);
 }
 
 #[tokio::test(start_paused = true)]
 async fn objects_are_shown_each_or_as_a_bar() {
-    let world = world();
+    let environment = environment();
     let list = || {
         |_: Context<Migration>| async {
             Ok(["a", "b", "c"]
@@ -90,7 +93,7 @@ async fn objects_are_shown_each_or_as_a_bar() {
     let view = async |handler: Handler<Migration>| {
         let (machine, mut object) = (one(handler.batch(1)), migration());
         let blank = json!(machine.detail(&object, "Run"));
-        pass(&machine, &world, &mut object).await;
+        pass(&machine, &environment, &mut object).await;
         (blank, json!(machine.view(&object).phase_detail))
     };
     let (blank, mut seen) = view(objects(list(), work())).await;

@@ -28,10 +28,12 @@ impl Served {
     fn new(machine: Machine<Migration>) -> Self {
         let api = FakeApi::with_clock(clock());
         api.put(&migration());
-        let world = World::new(api.client()).clock(clock()).with(api.clone());
+        let environment = MachineEnvironment::new(api.client())
+            .clock(clock())
+            .with(api.clone());
         Served {
             api,
-            reconciler: PhaseReconciler::new(machine, world),
+            reconciler: PhaseReconciler::new(machine, environment),
             key: Key::new("default", "m"),
         }
     }
@@ -40,13 +42,13 @@ impl Served {
         self.api.get("default", "m").unwrap()
     }
 
-    async fn pass(&self) -> Then {
+    async fn pass(&self) -> NextPass {
         self.reconciler.pass(&self.key).await.unwrap()
     }
 
     async fn drive(&self) {
         for _ in 0..100 {
-            let Then::After(wait) = self.pass().await else {
+            let NextPass::After(wait) = self.pass().await else {
                 return;
             };
             tokio::time::sleep(wait).await;
@@ -187,7 +189,7 @@ async fn a_pass_that_was_overtaken_in_its_own_fields_is_repeated_upon_what_other
     let log = Log::default();
     let others = |api: FakeApi| async move { patch_status(&api, json!({ "notes": ["theirs"] })).await };
     let served = Served::new(one(while_it_runs(&log, others)));
-    assert_eq!(served.pass().await, Then::After(Duration::ZERO));
+    assert_eq!(served.pass().await, NextPass::After(Duration::ZERO));
     assert_eq!(served.object().status.unwrap().notes, ["theirs"]);
     served.drive().await;
     let object = served.object();
@@ -235,7 +237,7 @@ async fn a_result_that_cannot_be_written_is_kept_and_written_later() {
         served.api.faults().on(write, fault);
         assert_eq!(
             served.pass().await,
-            Then::After(seconds(5)),
+            NextPass::After(seconds(5)),
             "no failure: it comes again"
         );
         served.drive().await;
@@ -265,8 +267,8 @@ async fn whichever_write_fails_no_handler_that_ended_runs_again() {
             let mut errors = 0;
             while served.object().phase() != "Succeeded" {
                 match served.reconciler.pass(&served.key).await {
-                    Ok(Then::After(wait)) => tokio::time::sleep(wait).await,
-                    Ok(Then::Stop) => assert_eq!(served.object().phase(), "Succeeded"),
+                    Ok(NextPass::After(wait)) => tokio::time::sleep(wait).await,
+                    Ok(NextPass::Stop) => assert_eq!(served.object().phase(), "Succeeded"),
                     Err(error) => {
                         errors += 1;
                         assert!(errors < 3, "{error}");
@@ -301,9 +303,9 @@ async fn a_store_that_is_behind_makes_no_handler_run_twice() {
     let old: Migration = api.put(&migration());
     let key = Key::new("default", "m");
     store.insert(key.clone(), Arc::new(old));
-    let reconciler = machine().into_reconciler(World::new(api.client()).clock(clock()), &store);
+    let reconciler = machine().into_reconciler(MachineEnvironment::new(api.client()).clock(clock()), &store);
     let mut waits = Vec::new();
-    while let Then::After(wait) = reconciler.pass(&key).await.unwrap() {
+    while let NextPass::After(wait) = reconciler.pass(&key).await.unwrap() {
         waits.push(wait);
         assert!(waits.len() < 20, "{:?}", log.all());
         tokio::time::sleep(wait).await;
@@ -312,7 +314,7 @@ async fn a_store_that_is_behind_makes_no_handler_run_twice() {
     assert_eq!(api.get::<Migration>("default", "m").unwrap().phase(), "Succeeded");
     // What the store does not have is gone.
     store.remove(&key);
-    assert_eq!(reconciler.pass(&key).await.unwrap(), Then::Stop);
+    assert_eq!(reconciler.pass(&key).await.unwrap(), NextPass::Stop);
     assert!(reconciler.remembers_nothing());
 }
 
@@ -324,14 +326,14 @@ async fn its_own_writes_do_not_make_a_pass_come_early_and_those_of_others_do() {
     tokio::time::sleep(seconds(2)).await;
     assert_eq!(
         (served.pass().await, log.all().len()),
-        (Then::After(seconds(3)), 1)
+        (NextPass::After(seconds(3)), 1)
     );
     served
         .api
         .edit::<Migration>("default", "m", |object| object.spec.source = "x".to_owned());
     assert_eq!(
         (served.pass().await, log.all().len()),
-        (Then::After(seconds(5)), 2)
+        (NextPass::After(seconds(5)), 2)
     );
 }
 
@@ -390,7 +392,7 @@ async fn an_object_that_must_wait_is_not_touched() {
             .insert("no-reconciling-before".to_owned(), time.to_string());
     });
     let before = served.object();
-    assert!(matches!(served.pass().await, Then::After(_)));
+    assert!(matches!(served.pass().await, NextPass::After(_)));
     assert_eq!(served.object().resource_version(), before.resource_version());
     served.drive().await;
     assert_eq!(served.object().phase(), "Succeeded");
@@ -406,10 +408,13 @@ async fn actions_are_done_to_objects_of_a_server_although_others_write() {
             .annotations_mut()
             .insert("reconciling-barrier".to_owned(), "move:Run".to_owned());
     });
-    let world = World::new(served.api.client_with_user_agent("someone")).clock(clock());
+    let environment = MachineEnvironment::new(served.api.client_with_user_agent("someone")).clock(clock());
     served.drive().await;
     assert!(log.all().is_empty());
-    machine.act_on(&world, key, &Action::Continue).await.unwrap();
+    machine
+        .act_on(&environment, key, &Action::Continue)
+        .await
+        .unwrap();
     served.drive().await;
     assert_eq!(served.object().phase(), "Failed");
     // The first write is slow, and overtaken.
@@ -419,14 +424,20 @@ async fn actions_are_done_to_objects_of_a_server_although_others_write() {
         tokio::time::sleep(seconds(1)).await;
         served.patch_status(json!({ "foreign": 1 })).await;
     };
-    let (reset, ()) = tokio::join!(machine.act_on(&world, key, &Action::Reset), others);
+    let (reset, ()) = tokio::join!(machine.act_on(&environment, key, &Action::Reset), others);
     assert_eq!(reset.unwrap().phase(), "Run");
     served.drive().await;
     assert_eq!((served.object().phase(), log.all().len()), ("Succeeded", 2));
-    let refused = machine.act_on(&world, key, &Action::Reset).await.unwrap_err();
-    assert!(matches!(refused, ActionError::Refused(Refused::NotFailed(_))));
+    let refused = machine
+        .act_on(&environment, key, &Action::Reset)
+        .await
+        .unwrap_err();
+    assert!(matches!(
+        refused,
+        ActionError::ActionRejection(ActionRejection::NotFailed(_))
+    ));
     let missing = machine
-        .act_on(&world, &Key::new("default", "no"), &Action::Reset)
+        .act_on(&environment, &Key::new("default", "no"), &Action::Reset)
         .await
         .unwrap_err();
     assert!(matches!(missing, ActionError::Missing(_)));
@@ -439,9 +450,9 @@ async fn a_controller_drives_objects_from_creation_to_deletion() {
     let informers = SharedInformerFactory::new(api.client());
     let migrations = informers.typed::<Migration>(InformerScope::default());
     let mut registry = Registry::default();
-    let teller = {
+    let event_sink = {
         let told = told.clone();
-        move |about: &k8s_openapi::api::core::v1::ObjectReference, notice: &Notice| {
+        move |about: &k8s_openapi::api::core::v1::ObjectReference, notice: &PhaseEvent| {
             told.add(format!(
                 "{} {} {}",
                 about.name.clone().unwrap_or_default(),
@@ -456,8 +467,11 @@ async fn a_controller_drives_objects_from_creation_to_deletion() {
         .unwrap();
     assert_eq!(machine.resource(), "migrations");
     let reconciler = machine
-        .into_reconciler(World::new(api.client()).clock(clock()), migrations.store())
-        .teller(teller)
+        .into_reconciler(
+            MachineEnvironment::new(api.client()).clock(clock()),
+            migrations.store(),
+        )
+        .event_sink(event_sink)
         .metrics(&Metrics::new(&mut registry));
     let controller = Controller::new("migrations")
         .for_where(&migrations, reconciler.interest())

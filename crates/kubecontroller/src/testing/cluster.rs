@@ -15,7 +15,7 @@ use super::{resource::ResourceId, status};
 use crate::Key;
 
 /// Everything that is stored.
-pub(super) struct World {
+pub(super) struct FakeCluster {
     resources: BTreeMap<ResourceId, Stored>,
     /// Every change, in order.
     log: VecDeque<Arc<Change>>,
@@ -51,11 +51,11 @@ pub(super) struct Change {
     pub(super) new: Option<Arc<Value>>,
 }
 
-// --- World ---
+// --- FakeCluster ---
 
-impl World {
+impl FakeCluster {
     pub(super) fn new() -> Self {
-        World {
+        FakeCluster {
             resources: BTreeMap::new(),
             log: VecDeque::new(),
             version: 1,
