@@ -173,7 +173,7 @@ impl CertificateSigner {
         CertificateSigner { sign: Arc::new(sign) }
     }
 
-    /// A signer of an authority. `random` gives bytes that nobody can guess.
+    /// A signer of an authority. `random` returns unpredictable bytes.
     pub fn of_authority(
         authority: Arc<k3_pki::Authority>,
         random: impl Fn() -> Result<[u8; 16], String> + Send + Sync + 'static,
@@ -242,7 +242,7 @@ impl ControllerContext {
         })
     }
 
-    /// A controller to be built, with figures and the time.
+    /// A controller builder with metrics and clock.
     pub fn controller(&self, name: &str) -> Controller {
         Controller::new(name).metrics(&self.metrics).clock(&self.clock)
     }

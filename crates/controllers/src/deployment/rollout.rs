@@ -236,7 +236,7 @@ impl Rollout<'_> {
         })
     }
 
-    /// Proportional scaling: each ReplicaSet gets its share of the replicas to add or remove. The rounding rest goes to the
+    /// Proportional scaling: each ReplicaSet gets its share of the replicas to add or remove. The rounding rest is added to the
     /// largest one.
     fn scale_proportionally(&mut self) {
         let mut sets = self.active();

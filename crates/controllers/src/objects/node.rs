@@ -76,7 +76,7 @@ impl Node {
     }
 }
 
-/// An amount in thousandths; none if it makes no sense.
+/// An amount in milli-units; zero if it is invalid.
 fn milli<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     let amount = Option::<serde_json::Value>::deserialize(from)?;
     let amount = amount.and_then(|amount| Quantity::from_value(&amount).ok());

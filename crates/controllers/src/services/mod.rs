@@ -3,7 +3,7 @@
 //! ```text
 //! members   which services a change of a pod concerns, and which pods are behind a service
 //! port      the ports that pods have for those of a service
-//! order     the order in which ports are told
+//! port_order     upstream's order of ports
 //! subsets   addresses in the form in which endpoints are compared
 //! identity  what makes endpoints the same one
 //! slices    requests that make and change slices

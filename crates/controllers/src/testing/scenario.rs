@@ -37,7 +37,7 @@ pub(crate) struct Scenario {
     pub(crate) make: fn(&ControllerContext) -> Vec<Task>,
     /// What is there at the beginning.
     pub(crate) setup: fn(&TestCluster),
-    /// What others do, again and again: kubelets, users, other controllers.
+    /// Periodic actions of others: kubelets, users, other controllers.
     pub(crate) play: fn(&TestCluster),
     /// The result, once it is reached.
     pub(crate) end: fn(&TestCluster) -> Option<Value>,

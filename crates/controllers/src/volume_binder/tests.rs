@@ -14,7 +14,7 @@ use crate::{
     objects::{PersistentVolume, PersistentVolumeClaim, StorageClass, VolumePhase},
 };
 
-/// What is around a claim, as a test says.
+/// The environment of a claim, set by a test.
 #[derive(Default)]
 struct TestEnvironment {
     volumes: Vec<Arc<PersistentVolume>>,
