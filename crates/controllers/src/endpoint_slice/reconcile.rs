@@ -88,7 +88,10 @@ impl ObservedService<'_> {
         let service = self.service;
         let labels = labels(self.service);
         let (mut desired, skipped_pods) = desired::endpoints(service, self.pods, address_kind, node);
-        let existing = self.slices.iter().filter(|slice| &*slice.address_type == address_kind);
+        let existing = self
+            .slices
+            .iter()
+            .filter(|slice| &*slice.address_type == address_kind);
         let mut changes = Changes::default();
         let mut same = Vec::new();
         let mut by_ports: BTreeMap<Vec<SlicePort>, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
@@ -102,9 +105,15 @@ impl ObservedService<'_> {
         }
         for (ports, slices) in by_ports {
             match desired.remove(&ports) {
-                Some(set) => {
-                    reconcile_port_mapping(&mut changes, &mut same, address_kind, &ports, &slices, set, &labels)
-                }
+                Some(set) => reconcile_port_mapping(
+                    &mut changes,
+                    &mut same,
+                    address_kind,
+                    &ports,
+                    &slices,
+                    set,
+                    &labels,
+                ),
                 None => changes.delete.extend(slices),
             }
         }

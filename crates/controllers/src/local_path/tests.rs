@@ -59,7 +59,10 @@ const STORY: Scenario = Scenario {
                     .edit::<PersistentVolumeClaim>("shop", &name, |claim| choose(claim, "n"));
             }
         }
-        let is_bound = cluster.api.get::<PersistentVolume>("", "pvc-uid-deleted").is_some();
+        let is_bound = cluster
+            .api
+            .get::<PersistentVolume>("", "pvc-uid-deleted")
+            .is_some();
         if seconds >= 30 && is_bound {
             cluster.api.remove::<PersistentVolumeClaim>("shop", "deleted");
         }

@@ -170,7 +170,10 @@ async fn reports_missing_metrics() {
     }
     let mut reasons: Vec<_> = events.into_iter().filter_map(|event| event.reason).collect();
     reasons.sort();
-    assert_eq!(reasons, ["FailedComputeMetricsReplicas", "FailedGetResourceMetric"]);
+    assert_eq!(
+        reasons,
+        ["FailedComputeMetricsReplicas", "FailedGetResourceMetric"]
+    );
     // Said once, it is not said again, however often it is found out.
     cluster.api.forget_requests();
     sleep(Duration::from_mins(5)).await;

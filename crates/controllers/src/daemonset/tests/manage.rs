@@ -123,7 +123,13 @@ fn keeps_one_pod_per_eligible_node() {
             &[("a", "n1", "new", "waiting")],
             &[],
         ),
-        ("terminating", PLAIN(), runs, &[("a", "n1", "new", "terminating")], &[]),
+        (
+            "terminating",
+            PLAIN(),
+            runs,
+            &[("a", "n1", "new", "terminating")],
+            &[],
+        ),
         (
             "terminating, but surge is allowed",
             SURGE(),
@@ -314,7 +320,10 @@ fn removes_pods_from_ineligible_nodes_when_others_are_available() {
         Vec::<String>::new()
     );
     let both: Pods<'_> = &[("a", "n1", "old", "ready"), ("b", "n2", "new", "ready")];
-    assert_eq!(describe(&with(&SURGE(), &nodes, both, rolling_update)), ["delete a"]);
+    assert_eq!(
+        describe(&with(&SURGE(), &nodes, both, rolling_update)),
+        ["delete a"]
+    );
 }
 
 #[test]

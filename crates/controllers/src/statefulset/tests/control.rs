@@ -111,7 +111,12 @@ fn ordered_ready_changes_one_pod_at_a_time() {
             &[(0, "new", "ready"), (2, "new", "ready")],
             &["make 1 new"],
         ),
-        ("waits for a terminating one", json!({}), &[(0, "new", "terminating")], &[]),
+        (
+            "waits for a terminating one",
+            json!({}),
+            &[(0, "new", "terminating")],
+            &[],
+        ),
         (
             "one that failed",
             json!({}),
@@ -133,7 +138,11 @@ fn ordered_ready_changes_one_pod_at_a_time() {
         (
             "not beside a terminating one",
             json!({"replicas": 1}),
-            &[(0, "new", "ready"), (1, "new", "ready"), (2, "new", "terminating")],
+            &[
+                (0, "new", "ready"),
+                (1, "new", "ready"),
+                (2, "new", "terminating"),
+            ],
             &[],
         ),
         (
