@@ -78,7 +78,6 @@ impl Reconciler for RootCaCertificatePublisher {
             have,
             cluster,
         } = self;
-        let (writer, known, have, cluster) = (writer.clone(), known.clone(), have.clone(), cluster.clone());
         let namespace = request.key.name();
         let wants = known
             .get(&request.key)

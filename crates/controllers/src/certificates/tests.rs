@@ -19,7 +19,8 @@ const HIDDEN_GROUP: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJ
 
 fn make(context: &ControllerContext) -> Vec<Task> {
     let mut tasks = approver::make_with(context, |review| {
-        let (spec, right) = (&review["spec"], &review["spec"]["resourceAttributes"]);
+        let spec = &review["spec"];
+        let right = &spec["resourceAttributes"];
         spec["user"] == "system:node:n" && right["subresource"] == "selfnodeclient"
     });
     let signer = CertificateSigner::new(|order| {

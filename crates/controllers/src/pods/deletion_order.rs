@@ -213,18 +213,16 @@ mod tests {
 
     #[test]
     fn deletes_pods_on_nodes_with_more_related_pods_first() {
-        let (sidecars, alone) = (
-            pod("b", &json!({})),
-            pod("a", &json!({"spec": {"nodeName": "n2"}})),
-        );
-        let related = [sidecars.clone(), alone.clone(), pod("c", &json!({}))];
-        assert_eq!(order(&[alone.clone(), sidecars.clone()], &related), ["b"]);
+        let crowded = pod("b", &json!({}));
+        let alone = pod("a", &json!({"spec": {"nodeName": "n2"}}));
+        let related = [crowded.clone(), alone.clone(), pod("c", &json!({}))];
+        assert_eq!(order(&[alone.clone(), crowded.clone()], &related), ["b"]);
         let ended = [
-            sidecars.clone(),
+            crowded.clone(),
             alone.clone(),
             pod("c", &json!({"status": {"phase": "Failed"}})),
         ];
-        assert_eq!(order(&[alone, sidecars], &ended), ["a"]);
+        assert_eq!(order(&[alone, crowded], &ended), ["a"]);
     }
 
     #[test]

@@ -241,7 +241,8 @@ fn claim_without_class_gets_the_default_class() {
         classes: vec![Arc::new(serde_json::from_value(marked).unwrap())],
         ..TestEnvironment::default()
     };
-    let (plain, classless) = (claim(json!({})), claim(json!({"spec": {"storageClassName": ""}})));
+    let plain = claim(json!({}));
+    let classless = claim(json!({"spec": {"storageClassName": ""}}));
     assert_eq!(
         claims::decide_claim(&plain, &around),
         ClaimDecision::AssignDefaultClass("usual".into())
