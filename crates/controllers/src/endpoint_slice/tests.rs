@@ -12,7 +12,7 @@ use serde_json::json;
 use super::make;
 use crate::{
     resource::{NODES, PODS, SERVICES},
-    services::examples::{pod, service},
+    services::tests::{pod, service},
     testing::{Scenario, TestCluster},
 };
 

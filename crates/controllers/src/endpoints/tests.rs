@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{ENDPOINTS, PODS, SERVICES},
-    services::examples::{pod, service},
+    services::tests::{pod, service},
     testing::{Scenario, TestCluster},
 };
 

@@ -18,7 +18,7 @@ mod controller;
 mod matching;
 mod recycler;
 #[cfg(test)]
-mod scenarios;
+mod scenario_tests;
 #[cfg(test)]
 mod tests;
 mod volumes;

@@ -309,7 +309,8 @@ fn applies_the_reclaim_policy() {
     let fail = |reason: &str, why: &str| Reclaim::Fail(EventMessage::warning(reason, why));
     let directory = |path: &str| json!({"path": path});
     let by = |name: &str| json!({"annotations": {"pv.kubernetes.io/provisioned-by": name}});
-    let (none, tmp) = (json!({}), directory("/tmp/x"));
+    let none = json!({});
+    let tmp = directory("/tmp/x");
     for (policy, metadata, source, claim_spec) in [
         ("Retain", none.clone(), json!({"hostPath": tmp}), Reclaim::Leave),
         ("Delete", none.clone(), json!({"hostPath": tmp}), Reclaim::Delete),
