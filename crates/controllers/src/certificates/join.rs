@@ -1,6 +1,6 @@
 //! What a join token may have approved: the identity of one new node.
 //!
-//! Promises:
+//! Invariants:
 //! - No token gets the identity of a node that exists, or whose joining is under way, with a token: a node renews its certificate
 //!   in its own name. Joining is under way while an approved request for the node exists whose certificate is valid. Such a
 //!   request is deleted when it is an hour old and the Node exists. So after `kubectl delete node x` a token may get a certificate for `x`, while
@@ -51,7 +51,7 @@ pub(super) struct JoinPolicy {
     approved: tokio::sync::Mutex<HashMap<String, Key>>,
 }
 
-/// Requests of those who join are decided one after the other: the holder of this lock may approve what was allowed.
+/// Join requests are decided sequentially: the holder of this lock may approve what was allowed.
 pub(super) type JoinGuard<'a> = tokio::sync::MutexGuard<'a, HashMap<String, Key>>;
 
 /// Why a request is denied.

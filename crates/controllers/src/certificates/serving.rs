@@ -3,7 +3,7 @@
 //! names and addresses of the API server, of services and of other nodes are left out ([`ServingNamePolicy`]).
 //!
 //! Upstream leaves this to people or to programs of their own; here it is a controller with its own account, so that its right
-//! to approve ([`roles`]) reaches no other. What it does not approve it leaves alone, for others to look at.
+//! to approve ([`roles`]) reaches no other. Requests that it does not approve stay pending for an administrator.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 

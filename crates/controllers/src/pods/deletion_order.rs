@@ -1,4 +1,4 @@
-//! Which pods go first when there are too many.
+//! Deletion order of surplus pods.
 //!
 //! A total order, so that every sync chooses the same pods. First are, each criterion deciding only between pods equal so
 //! only where those before it do not: pods without a node; pending before unknown before running; not ready; of lower
@@ -57,7 +57,7 @@ type DeletionRank = (
     (LogAge, Box<str>),
 );
 
-/// The binary logarithm of an age in nanoseconds. What has no age is younger than all that has one.
+/// The binary logarithm of an age in nanoseconds. Pods without a time count as the youngest.
 type LogAge = Option<i32>;
 
 // upstream: pkg/controller/controller_utils.go ActivePodsWithRanks, Less

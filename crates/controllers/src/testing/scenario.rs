@@ -35,7 +35,7 @@ const QUIET_PERIOD: Duration = Duration::from_secs(15);
 pub(crate) struct Scenario {
     /// The controllers.
     pub(crate) make: fn(&ControllerContext) -> Vec<Task>,
-    /// What is there at the beginning.
+    /// Creates the initial objects.
     pub(crate) setup: fn(&TestCluster),
     /// Periodic actions of others: kubelets, users, other controllers.
     pub(crate) play: fn(&TestCluster),
