@@ -1,4 +1,4 @@
-//! What a controller is given.
+//! The context that controllers get.
 
 use std::{
     fmt,
@@ -89,7 +89,7 @@ pub struct TokenSigner {
     sign: Arc<dyn Fn(&Value) -> String + Send + Sync>,
 }
 
-/// Signs certificates in the name of the cluster's authority. Clones are the same.
+/// Signs certificates with the cluster's CA. Clones share it.
 #[derive(Clone)]
 pub struct CertificateSigner {
     sign: Arc<SignCertificate>,
@@ -97,12 +97,12 @@ pub struct CertificateSigner {
 
 type SignCertificate = dyn Fn(&CertificateOrder) -> Result<String, String> + Send + Sync;
 
-/// A certificate that is to be made: with the subject and the names of the request, and nothing else of it.
+/// A certificate to sign: with the subject and the names of the request, and nothing else of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateOrder {
     /// The request, which was read and verified.
     pub request: CertificateRequest,
-    /// What it is to be used for, in the words of the API, such as `client auth`.
+    /// Key usages in API notation, such as `client auth`.
     pub usages: Vec<String>,
     /// When it begins to be valid.
     pub from: Timestamp,
@@ -123,7 +123,7 @@ pub struct NodeNetworks {
     pub block_v6: Option<u8>,
 }
 
-/// What runs for a controller.
+/// A task of a controller.
 pub type Task = Box<dyn Runnable>;
 
 // --- TokenSigner ---
@@ -148,12 +148,12 @@ impl fmt::Debug for TokenSigner {
 // --- Authority ---
 
 impl Authority {
-    /// What they are now.
+    /// The current certificates.
     pub fn get(&self) -> Arc<str> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What they are from now on. What was published before is not looked at again until something happens to it.
+    /// Replaces the certificates. Published copies are updated on their next event.
     pub fn set(&self, pem: &str) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = pem.into();
     }
@@ -173,7 +173,7 @@ impl CertificateSigner {
         CertificateSigner { sign: Arc::new(sign) }
     }
 
-    /// A signer of an authority. `random` gives bytes that nobody can guess.
+    /// A signer of an authority. `random` returns unpredictable bytes.
     pub fn of_authority(
         authority: Arc<k3_pki::Authority>,
         random: impl Fn() -> Result<[u8; 16], String> + Send + Sync + 'static,
@@ -209,7 +209,7 @@ impl fmt::Debug for CertificateSigner {
 // --- Context ---
 
 impl ControllerContext {
-    /// The objects of a resource in the whole cluster, as far as `T` reads them. All who ask for the same share it.
+    /// The objects of a resource in the whole cluster, as far as `T` reads them. Informers are shared.
     pub fn informer<T: Object + DeserializeOwned>(&self, resource: &Resource) -> Informer<T> {
         self.informers
             .projected(&resource.api_resource(), InformerScope::default())
@@ -242,7 +242,7 @@ impl ControllerContext {
         })
     }
 
-    /// A controller to be built, with figures and the time.
+    /// A controller builder with metrics and clock.
     pub fn controller(&self, name: &str) -> Controller {
         Controller::new(name).metrics(&self.metrics).clock(&self.clock)
     }

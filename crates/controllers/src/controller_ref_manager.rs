@@ -37,7 +37,7 @@ pub(crate) struct ControllerRefManager<'a> {
 impl<T: Object> OwnerIndex<T> {
     /// The index of a store.
     pub(crate) fn new(store: &Store<T>) -> Self {
-        let by = store.shared_index("family", |object| {
+        let by = store.shared_index("controller", |object| {
             let owner = object.controller().map(|owner| owner.uid.to_owned());
             vec![owner.unwrap_or_else(|| orphans_of(object.namespace()))]
         });

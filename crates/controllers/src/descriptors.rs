@@ -1,4 +1,4 @@
-//! Which controllers there are.
+//! The list of controllers.
 
 use crate::{
     bootstrap, certificates,
@@ -10,12 +10,12 @@ use crate::{
     trust_bundle, ttl_after_finished, volume_binder, volume_expander, volume_protection,
 };
 
-/// A controller, by the name under which it can be turned on and off.
+/// A controller with the name for `--controllers`.
 // upstream: cmd/kube-controller-manager/app/controller_descriptor.go ControllerDescriptor
 pub struct ControllerDescriptor {
     /// The name.
     pub name: &'static str,
-    /// Another name for it, by which older programs know it.
+    /// The alias from older releases.
     pub alias: &'static str,
     /// Its service account, in the namespace `kube-system`.
     pub account: &'static str,

@@ -1,4 +1,4 @@
-//! The resources that controllers read and write: where each is in the API.
+//! The resources that controllers read and write.
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -131,7 +131,7 @@ impl Resource {
         path
     }
 
-    /// What `kube` calls it.
+    /// As a kube `ApiResource`.
     pub fn api_resource(&self) -> ApiResource {
         ApiResource {
             group: self.group.to_string(),

@@ -78,7 +78,6 @@ impl Reconciler for RootCaCertificatePublisher {
             have,
             cluster,
         } = self;
-        let (writer, known, have, cluster) = (writer.clone(), known.clone(), have.clone(), cluster.clone());
         let namespace = request.key.name();
         let wants = known
             .get(&request.key)
@@ -86,7 +85,7 @@ impl Reconciler for RootCaCertificatePublisher {
         if !wants {
             return Ok(Outcome::Done);
         }
-        let told = json!({ABOUT: DESCRIPTION});
+        let annotations = json!({ABOUT: DESCRIPTION});
         let authority = cluster.authority.get();
         let data = json!({FIELD: &*authority});
         let written = match have.get(&Key::new(namespace, NAME)) {
@@ -96,13 +95,13 @@ impl Reconciler for RootCaCertificatePublisher {
                 let mut fields: serde_json::Map<_, _> =
                     map.data.keys().map(|key| (key.clone(), Value::Null)).collect();
                 fields.insert(FIELD.to_owned(), (*authority).into());
-                let patch = json!({"metadata": {"annotations": told}, "data": fields});
+                let patch = json!({"metadata": {"annotations": annotations}, "data": fields});
                 let object_ref = ObjectRef::new(&CONFIG_MAPS, namespace, NAME);
                 writer.update_with_merge::<Value>(object_ref, &patch).await
             }
             None => {
                 let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
-                            "metadata": {"name": NAME, "annotations": told}, "data": data});
+                            "metadata": {"name": NAME, "annotations": annotations}, "data": data});
                 writer.create::<Value>(&CONFIG_MAPS, namespace, &map).await
             }
         };

@@ -184,7 +184,7 @@ mod tests {
         );
     }
 
-    /// One bundle is of certificates of before, one was changed by somebody, one is another signer's.
+    /// One bundle is of certificates of before, one was changed by another client, one is another signer's.
     const STORY: Scenario = Scenario {
         make: |context| make_for("abc".to_owned().into(), context),
         setup: |cluster| {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_authority_that_was_rotated_is_published_though_nobody_tells_of_it() {
+    async fn publishes_a_rotated_ca_without_an_event() {
         let cluster = TestCluster::new();
         let authority = Authority::from("abc".to_owned());
         let running = cluster.start("one", |context| make_for(authority.clone(), context));

@@ -85,7 +85,8 @@ fn signature_changes(data: &BTreeMap<String, String>, tokens: &BTreeMap<&str, &s
         }
     }
     for (id, secret) in tokens {
-        let (name, signature) = (format!("{SIGNATURE}{id}"), sign(text, id, secret));
+        let name = format!("{SIGNATURE}{id}");
+        let signature = sign(text, id, secret);
         if data.get(&name) != Some(&signature) {
             changes.insert(name, signature.into());
         }

@@ -1,4 +1,4 @@
-//! Tokens with which nodes come into a cluster, against an API in memory.
+//! Bootstrap tokens, against an API in memory.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn token(cluster: &TestCluster, name: &str, data: &[(&str, &str)]) {
     );
 }
 
-/// One token stays, one goes later, one is over, one may not sign, one has another's name.
+/// One token stays, one expires later, one has expired, one may not sign, one has another's name.
 const STORY: Scenario = Scenario {
     make,
     setup: |cluster| {

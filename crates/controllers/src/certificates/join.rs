@@ -1,7 +1,7 @@
 //! What a join token may have approved: the identity of one new node.
 //!
-//! Promises:
-//! - Nobody gets the identity of a node that exists, or whose joining is under way, with a token: a node renews its certificate
+//! Invariants:
+//! - No token gets the identity of a node that exists, or whose joining is under way, with a token: a node renews its certificate
 //!   in its own name. Joining is under way while an approved request for the node exists whose certificate is valid. Such a
 //!   request is deleted when it is an hour old and the Node exists. So after `kubectl delete node x` a token may get a certificate for `x`, while
 //!   the certificate that was issued before is valid too: certificates cannot be revoked.
@@ -51,7 +51,7 @@ pub(super) struct JoinPolicy {
     approved: tokio::sync::Mutex<HashMap<String, Key>>,
 }
 
-/// Requests of those who join are decided one after the other: whoever holds this may approve what was allowed.
+/// Join requests are decided sequentially: the holder of this lock may approve what was allowed.
 pub(super) type JoinGuard<'a> = tokio::sync::MutexGuard<'a, HashMap<String, Key>>;
 
 /// Why a request is denied.
@@ -109,7 +109,7 @@ impl JoinPolicy {
         if node_exists(&self.writer, &node).await? {
             let message = format!(
                 "node {node:?} exists: a join token does not give out the identity of a node that exists; \
-                 choose another node name, or delete the Node if its machine is gone"
+                 choose another node name, or delete the Node if its machine no longer exists"
             );
             return Ok(Err(JoinDenial::new("NodeExists", message)));
         }
@@ -133,7 +133,7 @@ impl JoinPolicy {
         let own = Key::new("", &request.metadata.name);
         let is_there = |key: &Key| self.requests.get(key).is_some_and(|other| !other.is_denied());
         if approved.get(node).is_some_and(|key| !is_there(key)) {
-            // Somebody deleted it, and so gave the name free.
+            // It was deleted, which releases the name.
             approved.remove(node);
         }
         let now = self.clock.now();
@@ -250,7 +250,7 @@ impl TokenLimits {
     }
 }
 
-/// Whether a request was made with a join token, or by somebody who joins in another way.
+/// Whether a request was made with a join token, or by another bootstrapper.
 pub(super) fn is_joining(request: &SigningRequest) -> bool {
     let spec = &request.spec;
     spec.username.starts_with(USER_PREFIX) || spec.groups.iter().any(|group| &**group == GROUP)

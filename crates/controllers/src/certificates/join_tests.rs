@@ -13,7 +13,7 @@ use crate::{
     testing::{Scenario, TestCluster},
 };
 
-/// Whoever joins may ask for certificates of nodes.
+/// Bootstrappers may ask for certificates of nodes.
 fn make(context: &ControllerContext) -> Vec<Task> {
     approver::make_with(context, |review| {
         review["spec"]["resourceAttributes"]["subresource"] == "nodeclient"

@@ -1,7 +1,7 @@
 //! CertificateSigningRequest controllers: approving, signing and cleaning.
 //!
 //! ```text
-//! request   what is kept of a request      subject   what a signer lets a certificate say
+//! request   the CertificateSigningRequest  subject   subject and usage rules of signers
 //! approver  approves what nodes may have   signer    signs     cleaner   deletes
 //! serving   approves what nodes may serve with      join     what a join token may have approved
 //! serving_names   what no node may serve under

@@ -1,9 +1,9 @@
 //! Approves the requests of kubelets for the certificates that they serve with, where nothing can be gained by it: a node
-//! asks in its own name, for its own name, and for the addresses that its Node says it has. A node writes that itself, so that
+//! asks in its own name, for its own name, and for the addresses in the status of its Node. A node writes that itself, so that
 //! names and addresses of the API server, of services and of other nodes are left out ([`ServingNamePolicy`]).
 //!
 //! Upstream leaves this to people or to programs of their own; here it is a controller with its own account, so that its right
-//! to approve ([`roles`]) reaches no other. What it does not approve it leaves alone, for others to look at.
+//! to approve ([`roles`]) reaches no other. Requests that it does not approve stay pending for an administrator.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -85,7 +85,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     vec![Box::new(runner)]
 }
 
-/// The role that lets this controller approve, and its binding. Upstream's clusters are not born with them, so that whoever
+/// The role that lets this controller approve, and its binding. Upstream's clusters are created without them, so that the process that
 /// runs the controller creates them.
 pub fn roles() -> [Value; 2] {
     const GROUP: &str = "rbac.authorization.k8s.io";

@@ -1,6 +1,6 @@
 //! The names and addresses that no node may serve under, whatever its status reports: a node writes its own status.
 //!
-//! Whoever trusts the cluster's authority would take a node that serves under a name of the API server, or of a service, for
+//! A client that trusts the cluster's authority would take a node that serves under a name of the API server, or of a service, for
 //! that server or service.
 
 use std::net::IpAddr;
@@ -47,7 +47,7 @@ impl ServingNamePolicy<'_> {
             IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
             IpAddr::V6(v6) => v6.is_unicast_link_local(),
         };
-        // An address of IPv4 written as IPv6 is nobody's.
+        // An address of IPv4 written as IPv6 is never allowed.
         if plain != address || plain.is_unspecified() || plain.is_multicast() || is_special {
             return false;
         }

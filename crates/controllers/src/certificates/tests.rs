@@ -10,7 +10,7 @@ use crate::{
     testing::{Scenario, TestCluster},
 };
 
-/// For the node `n`, and for somebody else.
+/// For the node `n`, and for another user.
 pub(super) const NODE: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIcE1JR1JBZ0VBTUM4eEZUQVRCZ05WQkFvTURITjVjM1JsYlRwdWIyUmxjekVXTUJRR0ExVUVBd3dOYzNsegpkR1Z0T201dlpHVTZiakJaTUJNR0J5cUdTTTQ5QWdFR0NDcUdTTTQ5QXdFSEEwSUFCS3JmVmZRWUxNbUZmV2ZhCnhwRnRNSE5yenNkbXowVDZMZEpMd0xLOWFvQnZZK0t5SXkxSFk0bEhCQkFxd3pySC9MZE0wTTBMREhwWjBtTy8KcEhMVU5SK2dBREFLQmdncWhrak9QUVFEQWdOSEFEQkVBaUJmemEzSEdNL2RkWFNoYkMzdFpUSzVmeHFKUyt3VgpLQWJMTUozL2w2dkNZUUlnSHRLaHkzMGhvWDJ1Q0NXMDhVSjlnbmpyeTdDNkRna3lYek82WnpFaGR1QT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
 const JANE: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWU1IOENBUUF3SFRFTU1Bb0dBMVVFQ2d3RFpHVjJNUTB3Q3dZRFZRUUREQVJxWVc1bE1Ga3dFd1lIS29aSQp6ajBDQVFZSUtvWkl6ajBEQVFjRFFnQUVxdDlWOUJnc3lZVjlaOXJHa1cwd2Mydk94MmJQUlBvdDBrdkFzcjFxCmdHOWo0cklqTFVkamlVY0VFQ3JET3NmOHQwelF6UXNNZWxuU1k3K2tjdFExSDZBQU1Bb0dDQ3FHU000OUJBTUMKQTBrQU1FWUNJUUNXd3pLS2Jzc2JkZHRLdlBxTnhXYTlLaU9SdkYxMGY3ZHplanNqMHpjbmd3SWhBTlA3RGxHdgp2UEFYZHFLR0FBdnRISjhGamZFMHluTUxrdXdPaGNFZ21BVVEKLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
 
@@ -19,7 +19,8 @@ const HIDDEN_GROUP: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJ
 
 fn make(context: &ControllerContext) -> Vec<Task> {
     let mut tasks = approver::make_with(context, |review| {
-        let (spec, right) = (&review["spec"], &review["spec"]["resourceAttributes"]);
+        let spec = &review["spec"];
+        let right = &spec["resourceAttributes"];
         spec["user"] == "system:node:n" && right["subresource"] == "selfnodeclient"
     });
     let signer = CertificateSigner::new(|order| {
@@ -47,7 +48,7 @@ fn put(
     );
 }
 
-/// A node asks for its certificate, another user for that of the node, somebody for one that was approved, somebody for one
+/// A node asks for its certificate, another user for that of the node, others for one that was approved and for one
 /// that cannot be signed, and one was denied long ago. Two hide a group behind what lax readers stop at.
 const STORY: Scenario = Scenario {
     make,

@@ -80,14 +80,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn doubles_the_backoff_with_each_failure() {
-        let (backoff, backoff_key) = (
-            Backoff::default(),
-            BackoffKey {
-                set: "u".into(),
-                generation: 1,
-                node: "n".into(),
-            },
-        );
+        let backoff = Backoff::default();
+        let backoff_key = BackoffKey {
+            set: "u".into(),
+            generation: 1,
+            node: "n".into(),
+        };
         assert_eq!(backoff.left(&backoff_key), None);
         for pause in [1, 2, 4] {
             backoff.record_failure(backoff_key.clone());

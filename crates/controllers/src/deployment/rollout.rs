@@ -236,7 +236,7 @@ impl Rollout<'_> {
         })
     }
 
-    /// Proportional scaling: each ReplicaSet gets its share of the replicas to add or remove. The rounding rest goes to the
+    /// Proportional scaling: each ReplicaSet gets its share of the replicas to add or remove. The rounding rest is added to the
     /// largest one.
     fn scale_proportionally(&mut self) {
         let mut sets = self.active();
@@ -382,7 +382,7 @@ mod tests {
             // Pods that are not available go first, the oldest ones before others.
             ((10, 0, 2), vec![(2, 0), (8, 8), (0, 0)], vec![0, 8, 0]),
             ((10, 3, 2), vec![(10, 5), (0, 0)], vec![8, 3]),
-            // The new pods never come up: what is available stays.
+            // The new pods never become available: old ones are kept.
             ((10, 3, 2), vec![(8, 8), (5, 0)], vec![8, 5]),
             ((10, 3, 2), vec![(8, 7), (5, 0)], vec![8, 5]),
             // A third template: the second one gives way.
@@ -417,7 +417,7 @@ mod tests {
                         .sum();
                     assert!(kept >= wanted - unavailable);
                     for set in &mut rollout.sets {
-                        // One pod at a time becomes available; what was asked to go is gone.
+                        // One pod at a time becomes available; surplus pods are deleted.
                         set.status.available_replicas = set.replicas.min(set.status.available_replicas + 1);
                     }
                     if rollout.sets[0].replicas == 0 && rollout.sets[1].status.available_replicas == wanted {

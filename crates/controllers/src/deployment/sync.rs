@@ -215,10 +215,8 @@ impl<'d> SyncPlanner<'d> {
         let set = &mut self.rollout.sets[new];
         set.set_new_replica_set_annotations(deployment, revision);
         set.min_ready_seconds = deployment.spec.min_ready_seconds;
-        let (revision, message) = (
-            set.annotations.get(REVISION).cloned(),
-            format!("Found new replica set {:?}", set.name),
-        );
+        let revision = set.annotations.get(REVISION).cloned();
+        let message = format!("Found new replica set {:?}", set.name);
         self.set_revision(revision.unwrap_or_default());
         let is_known = Condition::find(&self.status.conditions, PROGRESSING).is_some();
         if progress::deadline(deployment).is_some() && !is_known {

@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn excludes_disrupted_pods_from_healthy() {
         let evicted = json!({"disruptedPods": {"a": "2026-01-01T00:00:00Z", "b": "2026-01-01T00:01:00Z",
-            "c": "2026-01-01T00:01:00Z", "gone": "2026-01-01T00:01:00Z"}});
+            "c": "2026-01-01T00:01:00Z", "deleted": "2026-01-01T00:01:00Z"}});
         let status = budget(json!({}), evicted).status;
         let pods = [
             pod("a", true, false),

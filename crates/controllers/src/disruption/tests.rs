@@ -72,7 +72,7 @@ fn reports_counts(cluster: &TestCluster, name: &str, counts: [i32; 4]) -> Option
     (reported_status(cluster, name)?["counts"] == json!(counts)).then_some(())
 }
 
-/// A budget of numbers and one of parts, while a pod goes and another comes.
+/// A budget of numbers and one of parts, while a pod is deleted and another created.
 const STORY: Scenario = Scenario {
     make,
     setup: |cluster| {
@@ -155,9 +155,9 @@ async fn fails_safe_without_scale() {
     cluster.put(&PODS, pod("a", "lost", Some(&ship)));
     ship["kind"] = json!("StatefulSet");
     ship["apiVersion"] = json!("apps/v1");
-    cluster.put(&PODS, pod("b", "gone", Some(&ship)));
+    cluster.put(&PODS, pod("b", "deleted", Some(&ship)));
     cluster.put(&PODS, pod("c", "alone", None));
-    for app in ["lost", "gone", "alone", "none"] {
+    for app in ["lost", "deleted", "alone", "none"] {
         cluster.put(
             &POD_DISRUPTION_BUDGETS,
             budget(app, app, &json!({"maxUnavailable": 1})),
@@ -184,7 +184,7 @@ async fn fails_safe_without_scale() {
     let reasons = eventually(|| async { reasons() }).await;
     let expected = [
         ("alone", "UnmanagedPods"),
-        ("gone", "CalculateExpectedPodCountFailed"),
+        ("deleted", "CalculateExpectedPodCountFailed"),
         ("lost", "CalculateExpectedPodCountFailed"),
         ("none", "NoPods"),
     ];

@@ -63,12 +63,12 @@ impl MirroringPlan {
         let mut desired = plan.desired(endpoints);
         let mut existing: BTreeMap<SliceKind, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
         for slice in slices {
-            let ip_family = if &*slice.address_type == "IPv6" {
+            let slice_address_type = if &*slice.address_type == "IPv6" {
                 "IPv6"
             } else {
                 "IPv4"
             };
-            let kind = (ip_family, port_order::slice_ports(slice.ports.clone()));
+            let kind = (slice_address_type, port_order::slice_ports(slice.ports.clone()));
             existing.entry(kind).or_default().push(Arc::clone(slice));
         }
         for (kind, slices) in existing {
@@ -99,13 +99,13 @@ impl MirroringPlan {
                     self.skipped += 1;
                     continue;
                 }
-                let Some((ip_family, endpoint)) = endpoint(address, is_ready) else {
+                let Some((slice_address_type, endpoint)) = endpoint(address, is_ready) else {
                     self.invalid += 1;
                     self.skipped += 1;
                     continue;
                 };
                 reported += 1;
-                let set = desired.entry((ip_family, ports.clone())).or_default();
+                let set = desired.entry((slice_address_type, ports.clone())).or_default();
                 set.insert(EndpointKey::of(&endpoint), endpoint);
             }
         }
@@ -121,11 +121,11 @@ impl MirroringPlan {
         slices: &[Arc<EndpointSlice>],
         set: EndpointSet,
     ) {
-        let (ip_family, ports) = kind;
+        let (slice_address_type, ports) = kind;
         let Some((first, others)) = slices.split_first() else {
             self.changes
                 .create
-                .extend((!set.is_empty()).then(|| desired_slice(ip_family, ports, set)));
+                .extend((!set.is_empty()).then(|| desired_slice(slice_address_type, ports, set)));
             return;
         };
         if set.is_empty() {
@@ -136,14 +136,14 @@ impl MirroringPlan {
         if !is_up_to_date(endpoints, first, &set) {
             self.changes
                 .update
-                .push((Arc::clone(first), desired_slice(ip_family, ports, set)));
+                .push((Arc::clone(first), desired_slice(slice_address_type, ports, set)));
         }
     }
 }
 
-fn desired_slice(ip_family: &str, ports: &[SlicePort], set: EndpointSet) -> DesiredSlice {
+fn desired_slice(slice_address_type: &str, ports: &[SlicePort], set: EndpointSet) -> DesiredSlice {
     DesiredSlice {
-        address_type: ip_family.into(),
+        address_type: slice_address_type.into(),
         ports: ports.to_vec(),
         endpoints: set.into_values().take(MAX_ADDRESSES_PER_SUBSET).collect(),
     }

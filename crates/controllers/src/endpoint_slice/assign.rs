@@ -1,6 +1,6 @@
 //! Assigns endpoints to slices so that few slices change.
 //!
-//! Endpoints stay in their slice. New ones fill slices that change anyway, the fullest first; the rest goes into the one slice that
+//! Endpoints stay in their slice. New ones fill slices that change anyway, the fullest first; the rest is put into the one slice that
 //! it fills best; only then are new slices created. Slices are never merged: that would change many of them at little
 //! benefit.
 
@@ -89,7 +89,7 @@ fn retain_desired(slice: &EndpointSlice, desired: &mut EndpointSet) -> (Vec<Endp
     (kept, is_changed)
 }
 
-/// The slice with the least free capacity that has room for `more` endpoints; `None` if there is none.
+/// The slice with the least free capacity with capacity for `more` endpoints; `None` if there is none.
 // upstream: staging/src/k8s.io/endpointslice/utils.go getSliceToFill
 fn slice_to_fill(slices: &[Arc<EndpointSlice>], more: usize, most: usize) -> Option<usize> {
     if more >= most {
@@ -151,13 +151,13 @@ mod tests {
                 &[(0, 50), (50, 60)],
                 0..65,
                 (none(), vec![55], 1, 0),
-                "the fullest with room",
+                "the fullest with capacity",
             ),
             (
                 &[(0, 99), (103, 113)],
                 0..113,
                 (none(), vec![14], 1, 0),
-                "the one with room for all",
+                "the one with capacity for all",
             ),
             (
                 HALVES,
@@ -169,25 +169,25 @@ mod tests {
                 HALVES,
                 10..170,
                 (none(), vec![100, 60], 0, 0),
-                "then one that has room",
+                "then one with capacity",
             ),
             (
                 &[(0, 100)],
                 0..330,
                 (vec![100, 100, 30], none(), 1, 0),
-                "what has room nowhere is new",
+                "the rest needs a new slice",
             ),
             (
                 HALVES,
                 50..100,
                 (none(), none(), 1, 1),
-                "a slice without endpoints goes",
+                "an empty slice is deleted",
             ),
             (
                 &[(0, 10), (0, 10)],
                 0..10,
                 (none(), none(), 1, 1),
-                "no endpoint is told twice",
+                "no endpoint is listed twice",
             ),
         ] {
             let slices: Vec<_> = slices.iter().map(|(first, end)| slice(*first..*end)).collect();

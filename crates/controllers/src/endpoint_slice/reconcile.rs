@@ -61,7 +61,7 @@ impl ObservedService<'_> {
         let address_types = self.families();
         let plans = address_types
             .iter()
-            .map(|family| self.plan(family, &node))
+            .map(|address_kind| self.plan(address_kind, &node))
             .collect();
         let is_foreign = |slice: &&Arc<EndpointSlice>| !address_types.contains(&*slice.address_type);
         (plans, self.slices.iter().filter(is_foreign).cloned().collect())
@@ -71,9 +71,9 @@ impl ObservedService<'_> {
     // upstream: staging/src/k8s.io/endpointslice/utils.go getAddressTypesForService
     fn families(&self) -> BTreeSet<&str> {
         let spec = &self.service.spec;
-        let reported = spec.ip_families.iter().map(|family| &**family);
+        let reported = spec.ip_families.iter().map(|address_kind| &**address_kind);
         let reported: BTreeSet<&str> = reported
-            .filter(|family| ["IPv4", "IPv6"].contains(family))
+            .filter(|address_kind| ["IPv4", "IPv6"].contains(address_kind))
             .collect();
         match (reported.is_empty(), self.service.has_address()) {
             (false, _) => reported,
@@ -84,11 +84,14 @@ impl ObservedService<'_> {
     }
 
     // upstream: staging/src/k8s.io/endpointslice/reconciler.go reconcileByAddressType
-    fn plan(&self, family: &str, node: impl Fn(&str) -> Option<Arc<Node>>) -> SlicePlan {
+    fn plan(&self, address_kind: &str, node: impl Fn(&str) -> Option<Arc<Node>>) -> SlicePlan {
         let service = self.service;
         let labels = labels(self.service);
-        let (mut desired, skipped_pods) = desired::endpoints(service, self.pods, family, node);
-        let existing = self.slices.iter().filter(|slice| &*slice.address_type == family);
+        let (mut desired, skipped_pods) = desired::endpoints(service, self.pods, address_kind, node);
+        let existing = self
+            .slices
+            .iter()
+            .filter(|slice| &*slice.address_type == address_kind);
         let mut changes = Changes::default();
         let mut same = Vec::new();
         let mut by_ports: BTreeMap<Vec<SlicePort>, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
@@ -102,14 +105,20 @@ impl ObservedService<'_> {
         }
         for (ports, slices) in by_ports {
             match desired.remove(&ports) {
-                Some(set) => {
-                    reconcile_port_mapping(&mut changes, &mut same, family, &ports, &slices, set, &labels)
-                }
+                Some(set) => reconcile_port_mapping(
+                    &mut changes,
+                    &mut same,
+                    address_kind,
+                    &ports,
+                    &slices,
+                    set,
+                    &labels,
+                ),
                 None => changes.delete.extend(slices),
             }
         }
         for (ports, set) in desired {
-            reconcile_port_mapping(&mut changes, &mut same, family, &ports, &[], set, &labels);
+            reconcile_port_mapping(&mut changes, &mut same, address_kind, &ports, &[], set, &labels);
         }
         // There is always a slice, so that consumers can distinguish a Service without endpoints from one not yet synced.
         if existing.count() == changes.delete.len() && changes.create.is_empty() {
@@ -119,7 +128,7 @@ impl ObservedService<'_> {
             match &changes.delete[..] {
                 [only] if is_placeholder(only) && is_owned(only, service) => changes.delete.clear(),
                 _ => changes.create.push(DesiredSlice {
-                    address_type: family.into(),
+                    address_type: address_kind.into(),
                     ..DesiredSlice::default()
                 }),
             }
@@ -136,7 +145,7 @@ impl ObservedService<'_> {
             changes.create.clear();
         }
         SlicePlan {
-            address_type: family.into(),
+            address_type: address_kind.into(),
             changes,
             hinted: spread,
             skipped_pods: skipped_pods
@@ -152,14 +161,14 @@ impl ObservedService<'_> {
 fn reconcile_port_mapping(
     changes: &mut Changes,
     same: &mut Vec<Arc<EndpointSlice>>,
-    family: &str,
+    address_kind: &str,
     ports: &[SlicePort],
     slices: &[Arc<EndpointSlice>],
     desired: EndpointSet,
     labels: &Labels,
 ) {
     let desired_slice = |endpoints| DesiredSlice {
-        address_type: family.into(),
+        address_type: address_kind.into(),
         ports: ports.to_vec(),
         endpoints,
     };

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::make;
 use crate::{
     resource::{NODES, PODS, SERVICES},
-    services::examples::{pod, service},
+    services::tests::{pod, service},
     testing::{Scenario, TestCluster},
 };
 
@@ -165,8 +165,8 @@ async fn reverts_foreign_changes_to_slices() {
     cluster.put(&SERVICES, service("web"));
     put_pods(&cluster, "web", 0..2);
     let _running = cluster.start("k3", make);
-    let is_told = || (join_messages(&cluster, "web") == [["web-000", "web-001"]]).then_some(());
-    eventually(|| async { is_told() }).await;
+    let is_restored = || (join_messages(&cluster, "web") == [["web-000", "web-001"]]).then_some(());
+    eventually(|| async { is_restored() }).await;
     let name = cluster.api.list::<EndpointSlice>()[0]
         .metadata
         .name
@@ -175,9 +175,9 @@ async fn reverts_foreign_changes_to_slices() {
     cluster
         .api
         .edit::<EndpointSlice>("shop", &name, |slice| slice.endpoints = None);
-    eventually(|| async { is_told() }).await;
+    eventually(|| async { is_restored() }).await;
     cluster.api.remove::<EndpointSlice>("shop", &name);
-    eventually(|| async { is_told() }).await;
+    eventually(|| async { is_restored() }).await;
     // Nothing more is written when all is as it should be, or when the service goes.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     cluster.api.clear_requests();

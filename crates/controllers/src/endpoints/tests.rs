@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{ENDPOINTS, PODS, SERVICES},
-    services::examples::{pod, service},
+    services::tests::{pod, service},
     testing::{Scenario, TestCluster},
 };
 
-/// Who is told to be ready and not ready.
+/// Ready and unready addresses.
 fn reported_addresses(cluster: &TestCluster, name: &str) -> Option<Value> {
     let endpoints = cluster.api.get::<Endpoints>("shop", name)?;
     let subsets = json!(endpoints.subsets.unwrap_or_default());
@@ -24,7 +24,7 @@ const STORY: Scenario = Scenario {
     setup: |cluster| {
         cluster.put(&SERVICES, service("web"));
         cluster.put(&SERVICES, service("old"));
-        let deleted = json!({"metadata": {"name": "gone", "namespace": "shop"}});
+        let deleted = json!({"metadata": {"name": "deleted", "namespace": "shop"}});
         cluster.put(&ENDPOINTS, deleted);
         let lock = json!({"metadata": {"name": "lock", "namespace": "shop",
             "annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}});
@@ -48,7 +48,7 @@ const STORY: Scenario = Scenario {
     end: |cluster| {
         let web = reported_addresses(cluster, "web")?;
         let is_done = web[0]["notReadyAddresses"][0]["targetRef"]["name"] == "c"
-            && reported_addresses(cluster, "gone").is_none();
+            && reported_addresses(cluster, "deleted").is_none();
         let names = cluster
             .api
             .list::<Endpoints>()

@@ -49,15 +49,13 @@ enum VolumeError {
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let pods = context.pods();
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
-    let (reconciler, users) = (
-        EphemeralVolumeController {
-            writer: context.writer.clone(),
-            recorder: context.recorder.clone().component(EVENT_COMPONENT),
-            pods: pods.store().clone(),
-            claims: claims.store().clone(),
-        },
-        context.pods_by_claim(),
-    );
+    let reconciler = EphemeralVolumeController {
+        writer: context.writer.clone(),
+        recorder: context.recorder.clone().component(EVENT_COMPONENT),
+        pods: pods.store().clone(),
+        claims: claims.store().clone(),
+    };
+    let users = context.pods_by_claim();
     let is_new = |delta: &Delta<Pod>| matches!(delta, Delta::Added { new, .. } if has_ephemeral_volumes(new));
     let is_deleted = |delta: &Delta<PersistentVolumeClaim>| delta.new().is_none();
     let runner = context

@@ -44,7 +44,7 @@ internable!(OwnerReference);
 // --- Dependent ---
 
 impl Dependent {
-    pub(super) fn is_going(&self) -> bool {
+    pub(super) fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 

@@ -91,7 +91,7 @@ impl Graph {
         let before = std::mem::replace(&mut node.owners, object.metadata.owner_references.clone());
         let waited = node.deleting_dependents;
         let orphaned = node.orphans_dependents;
-        node.is_being_deleted = object.is_going();
+        node.is_being_deleted = object.is_terminating();
         node.deleting_dependents = node.is_being_deleted && object.has(FOREGROUND);
         node.orphans_dependents = node.is_being_deleted && object.has(ORPHAN);
         let owners = node.owners.clone();
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
     use crate::resource::CONFIG_MAPS;
 
-    /// An object: `owners` are `uid` or `uid!` if it blocks; `state` are finalizers, and going if there are any.
+    /// An object: `owners` are `uid` or `uid!` if it blocks; `state` are finalizers, and terminating if there are any.
     fn object(uid: &str, owners: &[&str], state: &[&str]) -> Dependent {
         let owners: Vec<_> = owners
             .iter()
@@ -359,7 +359,7 @@ mod tests {
         observe(&mut graph, "a", &["owner"], &[]);
         assert_eq!(graph.remove("owner"), attempt_to_delete(&["a"]));
         assert_eq!(graph.remove("a"), []);
-        assert_eq!(graph.len(), 0, "nothing is kept of what nobody names");
+        assert_eq!(graph.len(), 0, "unreferenced nodes are dropped");
     }
 
     #[test]
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(
             observe(&mut graph, "owner", &[], &["foregroundDeletion"]),
             [],
-            "it is told once"
+            "reported once"
         );
         assert_eq!(graph.blocking_dependents("owner").len(), 2);
         assert_eq!(

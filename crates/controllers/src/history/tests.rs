@@ -24,7 +24,7 @@ fn history(revisions: &[(&str, i64, &str)], image: &str) -> RevisionList {
     RevisionList::new(revisions.collect(), &Template::new(&template(image)).unwrap()).unwrap()
 }
 
-fn told(newest: &LatestRevision) -> (&str, &str, i64) {
+fn describe(newest: &LatestRevision) -> (&str, &str, i64) {
     match newest {
         LatestRevision::Current(revision) => ("is", &revision.metadata.name, revision.revision),
         LatestRevision::Renumber(revision, number) => ("renumber", &revision.metadata.name, *number),
@@ -48,7 +48,7 @@ fn finds_the_revision_of_the_template() {
     ];
     for (revisions, expected) in cases {
         let history = history(revisions, "one");
-        assert_eq!(told(&history.latest()), expected, "{revisions:?}");
+        assert_eq!(describe(&history.latest()), expected, "{revisions:?}");
     }
 }
 

@@ -28,7 +28,7 @@ mod snapshot;
 mod track_status;
 
 #[cfg(test)]
-mod scenarios;
+mod scenario_tests;
 #[cfg(test)]
 mod tests;
 

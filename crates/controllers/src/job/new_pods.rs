@@ -92,8 +92,8 @@ pub(super) fn new_pods(
 fn prefix(job: &Job, index: u32) -> String {
     let end = format!("-{index}-");
     let name = &*job.metadata.name;
-    let room = name.floor_char_boundary(MAX_BASE.saturating_sub(end.len()));
-    format!("{}{end}", &name[..room])
+    let boundary = name.floor_char_boundary(MAX_BASE.saturating_sub(end.len()));
+    format!("{}{end}", &name[..boundary])
 }
 
 /// A pod name in the form of a generated one.

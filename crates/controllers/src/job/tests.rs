@@ -132,7 +132,7 @@ impl World {
         }
     }
 
-    /// What is going and not held back goes at once; a kubelet would take longer.
+    /// A terminating pod without finalizers is removed at once; a kubelet would take longer.
     fn collect(&mut self, at: usize) {
         let metadata = &self.pods[at]["metadata"];
         let is_running = self.pods[at]["status"]["phase"] == "Running";

@@ -169,7 +169,8 @@ mod tests {
         };
         let unchosen = json!({"metadata": {"annotations": {SELECTED_NODE: null}}});
         let is_refused = |plan: &ProvisioningDecision| matches!(plan, ProvisioningDecision::Fail(_));
-        let (plain, usual) = (claim(json!({})), class(json!({})));
+        let plain = claim(json!({}));
+        let usual = class(json!({}));
         assert_eq!(decide(&plain, Some(&usual), Some(&host)), make("host"));
         assert_eq!(decide(&plain, Some(&usual), Some(&node(json!({})))), make("n"));
         assert_eq!(decide(&plain, None, Some(&host)), ProvisioningDecision::Leave);

@@ -1,4 +1,4 @@
-//! Claims and folders of nodes, with the binder, against an API in memory.
+//! Claims and node directories, with the binder, against an API in memory.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn choose(claim: &mut PersistentVolumeClaim, node: &str) {
     marks.insert("volume.kubernetes.io/selected-node".to_owned(), node.to_owned());
 }
 
-/// Two claims get volumes on the node that is chosen for them, one of them at the second try; then one claim goes.
+/// Two claims get volumes on the node that is chosen for them, one of them at the second try; then one claim is deleted.
 const STORY: Scenario = Scenario {
     make,
     setup: |cluster| {
@@ -36,7 +36,7 @@ const STORY: Scenario = Scenario {
             &NODES,
             json!({"metadata": {"name": "n", "labels": {"kubernetes.io/hostname": "host"}}}),
         );
-        for name in ["keeps", "goes"] {
+        for name in ["keeps", "deleted"] {
             cluster.put(
                 &PERSISTENT_VOLUME_CLAIMS,
                 json!({"metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}")}, "spec": {
@@ -59,9 +59,12 @@ const STORY: Scenario = Scenario {
                     .edit::<PersistentVolumeClaim>("shop", &name, |claim| choose(claim, "n"));
             }
         }
-        let is_bound = cluster.api.get::<PersistentVolume>("", "pvc-uid-goes").is_some();
+        let is_bound = cluster
+            .api
+            .get::<PersistentVolume>("", "pvc-uid-deleted")
+            .is_some();
         if seconds >= 30 && is_bound {
-            cluster.api.remove::<PersistentVolumeClaim>("shop", "goes");
+            cluster.api.remove::<PersistentVolumeClaim>("shop", "deleted");
         }
     },
     end: |cluster| {

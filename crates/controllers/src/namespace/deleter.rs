@@ -281,7 +281,7 @@ impl NamespacedResourcesDeleter {
             count: items.len(),
             ..RemainingObjects::default()
         };
-        let gone_for = self
+        let deleted_for = self
             .clock
             .now()
             .duration_since(deleted_at)
@@ -291,7 +291,7 @@ impl NamespacedResourcesDeleter {
             remaining.wait = remaining.wait.max(
                 item.metadata
                     .deletion_grace_period_seconds
-                    .saturating_sub(gone_for),
+                    .saturating_sub(deleted_for),
             );
             for finalizer in item.metadata.finalizers {
                 *remaining.finalizers_remaining.entry(finalizer).or_default() += 1;

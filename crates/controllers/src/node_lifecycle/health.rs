@@ -92,12 +92,12 @@ impl NodeHealthMap {
         let Some(life) = self.health.get_mut(name) else {
             return false;
         };
-        let is_news = life.lease.as_deref() != Some(lease);
-        if is_news {
+        let is_renewed = life.lease.as_deref() != Some(lease);
+        if is_renewed {
             life.lease = Some(lease.into());
             self.mark_heard(name, now);
         }
-        is_news
+        is_renewed
     }
 
     /// Whether the grace period of a node has expired.
@@ -196,7 +196,7 @@ mod tests {
         assert!(!health.renew("n", "l0", at(70)) && health.renew("n", "l1", at(80)));
         assert!(health.take_expired(at(129)).is_empty());
         assert_eq!(health.take_expired(at(130)), ["n".into()]);
-        assert!(health.take_expired(at(1000)).is_empty(), "it is told once");
+        assert!(health.take_expired(at(1000)).is_empty(), "reported once");
         health.mark_all_heard(at(1000));
         assert_eq!(health.take_expired(at(1050)), ["n".into()]);
         assert_eq!(health.forget("n"), Some("u".into()));

@@ -175,7 +175,7 @@ impl NodeLifecycleRunner {
                 () = turn => {}
                 () = controller.state.eviction_waiting.notified() => {}
             }
-            self.wake(self.take_allowed());
+            self.enqueue(self.take_allowed());
         }
     }
 
@@ -207,7 +207,7 @@ impl NodeLifecycleRunner {
             self.metrics.set_gauge(&ZONE_HEALTH, &[zone], health);
         }
         drop(state);
-        self.wake(silent);
+        self.enqueue(silent);
         if change != DisruptionModeChange::None {
             tracing::info!(?change, "master disruption mode changed");
             let queue = self.runner.handle().queue();
@@ -217,7 +217,7 @@ impl NodeLifecycleRunner {
         }
     }
 
-    fn wake(&self, nodes: Vec<Box<str>>) {
+    fn enqueue(&self, nodes: Vec<Box<str>>) {
         let queue = self.runner.handle().queue();
         for node in nodes {
             queue.add(Key::new("", &node));

@@ -14,7 +14,7 @@ use crate::{
 };
 
 const LONG: Duration = Duration::from_mins(10);
-/// What says that a node has come back.
+/// Marks a recovered node.
 const BACK: &str = "test/back";
 
 fn put_node(cluster: &TestCluster, name: &str, labels: &Value) {
@@ -74,7 +74,7 @@ async fn until(cluster: &TestCluster, nodes: &[&str], mut wanted: impl FnMut() -
     }
 }
 
-/// What a node says, as one says it to it.
+/// Sets a condition of a node.
 fn set_condition(cluster: &TestCluster, name: &str, kind: &str, status: &str) {
     cluster.api.edit::<Node>("", name, |node| {
         let conditions = node.status.as_mut().unwrap().conditions.get_or_insert_default();
@@ -275,7 +275,7 @@ async fn records_node_removal_and_syncs_labels() {
     eventually_within(LONG, look).await;
 }
 
-/// A node falls silent, and comes back when its pods are not ready and it has its taints.
+/// A node stops posting status, and recovers when its pods are not ready and it has its taints.
 const STORY: Scenario = Scenario {
     make,
     setup: |cluster| {

@@ -11,12 +11,12 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// What it is about.
+    /// The type.
     #[serde(rename = "type")]
     pub kind: Box<str>,
     /// Whether it holds.
     pub status: ConditionStatus,
-    /// Why, in a word.
+    /// The reason.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Box<str>,
     /// The message.
@@ -25,7 +25,7 @@ pub struct Condition {
     /// When the status changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Timestamp>,
-    /// All else.
+    /// Other fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }

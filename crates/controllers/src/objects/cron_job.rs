@@ -8,20 +8,20 @@ use super::{Projection, Template};
 /// A cron job.
 pub type CronJob = Projection<CronJobSpec, CronJobStatus>;
 
-/// When jobs are to run, and which.
+/// CronJob spec.
 // upstream: staging/src/k8s.io/api/batch/v1/types.go CronJobSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronJobSpec {
     /// When.
     pub schedule: Box<str>,
-    /// Where clocks show these times.
+    /// The time zone.
     pub time_zone: Option<Box<str>>,
     /// How late a job may be begun.
     pub starting_deadline_seconds: Option<i64>,
-    /// What happens when the job before still runs.
+    /// concurrencyPolicy.
     pub concurrency_policy: ConcurrencyPolicy,
-    /// Whether no job is to be begun.
+    /// Whether it is suspended.
     pub suspend: Option<bool>,
     /// The jobs.
     pub job_template: Template,
@@ -31,7 +31,7 @@ pub struct CronJobSpec {
     pub failed_jobs_history_limit: Option<i32>,
 }
 
-/// What happens when the job before still runs.
+/// concurrencyPolicy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum ConcurrencyPolicy {
     /// The new one is not begun.

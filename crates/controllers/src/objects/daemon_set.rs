@@ -7,12 +7,12 @@ use super::{Projection, RollingUpdate, Selector, Template};
 /// A daemon set.
 pub type DaemonSet = Projection<DaemonSpec, DaemonStatus>;
 
-/// Which pods are to be on nodes.
+/// DaemonSet spec.
 // upstream: staging/src/k8s.io/api/apps/v1/types.go DaemonSetSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonSpec {
-    /// Which pods are meant.
+    /// The pod selector.
     pub selector: Selector,
     /// The pod template.
     pub template: Template,
@@ -46,7 +46,7 @@ pub enum UpdateStrategyKind {
     RollingUpdate,
 }
 
-/// On how many nodes there are pods.
+/// DaemonSet status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonStatus {

@@ -8,23 +8,23 @@ use super::{Condition, Projection, Selector, Template};
 /// A deployment.
 pub type Deployment = Projection<DeploymentSpec, DeploymentStatus>;
 
-/// What is to be rolled out, and how.
+/// Deployment spec.
 // upstream: staging/src/k8s.io/api/apps/v1/types.go DeploymentSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeploymentSpec {
-    /// How many pods there are to be.
+    /// Desired number of pods.
     #[serde(default = "one")]
     pub replicas: i32,
     /// How long a pod is ready before it counts as available.
     pub min_ready_seconds: i32,
-    /// Whether nothing is to be rolled out for now.
+    /// Whether rollouts are paused.
     pub paused: bool,
     /// How long a rollout may show no progress.
     pub progress_deadline_seconds: Option<i32>,
     /// Number of old ReplicaSets to keep.
     pub revision_history_limit: Option<i32>,
-    /// Which pods are meant.
+    /// The pod selector.
     pub selector: RawSelector,
     /// How pods of earlier templates are replaced.
     pub strategy: Strategy,
@@ -76,13 +76,13 @@ pub enum IntOrPercent {
 /// A selector, with the text it was written in: replica sets get it with one label more.
 #[derive(Clone, Debug, Default)]
 pub struct RawSelector {
-    /// What it means.
+    /// The parsed selector.
     pub selector: Selector,
     /// The text.
     pub text: Box<RawValue>,
 }
 
-/// How far a deployment is.
+/// Deployment status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeploymentStatus {
@@ -90,17 +90,17 @@ pub struct DeploymentStatus {
     pub observed_generation: i64,
     /// How many pods there are.
     pub replicas: i32,
-    /// Those of the template of now.
+    /// Pods of the current template.
     pub updated_replicas: i32,
-    /// Those that are ready.
+    /// Ready pods.
     pub ready_replicas: i32,
-    /// Those that are ready for long enough.
+    /// Available pods.
     pub available_replicas: i32,
-    /// Those that are wanted and not available.
+    /// Unavailable pods.
     pub unavailable_replicas: i32,
     /// Terminating pods.
     pub terminating_replicas: Option<i32>,
-    /// How often the hash of a template was that of another one.
+    /// Number of template hash collisions.
     pub collision_count: Option<i32>,
     /// The conditions.
     pub conditions: Vec<Condition>,

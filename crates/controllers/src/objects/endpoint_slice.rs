@@ -1,10 +1,10 @@
-//! What is behind services: slices of endpoints.
+//! EndpointSlices, as controllers read and write them.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Meta, Target, object};
 
-/// Some of the endpoints of a service.
+/// An EndpointSlice.
 // upstream: staging/src/k8s.io/api/discovery/v1/types.go EndpointSlice
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -23,7 +23,7 @@ pub struct EndpointSlice {
 
 object!(EndpointSlice);
 
-/// Something that serves.
+/// An endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Endpoint {
@@ -35,7 +35,7 @@ pub struct Endpoint {
     /// The name it has within the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<Box<str>>,
-    /// What it is.
+    /// The pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<Box<Target>>,
     /// The node it is on.
@@ -53,10 +53,10 @@ pub struct Endpoint {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EndpointConditions {
-    /// It is to be used.
+    /// Ready for traffic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// It answers.
+    /// Serving, ready or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serving: Option<bool>,
     /// The pod is terminating.
@@ -97,7 +97,7 @@ pub struct SlicePort {
     /// The number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
-    /// What is spoken there.
+    /// appProtocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<Box<str>>,
 }

@@ -1,10 +1,10 @@
-//! What is behind services, in the older form: endpoints.
+//! Endpoints, as controllers read and write them.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Meta, object};
 
-/// What is behind a service.
+/// Endpoints of a Service.
 // upstream: staging/src/k8s.io/api/core/v1/types.go Endpoints, EndpointSubset
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -21,10 +21,10 @@ object!(Endpoints);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Subset {
-    /// Those that are ready.
+    /// Ready addresses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<Address>,
-    /// Those that are not.
+    /// Unready addresses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_ready_addresses: Vec<Address>,
     /// The ports.
@@ -44,7 +44,7 @@ pub struct Address {
     /// The node it is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Box<str>>,
-    /// What has the address.
+    /// The object with the address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<Box<Target>>,
 }
@@ -61,12 +61,12 @@ pub struct AddressPort {
     /// The protocol.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub protocol: Box<str>,
-    /// What is spoken there.
+    /// appProtocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<Box<str>>,
 }
 
-/// What has an address. The version in which it was seen makes no difference.
+/// The object with an address. Equality ignores its resourceVersion.
 #[derive(Clone, Debug, Default, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Target {
@@ -88,7 +88,7 @@ pub struct Target {
     /// The version it was seen at.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub resource_version: Box<str>,
-    /// The part of it that is meant.
+    /// fieldPath.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub field_path: Box<str>,
 }

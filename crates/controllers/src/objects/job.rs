@@ -8,7 +8,7 @@ use super::{Condition, ConditionStatus, Projection, Selector, Template};
 /// A job.
 pub type Job = Projection<JobSpec, JobStatus>;
 
-/// What a job is to do.
+/// Job spec.
 // upstream: staging/src/k8s.io/api/batch/v1/types.go JobSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -31,7 +31,7 @@ pub struct JobSpec {
     pub success_policy: Option<SuccessPolicy>,
     /// When pods are replaced.
     pub pod_replacement_policy: PodReplacementPolicy,
-    /// Whether it is to rest.
+    /// Whether it is suspended.
     pub suspend: Option<bool>,
     /// How long it may take.
     pub active_deadline_seconds: Option<i64>,
@@ -41,7 +41,7 @@ pub struct JobSpec {
     pub managed_by: Option<Box<str>>,
     /// Its pods.
     pub selector: Selector,
-    /// What its pods are to be.
+    /// The pod template.
     pub template: Template,
 }
 

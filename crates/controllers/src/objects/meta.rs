@@ -14,7 +14,7 @@ use serde::{
 use super::{SharedList, StringMap};
 use crate::resource::Resource;
 
-/// A note of kubectl that is as long as the object itself, and that no controller reads.
+/// kubectl's annotation, as long as the object itself, which no controller reads.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The metadata of an object, without managed fields and the notes of kubectl.
@@ -30,7 +30,7 @@ pub struct Meta {
     pub uid: Box<str>,
     /// The version of its last change.
     pub resource_version: Box<str>,
-    /// Counts the changes of what is wanted.
+    /// Generation of the spec.
     pub generation: i64,
     /// When it was created.
     pub creation_timestamp: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! What controllers keep of objects: the fields that one of them reads, and nothing else.
+//! Projections of API objects: the fields that controllers read, and nothing else.
 //!
 //! Every field here is kept in memory for each object of its kind. What is rarely needed, such as pod templates, is kept as raw
 //! JSON.
@@ -82,9 +82,9 @@ pub(crate) use self::{intern::internable, meta::object};
 pub struct Projection<S, T = serde::de::IgnoredAny> {
     /// The metadata.
     pub metadata: Meta,
-    /// What is wanted.
+    /// The spec.
     pub spec: S,
-    /// What is.
+    /// The status.
     pub status: T,
 }
 

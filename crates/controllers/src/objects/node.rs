@@ -8,11 +8,11 @@ use super::{Condition, ConditionStatus, Projection};
 /// A node.
 pub type Node = Projection<NodeSpec, NodeStatus>;
 
-/// What a node is to be.
+/// Node spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSpec {
-    /// What keeps pods away from it.
+    /// Its taints.
     pub taints: Vec<Taint>,
     /// Whether it is cordoned.
     pub unschedulable: bool,
@@ -21,7 +21,7 @@ pub struct NodeSpec {
     pub pod_networks: Vec<Box<str>>,
 }
 
-/// What keeps pods away from a node.
+/// A taint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Taint {
@@ -37,17 +37,17 @@ pub struct Taint {
     pub time_added: Option<Box<str>>,
 }
 
-/// What a node is.
+/// Node status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct NodeStatus {
     /// The conditions.
     pub conditions: Vec<Condition>,
-    /// What pods may have of it.
+    /// Allocatable resources.
     pub allocatable: Allocatable,
 }
 
-/// What pods may have of a node.
+/// Allocatable resources of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Allocatable {
@@ -76,7 +76,7 @@ impl Node {
     }
 }
 
-/// An amount in thousandths; none if it makes no sense.
+/// An amount in milli-units; zero if it is invalid.
 fn milli<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     let amount = Option::<serde_json::Value>::deserialize(from)?;
     let amount = amount.and_then(|amount| Quantity::from_value(&amount).ok());

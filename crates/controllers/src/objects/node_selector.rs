@@ -33,7 +33,7 @@ struct Requirement {
 // --- NodeSelector ---
 
 impl NodeSelector {
-    /// Whether a node is meant.
+    /// Whether a node matches.
     // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go Match, newNodeSelectorTerm
     pub fn matches(&self, node: &Node) -> bool {
         self.node_selector_terms.iter().any(|term| term.matches(node))

@@ -148,7 +148,7 @@ impl PersistentVolume {
         class.unwrap_or(&self.spec.storage_class_name)
     }
 
-    /// Whether it is meant for a claim, by a user or because it was bound to it.
+    /// Whether its claimRef refers to a claim.
     // upstream: staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go IsVolumeBoundToClaim
     pub fn is_for(&self, claim: &PersistentVolumeClaim) -> bool {
         let meta = &claim.metadata;

@@ -7,11 +7,11 @@ use super::{Condition, Projection, Selector, Storage, VolumeMode, persistent_vol
 /// A claim of a volume.
 pub type PersistentVolumeClaim = Projection<ClaimSpec, ClaimStatus>;
 
-/// What is claimed.
+/// PersistentVolumeClaim spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimSpec {
-    /// How it is to be used.
+    /// Access modes.
     pub access_modes: Vec<Box<str>>,
     /// How much it is to hold.
     pub resources: ClaimResources,
@@ -21,7 +21,7 @@ pub struct ClaimSpec {
     pub storage_class_name: Option<Box<str>>,
     /// The volume; empty if it is unbound and requests none.
     pub volume_name: Box<str>,
-    /// Whether it is to be a file system or a device.
+    /// volumeMode.
     pub volume_mode: VolumeMode,
     /// The class of its attributes.
     pub volume_attributes_class_name: Option<Box<str>>,
@@ -35,7 +35,7 @@ pub struct ClaimResources {
     pub requests: Storage,
 }
 
-/// What a claim has.
+/// PersistentVolumeClaim status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimStatus {

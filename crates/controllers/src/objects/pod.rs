@@ -13,7 +13,7 @@ use super::{
 /// A pod.
 pub type Pod = Projection<PodSpec, PodStatus>;
 
-/// What a pod is to be.
+/// Pod spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
@@ -74,13 +74,13 @@ pub struct Volume {
     pub claim: Box<str>,
 }
 
-/// What a pod is.
+/// Pod status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
-    /// How far it is in its life.
+    /// The phase.
     pub phase: PodPhase,
-    /// Why, in a word.
+    /// The reason.
     pub reason: Box<str>,
     /// The conditions, without what only people read.
     #[serde(deserialize_with = "conditions")]
@@ -95,11 +95,11 @@ pub struct PodStatus {
     pub start_time: Option<Timestamp>,
     /// Its containers.
     pub container_statuses: SharedList<ContainerStatus>,
-    /// Those that run before them.
+    /// Init containers.
     pub init_container_statuses: SharedList<ContainerStatus>,
 }
 
-/// How far a pod is in its life.
+/// Pod phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum PodPhase {
     /// Not all of it runs yet.
@@ -116,7 +116,7 @@ pub enum PodPhase {
     Unknown,
 }
 
-/// What a container is.
+/// Container status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
@@ -126,11 +126,11 @@ pub struct ContainerStatus {
     pub ready: bool,
     /// How often it was started again.
     pub restart_count: u32,
-    /// What it does.
+    /// Its state.
     pub state: ContainerState,
 }
 
-/// What a container does; neither means that it waits.
+/// Container state; waiting if neither is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
@@ -154,7 +154,7 @@ pub struct Running {
 pub struct Terminated {
     /// How.
     pub exit_code: i32,
-    /// Why, in a word.
+    /// The reason.
     pub reason: Box<str>,
     /// When.
     pub finished_at: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! How many pods may be missed at once: pod disruption budgets.
+//! PodDisruptionBudgets, as controllers read them.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use super::{Condition, IntOrPercent, Projection, RawSelector};
 /// A pod disruption budget.
 pub type PodDisruptionBudget = Projection<PodDisruptionBudgetSpec, PodDisruptionBudgetStatus>;
 
-/// How many pods may be missed.
+/// PodDisruptionBudget spec.
 // upstream: staging/src/k8s.io/api/policy/v1/types.go PodDisruptionBudgetSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetSpec {
-    /// So many are to be there.
+    /// minAvailable.
     pub min_available: Option<IntOrPercent>,
-    /// So many may be away.
+    /// maxUnavailable.
     pub max_unavailable: Option<IntOrPercent>,
     /// Selects pods; none if not set.
     pub selector: Option<RawSelector>,
 }
 
-/// How many pods may be missed now.
+/// PodDisruptionBudget status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetStatus {
@@ -35,9 +35,9 @@ pub struct PodDisruptionBudgetStatus {
     pub disruptions_allowed: i32,
     /// How many are healthy.
     pub current_healthy: i32,
-    /// How many are to be.
+    /// desiredHealthy.
     pub desired_healthy: i32,
-    /// How many there are to be in all.
+    /// expectedPods.
     pub expected_pods: i32,
     /// The conditions.
     pub conditions: Vec<Condition>,
@@ -46,7 +46,7 @@ pub struct PodDisruptionBudgetStatus {
 // --- Budget ---
 
 impl PodDisruptionBudget {
-    /// Whether pods with these labels are meant.
+    /// Whether pods with these labels match.
     pub fn selects(&self, labels: &BTreeMap<Box<str>, Box<str>>) -> bool {
         let selector = self.spec.selector.as_ref();
         selector.is_some_and(|selector| selector.selector.matches(labels))

@@ -12,7 +12,7 @@ pub type ReplicaSet = Projection<ReplicaSpec<Selector>, ReplicaStatus>;
 /// A replication controller.
 pub type ReplicationController = Projection<ReplicaSpec<LabelEqualitySelector>, ReplicaStatus>;
 
-/// How many pods of a template there are to be.
+/// ReplicaSet spec.
 // upstream: staging/src/k8s.io/api/apps/v1/types.go ReplicaSetSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -22,7 +22,7 @@ pub struct ReplicaSpec<S> {
     pub replicas: i32,
     /// How long a pod is ready before it counts as available.
     pub min_ready_seconds: i32,
-    /// Which pods are meant.
+    /// The pod selector.
     pub selector: S,
     /// The pod template.
     pub template: Template,
@@ -34,11 +34,11 @@ pub struct ReplicaSpec<S> {
 pub struct ReplicaStatus {
     /// How many.
     pub replicas: i32,
-    /// Those that have all labels of the template.
+    /// Pods with all labels of the template.
     pub fully_labeled_replicas: i32,
-    /// Those that are ready.
+    /// Ready pods.
     pub ready_replicas: i32,
-    /// Those that are ready for long enough.
+    /// Available pods.
     pub available_replicas: i32,
     /// Terminating pods; not set for ReplicationControllers.
     pub terminating_replicas: Option<i32>,

@@ -9,7 +9,7 @@ use super::Projection;
 /// A service.
 pub type Service = Projection<ServiceSpec>;
 
-/// What a service is to be.
+/// Service spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceSpec {
@@ -27,7 +27,7 @@ pub struct ServiceSpec {
     pub kind: Box<str>,
     /// Whether unready pods are published as ready.
     pub publish_not_ready_addresses: bool,
-    /// Which endpoints are to be preferred.
+    /// trafficDistribution.
     pub traffic_distribution: Box<str>,
 }
 
@@ -39,7 +39,7 @@ pub struct ServicePort {
     pub name: Box<str>,
     /// The protocol.
     pub protocol: Box<str>,
-    /// What is spoken there.
+    /// appProtocol.
     pub app_protocol: Option<Box<str>>,
     /// The port of the pods.
     pub target_port: TargetPort,

@@ -8,7 +8,7 @@ use super::{Condition, IntOrPercent, Projection, RawSelector, Template, UpdateSt
 /// A stateful set.
 pub type StatefulSet = Projection<StatefulSpec, StatefulStatus>;
 
-/// Which pods there are to be: each has a number, and keeps its name and its claims.
+/// StatefulSet spec: each pod has an ordinal, and keeps its name and its claims.
 // upstream: staging/src/k8s.io/api/apps/v1/types.go StatefulSetSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -16,7 +16,7 @@ pub struct StatefulSpec {
     /// How many.
     #[serde(default = "one")]
     pub replicas: i32,
-    /// Which pods are meant.
+    /// The pod selector.
     pub selector: RawSelector,
     /// The pod template.
     pub template: Template,
@@ -32,7 +32,7 @@ pub struct StatefulSpec {
     pub min_ready_seconds: i32,
     /// revisionHistoryLimit.
     pub revision_history_limit: Option<i32>,
-    /// What becomes of the claims.
+    /// persistentVolumeClaimRetentionPolicy.
     pub persistent_volume_claim_retention_policy: ClaimRetentionPolicy,
     /// How pods are numbered.
     pub ordinals: Ordinals,
@@ -79,17 +79,17 @@ pub struct StatefulRollingUpdate {
     pub max_unavailable: Option<IntOrPercent>,
 }
 
-/// What becomes of claims.
+/// persistentVolumeClaimRetentionPolicy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimRetentionPolicy {
     /// When the set is deleted.
     pub when_deleted: ClaimRetention,
-    /// When there are to be fewer pods.
+    /// When the set is scaled down.
     pub when_scaled: ClaimRetention,
 }
 
-/// What becomes of a claim.
+/// Retention of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum ClaimRetention {
     /// The claim is deleted.
@@ -116,13 +116,13 @@ pub struct StatefulStatus {
     pub observed_generation: i64,
     /// How many.
     pub replicas: i32,
-    /// Those that are ready.
+    /// Ready pods.
     pub ready_replicas: i32,
     /// Those of the revision before the rollout.
     pub current_replicas: i32,
     /// Those of the newest revision.
     pub updated_replicas: i32,
-    /// Those that are ready for long enough.
+    /// Available pods.
     pub available_replicas: i32,
     /// The revision before the rollout.
     pub current_revision: Box<str>,

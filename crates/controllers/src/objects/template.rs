@@ -83,7 +83,7 @@ impl Template {
         serde_json::from_str(self.text.get())
     }
 
-    /// What it means, in the form in which templates are compared: without the hash of a deployment, which only its replica
+    /// The canonical form in which templates are compared: without the hash label of a Deployment, which only its replica
     /// sets have, and without empty values.
     // upstream: pkg/controller/deployment/util/deployment_util.go EqualIgnoreHash
     pub fn canonical_tree(&self) -> serde_json::Result<Value> {
@@ -122,7 +122,7 @@ impl PartialEq for Template {
     }
 }
 
-/// Takes away what is the same as if it were not written.
+/// Removes nulls and empty lists.
 fn drop_empty_values(tree: &mut Value) {
     let is_empty_value = |value: &Value| match value {
         Value::Null => true,

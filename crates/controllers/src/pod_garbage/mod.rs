@@ -37,7 +37,7 @@ const CONCURRENT_DELETIONS: usize = 20;
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const TERMINATED: &str = "ended";
-const TERMINATING: &str = "going";
+const TERMINATING: &str = "terminating";
 
 const DELETED_PODS: MetricDesc = MetricDesc::counter(
     "pod_gc_collector_force_delete_pods_total",

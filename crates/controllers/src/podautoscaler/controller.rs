@@ -351,7 +351,7 @@ impl HorizontalPodAutoscalerController {
                     }
                 }
                 Err(failure) => {
-                    self.warn(autoscaler, failure.reason, &failure.told);
+                    self.warn(autoscaler, failure.reason, &failure.error_text);
                     statuses.push(MetricStatus::default());
                     failures.push(failure);
                 }
@@ -360,7 +360,7 @@ impl HorizontalPodAutoscalerController {
         let (replicas, name) = most.unwrap_or_default();
         let Some(MetricError {
             reason,
-            told,
+            error_text,
             summary,
         }) = failures.first()
         else {
@@ -369,7 +369,7 @@ impl HorizontalPodAutoscalerController {
         if failures.len() < specs.len() && replicas >= target.spec_replicas() {
             return Ok(active(status_update, replicas, name, statuses));
         }
-        let message = format!("the HPA was unable to compute the replica count: {told}");
+        let message = format!("the HPA was unable to compute the replica count: {error_text}");
         status_update.set(ACTIVE, false, reason, message);
         let failed = failures.len();
         let all = specs.len();

@@ -60,7 +60,7 @@ pub(super) struct MetricError {
     /// Condition reason.
     pub(super) reason: &'static str,
     /// The message.
-    pub(super) told: String,
+    pub(super) error_text: String,
     /// The message in a summary of several failures.
     pub(super) summary: String,
 }
@@ -84,10 +84,10 @@ impl MetricEvaluation<'_> {
             } if spec.type_ == "Resource" => {
                 let name = source.name.as_str();
                 let found = self.resource(&source.target, name, None).await;
-                let (replicas, current, name_of) = found.map_err(|told| MetricError {
+                let (replicas, current, name_of) = found.map_err(|error_text| MetricError {
                     reason: "FailedGetResourceMetric",
-                    summary: format!("failed to get {name} resource metric value: {told}"),
-                    told,
+                    summary: format!("failed to get {name} resource metric value: {error_text}"),
+                    error_text,
                 })?;
                 let status = ResourceMetricStatus {
                     name: name.to_owned(),
@@ -109,10 +109,10 @@ impl MetricEvaluation<'_> {
             } if spec.type_ == "ContainerResource" => {
                 let container = source.container.as_str();
                 let found = self.resource(&source.target, &source.name, Some(container)).await;
-                let (replicas, current, name) = found.map_err(|told| MetricError {
+                let (replicas, current, name) = found.map_err(|error_text| MetricError {
                     reason: "FailedGetContainerResourceMetric",
-                    summary: format!("failed to get {container} container metric value: {told}"),
-                    told,
+                    summary: format!("failed to get {container} container metric value: {error_text}"),
+                    error_text,
                 })?;
                 let status = ContainerResourceMetricStatus {
                     container: container.to_owned(),
@@ -134,11 +134,11 @@ impl MetricEvaluation<'_> {
                 ..
             } if spec.type_ == "External" => self.external(source).await,
             _ => {
-                let told = format!("unknown metric source type {}", k3_api::go::quote(&spec.type_));
+                let error_text = format!("unknown metric source type {}", k3_api::go::quote(&spec.type_));
                 Err(MetricError {
                     reason: "InvalidMetricSourceType",
-                    summary: told.clone(),
-                    told,
+                    summary: error_text.clone(),
+                    error_text,
                 })
             }
         }
@@ -229,10 +229,10 @@ impl MetricEvaluation<'_> {
             self.replica_calculator(samples, false)
                 .raw_value_replicas(spec_replicas)
         };
-        let (replicas, average) = found.await.map_err(|told| MetricError {
+        let (replicas, average) = found.await.map_err(|error_text| MetricError {
             reason: "FailedGetPodsMetric",
-            summary: format!("failed to get pods metric value: {told}"),
-            told,
+            summary: format!("failed to get pods metric value: {error_text}"),
+            error_text,
         })?;
         let status = PodsMetricStatus {
             metric: source.metric.clone(),
@@ -256,10 +256,10 @@ impl MetricEvaluation<'_> {
             metric,
             target,
         } = source;
-        let failed = |told: String, within: &str| MetricError {
+        let failed = |error_text: String, within: &str| MetricError {
             reason: "FailedGetObjectMetric",
-            summary: format!("failed to get object metric value: {within}{told}"),
-            told,
+            summary: format!("failed to get object metric value: {within}{error_text}"),
+            error_text,
         };
         let read = async || {
             let value = self.metrics.object(self.namespace, object, metric);
@@ -323,10 +323,10 @@ impl MetricEvaluation<'_> {
     async fn external(&self, source: &ExternalMetricSource) -> Result<MetricProposal, MetricError> {
         let ExternalMetricSource { metric, target } = source;
         let name = &metric.name;
-        let failed = |told: String, within: &str| MetricError {
+        let failed = |error_text: String, within: &str| MetricError {
             reason: "FailedGetExternalMetric",
-            summary: format!("failed to get {name} external metric value: {within}{told}"),
-            told,
+            summary: format!("failed to get {name} external metric value: {within}{error_text}"),
+            error_text,
         };
         let read = async || {
             let values = self.metrics.external(self.namespace, metric).await;

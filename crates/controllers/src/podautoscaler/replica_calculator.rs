@@ -280,7 +280,7 @@ fn no_pods() -> String {
     "no pods returned by selector while calculating replica count".to_owned()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures that large are not exact")]
+#[expect(clippy::cast_precision_loss, reason = "values that large are not exact")]
 fn float(number: i64) -> f64 {
     number as f64
 }

@@ -168,9 +168,12 @@ async fn reports_missing_metrics() {
             .and_then(|source| source.component.as_deref());
         assert_eq!(component, Some("horizontal-pod-autoscaler"));
     }
-    let mut told: Vec<_> = events.into_iter().filter_map(|event| event.reason).collect();
-    told.sort();
-    assert_eq!(told, ["FailedComputeMetricsReplicas", "FailedGetResourceMetric"]);
+    let mut reasons: Vec<_> = events.into_iter().filter_map(|event| event.reason).collect();
+    reasons.sort();
+    assert_eq!(
+        reasons,
+        ["FailedComputeMetricsReplicas", "FailedGetResourceMetric"]
+    );
     // Said once, it is not said again, however often it is found out.
     cluster.api.clear_requests();
     sleep(Duration::from_mins(5)).await;

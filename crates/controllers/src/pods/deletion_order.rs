@@ -1,4 +1,4 @@
-//! Which pods go first when there are too many.
+//! Deletion order of surplus pods.
 //!
 //! A total order, so that every sync chooses the same pods. First are, each criterion deciding only between pods equal so
 //! only where those before it do not: pods without a node; pending before unknown before running; not ready; of lower
@@ -57,7 +57,7 @@ type DeletionRank = (
     (LogAge, Box<str>),
 );
 
-/// The binary logarithm of an age in nanoseconds. What has no age is younger than all that has one.
+/// The binary logarithm of an age in nanoseconds. Pods without a time count as the youngest.
 type LogAge = Option<i32>;
 
 // upstream: pkg/controller/controller_utils.go ActivePodsWithRanks, Less
@@ -213,18 +213,16 @@ mod tests {
 
     #[test]
     fn deletes_pods_on_nodes_with_more_related_pods_first() {
-        let (sidecars, alone) = (
-            pod("b", &json!({})),
-            pod("a", &json!({"spec": {"nodeName": "n2"}})),
-        );
-        let related = [sidecars.clone(), alone.clone(), pod("c", &json!({}))];
-        assert_eq!(order(&[alone.clone(), sidecars.clone()], &related), ["b"]);
+        let crowded = pod("b", &json!({}));
+        let alone = pod("a", &json!({"spec": {"nodeName": "n2"}}));
+        let related = [crowded.clone(), alone.clone(), pod("c", &json!({}))];
+        assert_eq!(order(&[alone.clone(), crowded.clone()], &related), ["b"]);
         let ended = [
-            sidecars.clone(),
+            crowded.clone(),
             alone.clone(),
             pod("c", &json!({"status": {"phase": "Failed"}})),
         ];
-        assert_eq!(order(&[alone, sidecars], &ended), ["a"]);
+        assert_eq!(order(&[alone, crowded], &ended), ["a"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which sets have to be looked at when something happens to a pod.
+//! Maps Pod events to the sets to sync.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     resource::Resource,
 };
 
-/// Finds the sets of a kind that a pod concerns, and counts what was expected.
+/// Finds the sets of a kind that a pod belongs to, and updates expectations.
 pub(crate) struct PodEventHandler<T> {
     resource: &'static Resource,
     sets: Store<T>,
@@ -57,7 +57,7 @@ impl<T: Object> PodEventHandler<T> {
         }
     }
 
-    /// The sets to be looked at.
+    /// The sets to sync.
     // upstream: pkg/controller/replicaset/replica_set.go addPod, updatePod, deletePod
     pub(crate) fn keys(&self, delta: &Delta<Pod>) -> Vec<Key> {
         match delta {

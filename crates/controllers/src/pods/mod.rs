@@ -1,4 +1,4 @@
-//! What all controllers of pods do alike: making pods of templates, many at a time, and choosing those that go.
+//! Shared by controllers of pods: creation from templates, slow start batches, deletion order, events.
 
 pub mod deletion_order;
 pub(crate) mod event_handler;

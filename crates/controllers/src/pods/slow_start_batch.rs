@@ -1,4 +1,4 @@
-//! Many requests at a time, but not all at once.
+//! Batches of requests with slow start.
 
 use std::future::Future;
 

@@ -43,7 +43,7 @@ fn pod(name: &str, labels: &Value, owner: Option<&Value>) -> Value {
     pod
 }
 
-/// (replicas, labelled, ready, available, going) of the set.
+/// (replicas, labelled, ready, available, terminating) of the set.
 fn counts(cluster: &TestCluster) -> Option<(i32, i32, i32, i32, i32)> {
     let status = cluster.api.get::<ReplicaSet>("shop", "web")?.status?;
     Some((
@@ -55,7 +55,7 @@ fn counts(cluster: &TestCluster) -> Option<(i32, i32, i32, i32, i32)> {
     ))
 }
 
-/// All pods are there, ready and told of; otherwise what there is.
+/// All pods are there, ready and in the status; otherwise the observed state.
 fn full(cluster: &TestCluster, replicas: i32) -> Result<Value, Value> {
     let pods = cluster.pods_by_owner();
     let counts = counts(cluster);
@@ -110,7 +110,7 @@ async fn adopts_orphans_and_releases_others() {
     cluster.put(&PODS, pod("orphan", &json!({"app": "a"}), None));
     cluster.put(&PODS, pod("stranger", &json!({"app": "b"}), Some(&web)));
     let mut other = web.clone();
-    other["metadata"]["uid"] = json!("somebody");
+    other["metadata"]["uid"] = json!("other");
     cluster.put(&PODS, pod("other", &json!({"app": "a"}), Some(&other)));
     let _running = cluster.start("k3", make);
     cluster
@@ -128,7 +128,7 @@ async fn adopts_orphans_and_releases_others() {
             };
             let owners = (owner("orphan"), owner("stranger"), owner("other"));
             let uid = web["metadata"]["uid"].as_str().map(str::to_owned);
-            let expectations = (uid, None, Some("somebody".to_owned()));
+            let expectations = (uid, None, Some("other".to_owned()));
             // The orphan and one that was made, the stranger, and the one of another set.
             (owners == expectations && cluster.api.list::<Pod>().len() == 4).then_some(())
         })

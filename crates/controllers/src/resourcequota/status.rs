@@ -63,13 +63,13 @@ mod tests {
                 json!({"pods": "1", "cpu": "500m"}),
                 json!(null),
             ),
-            // What nobody counts stays; what nobody limits goes.
+            // Usage that was not counted is kept; usage without a limit is removed.
             (
                 json!({"hard": {"pods": "5", "cpu": "1"}, "used": {"pods": "2", "cpu": "1", "secrets": "3"}}),
                 json!({"cpu": "0", "services": "4"}),
                 json!({"pods": "2", "cpu": "0"}),
             ),
-            // Limits that nobody can count are told too.
+            // Limits that cannot be counted are reported too.
             (
                 json!({"hard": {"pods": "4", "cpu": "1"}, "used": {}}),
                 json!({}),

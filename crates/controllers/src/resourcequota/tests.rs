@@ -61,7 +61,7 @@ fn kinds(cluster: &TestCluster) {
         .register_described(&crate::resource::DEVICE_CLASSES.api_resource(), false);
 }
 
-/// Of two pods one ends, a secret goes; what is used is told before and after.
+/// Of two pods one ends, a secret is deleted; usage is updated before and after.
 const STORY: Scenario = Scenario {
     make,
     setup: |cluster| {

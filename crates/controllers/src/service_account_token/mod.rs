@@ -68,14 +68,14 @@ fn make_with(context: &ControllerContext, signer: TokenSigner) -> Vec<Task> {
         accounts: accounts.store().clone(),
     };
     // A new ServiceAccount may replace one of the same name: tokens of the old one are deleted.
-    let comes_or_goes = |delta: &Delta<ServiceAccount>| match (delta.old(), delta.new()) {
+    let is_added_or_removed = |delta: &Delta<ServiceAccount>| match (delta.old(), delta.new()) {
         (Some(old), Some(new)) => old.metadata.uid != new.metadata.uid,
         _ => true,
     };
     let runner = context
         .controller("serviceaccount-token-controller")
         .for_(&secrets)
-        .watches_where(&accounts, Predicate::new(comes_or_goes), move |delta| {
+        .watches_where(&accounts, Predicate::new(is_added_or_removed), move |delta| {
             let meta = &delta.object().metadata;
             by_account.keys(Key::new(&meta.namespace, &meta.name).as_str())
         })

@@ -40,7 +40,7 @@ const STORY: Scenario = Scenario {
             &of("robot"),
             &json!({"token": "aGVsZA==", "extra": "eA=="}),
         );
-        secret(cluster, "orphan", kind, &of("nobody"), &json!({}));
+        secret(cluster, "orphan", kind, &of("absent"), &json!({}));
         secret(cluster, "leaves", kind, &of("leaves"), &json!({}));
         secret(cluster, "other", "Opaque", &of("robot"), &json!({}));
         let mut before = of("robot");

@@ -81,7 +81,7 @@ mod tests {
             (vec![], vec![], true),
             (vec![], given("10.0.0.1"), false),
             (vec![], given("10.0.1.1"), true),
-            (vec![], vec![address("10.0.0.1", "somebody")], true),
+            (vec![], vec![address("10.0.0.1", "other")], true),
             (vec![&larger], given("10.0.0.1"), true),
             (vec![&half], given("10.0.0.1"), true),
             (vec![&half], given("fd00::1"), false),

@@ -28,7 +28,7 @@ fn condition(cluster: &TestCluster, name: &str) -> Option<Value> {
     ]))
 }
 
-/// All become ready; one of which an address is used and one that nobody needs are deleted; then the address is free.
+/// All become ready; one of which an address is used and one that is unused are deleted; then the address is free.
 const STORY: Scenario = Scenario {
     make,
     setup: |cluster| {

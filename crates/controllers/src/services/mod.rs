@@ -1,28 +1,28 @@
-//! What controllers of services share.
+//! Shared by the Endpoints, EndpointSlice and EndpointSlice mirroring controllers.
 //!
 //! ```text
-//! members   which services a change of a pod concerns, and which pods are behind a service
-//! port      the ports that pods have for those of a service
-//! order     the order in which ports are told
-//! subsets   addresses in the form in which endpoints are compared
-//! identity  what makes endpoints the same one
-//! slices    requests that make and change slices
-//! trigger   when that happened which changed the endpoints of a service
+//! service_pods  which Services a pod event affects, and the pods of a Service
+//! port          target ports of pods
+//! port_order    upstream's order of ports
+//! subsets       Endpoints subsets in canonical form
+//! endpoint_key  identity of an endpoint
+//! slice_writer  creates, updates and deletes EndpointSlices
+//! trigger_time  last-change-trigger-time of a Service
 //! ```
 
 pub(crate) mod endpoint_key;
-#[cfg(test)]
-pub(crate) mod examples;
 pub(crate) mod port;
 pub(crate) mod port_order;
 pub(crate) mod service_pods;
 pub(crate) mod slice_writer;
 pub(crate) mod subsets;
+#[cfg(test)]
+pub(crate) mod tests;
 pub(crate) mod trigger_time;
 
-/// The label of endpoints and slices of services that have no address.
+/// Label of Endpoints and EndpointSlices of headless Services.
 pub(crate) const HEADLESS: &str = "service.kubernetes.io/headless";
 /// Annotation: endpoints.kubernetes.io/last-change-trigger-time.
 pub(crate) const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
-/// The note of endpoints that are the lock of an election, and no endpoints of a service at all.
+/// Annotation of Endpoints that are a leader election lock.
 pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";

@@ -31,7 +31,7 @@ pub(crate) struct SlicesByService {
     by: Index<EndpointSlice>,
 }
 
-/// What a slice is to be.
+/// The desired state of a slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DesiredSlice {
     pub(crate) address_type: Box<str>,
@@ -39,7 +39,7 @@ pub(crate) struct DesiredSlice {
     pub(crate) endpoints: Vec<Endpoint>,
 }
 
-/// What is to be done with slices.
+/// Changes to slices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) create: Vec<DesiredSlice>,
@@ -66,7 +66,7 @@ pub(crate) struct EndpointSliceWriter<'a> {
 pub(crate) enum SliceAnnotations {
     /// The trigger time; other annotations are kept.
     Trigger(Option<Timestamp>),
-    /// All that there are to be.
+    /// The complete annotations.
     All(BTreeMap<Box<str>, Box<str>>),
 }
 
@@ -129,7 +129,7 @@ impl Changes {
         self.create.is_empty() && self.update.is_empty() && self.delete.is_empty()
     }
 
-    /// Makes slices of those that would be deleted, so that readers see one change and not two.
+    /// Reuses slices that would be deleted for new ones, so that consumers see one change and not two.
     // upstream: pkg/controller/endpointslicemirroring/reconciler_helpers.go recycleSlices
     pub(crate) fn recycle(&mut self, may_be_used: impl Fn(&EndpointSlice, &DesiredSlice) -> bool) {
         let mut deleted = Vec::new();

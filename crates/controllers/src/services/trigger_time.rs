@@ -17,7 +17,7 @@ use crate::{
     patch_values::truncate_to_second,
 };
 
-/// What was known of services when they were looked at last.
+/// Times of Services and pods at the last sync.
 // upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go TriggerTimeTracker
 #[derive(Debug, Default)]
 pub(crate) struct TriggerTimeTracker {

@@ -121,7 +121,7 @@ pub(super) fn complete_update(
 }
 
 impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, L> {
-    /// What has to be done.
+    /// What to do.
     // upstream: pkg/controller/statefulset/stateful_set_control.go updateStatefulSet
     pub(super) fn plan(&self) -> StatefulSetPlan {
         let mut wanted = BTreeMap::new();

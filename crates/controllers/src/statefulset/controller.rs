@@ -529,8 +529,8 @@ impl StatefulSetSync<'_> {
 
     // --- events ---
 
-    fn record_event(&self, news: &EventMessage) {
-        news.record(&self.controller.recorder, &self.about);
+    fn record_event(&self, event: &EventMessage) {
+        event.record(&self.controller.recorder, &self.about);
     }
 
     // upstream: pkg/controller/statefulset/stateful_pod_control.go recordPodEvent

@@ -155,9 +155,9 @@ impl TaintEvictionController {
 
     // upstream: pkg/controller/tainteviction/taint_eviction.go addConditionAndDeletePod
     async fn evict(&self, key: &Key, pod: &Pod) -> Result<(), Error> {
-        let was_told = (self.scheduled().get_mut(key))
+        let was_recorded = (self.scheduled().get_mut(key))
             .is_some_and(|scheduled| std::mem::replace(&mut scheduled.is_event_recorded, true));
-        if !was_told {
+        if !was_recorded {
             self.record_event(key, "Marking for deletion Pod");
         }
         let object_ref = ObjectRef::new(&PODS, key.namespace(), key.name());

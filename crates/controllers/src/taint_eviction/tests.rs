@@ -71,7 +71,7 @@ async fn until_terminating(cluster: &TestCluster, name: &str) {
     .await;
 }
 
-/// What people were told.
+/// Recorded events.
 fn event_messages(cluster: &TestCluster) -> Vec<String> {
     let events = cluster.api.list::<Event>().into_iter();
     let reported = events.filter(|event| event.reason.as_deref() == Some("TaintManagerEviction"));
@@ -138,7 +138,7 @@ async fn cancels_eviction_when_the_taint_is_removed() {
         event_messages(&cluster),
         ["Cancelling deletion of Pod shop/patient"]
     );
-    // The time begins anew.
+    // The time starts again.
     taint(&cluster, &["down"]);
     let start = Instant::now();
     until_terminating(&cluster, "patient").await;
@@ -166,7 +166,7 @@ async fn shorter_toleration_shortens_the_wait() {
     );
 }
 
-/// One goes at once, one after a while, one stays, one is elsewhere.
+/// One is evicted at once, one after a while, one stays, one is elsewhere.
 const STORY: Scenario = Scenario {
     make,
     setup: |cluster| {

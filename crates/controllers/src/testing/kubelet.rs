@@ -53,7 +53,7 @@ impl TestCluster {
         counts
     }
 
-    /// Runs pods until a look finds what is waited for.
+    /// Runs pods until a condition is met.
     pub(crate) async fn until<L: WaitCondition>(&self, mut look: impl FnMut() -> L) -> L::Found {
         eventually(|| {
             self.run_pods(|_| false);

@@ -35,9 +35,9 @@ const QUIET_PERIOD: Duration = Duration::from_secs(15);
 pub(crate) struct Scenario {
     /// The controllers.
     pub(crate) make: fn(&ControllerContext) -> Vec<Task>,
-    /// What is there at the beginning.
+    /// Creates the initial objects.
     pub(crate) setup: fn(&TestCluster),
-    /// What others do, again and again: kubelets, users, other controllers.
+    /// Periodic actions of others: kubelets, users, other controllers.
     pub(crate) play: fn(&TestCluster),
     /// The result, once it is reached.
     pub(crate) end: fn(&TestCluster) -> Option<Value>,

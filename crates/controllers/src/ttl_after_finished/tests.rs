@@ -22,7 +22,7 @@ fn put(cluster: &TestCluster, name: &str, ttl: Option<i32>, condition: &str) {
     );
 }
 
-/// One goes at once, one after a minute, one gets more time when it has none left; the others stay.
+/// One is deleted at once, one after a minute, one gets more time when it has none left; the others stay.
 const STORY: Scenario = Scenario {
     make,
     setup: |cluster| {

@@ -18,7 +18,7 @@ pub(super) enum ClaimDecision {
     Bind(Arc<PersistentVolume>),
     /// Nothing.
     Leave,
-    /// It waits; the event says for what.
+    /// It waits; the event names the reason.
     Wait(Option<EventMessage>),
     /// Set the default storage class.
     AssignDefaultClass(Box<str>),

@@ -18,7 +18,7 @@ mod controller;
 mod matching;
 mod recycler;
 #[cfg(test)]
-mod scenarios;
+mod scenario_tests;
 #[cfg(test)]
 mod tests;
 mod volumes;
@@ -55,7 +55,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let takers_of = of_class.clone();
     let store = claims.store().clone();
     let by_claim = sources.volumes_by_claim();
-    let keeper = context
+    let claim_controller = context
         .controller("persistentvolume-binder-controller")
         .for_(claims)
         .watches(volumes, move |delta: &Delta<PersistentVolume>| {
@@ -109,7 +109,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         .watches(pods, |delta: &Delta<Pod>| recycler::volume_of(delta.object()))
         .workers(1)
         .reconciler(VolumeReconciler(controller));
-    vec![Box::new(keeper), Box::new(releaser)]
+    vec![Box::new(claim_controller), Box::new(releaser)]
 }
 
 /// The volume that a claim is bound to or requests.

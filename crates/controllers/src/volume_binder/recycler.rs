@@ -1,4 +1,4 @@
-//! Volumes that are wiped when nobody claims them any more: by a pod that deletes all that is in them.
+//! Volumes that are wiped after their claim is deleted: a recycler pod deletes their contents.
 
 use std::{sync::Arc, time::Duration};
 

@@ -14,7 +14,7 @@ use crate::{
     objects::{PersistentVolume, PersistentVolumeClaim, StorageClass, VolumePhase},
 };
 
-/// What is around a claim, as a test says.
+/// The environment of a claim, set by a test.
 #[derive(Default)]
 struct TestEnvironment {
     volumes: Vec<Arc<PersistentVolume>>,
@@ -241,7 +241,8 @@ fn claim_without_class_gets_the_default_class() {
         classes: vec![Arc::new(serde_json::from_value(marked).unwrap())],
         ..TestEnvironment::default()
     };
-    let (plain, classless) = (claim(json!({})), claim(json!({"spec": {"storageClassName": ""}})));
+    let plain = claim(json!({}));
+    let classless = claim(json!({"spec": {"storageClassName": ""}}));
     assert_eq!(
         claims::decide_claim(&plain, &around),
         ClaimDecision::AssignDefaultClass("usual".into())
@@ -308,7 +309,8 @@ fn applies_the_reclaim_policy() {
     let fail = |reason: &str, why: &str| Reclaim::Fail(EventMessage::warning(reason, why));
     let directory = |path: &str| json!({"path": path});
     let by = |name: &str| json!({"annotations": {"pv.kubernetes.io/provisioned-by": name}});
-    let (none, tmp) = (json!({}), directory("/tmp/x"));
+    let none = json!({});
+    let tmp = directory("/tmp/x");
     for (policy, metadata, source, claim_spec) in [
         ("Retain", none.clone(), json!({"hostPath": tmp}), Reclaim::Leave),
         ("Delete", none.clone(), json!({"hostPath": tmp}), Reclaim::Delete),

@@ -136,6 +136,5 @@ fn delete_decision(volume: &PersistentVolume) -> Reclaim {
 
 /// Whether a hostPath may be deleted: under /tmp, for tests.
 fn is_under_tmp(path: &str) -> bool {
-    path.split_once("/tmp/")
-        .is_some_and(|(_, inside)| !inside.is_empty())
+    path.split_once("/tmp/").is_some_and(|(_, rest)| !rest.is_empty())
 }

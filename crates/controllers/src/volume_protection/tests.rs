@@ -1,4 +1,4 @@
-//! What is deleted while somebody uses it, against an API in memory.
+//! Objects deleted while in use, against an API in memory.
 
 use k8s_openapi::{
     api::{
@@ -164,7 +164,7 @@ async fn keeps_a_used_claim_and_sets_its_condition() {
     assert!(cluster.api.get::<PersistentVolume>("", "v-free").is_none());
 }
 
-/// Classes of attributes that are named by nobody, by a claim that lets go of one, and by a volume; all are to go.
+/// Classes of attributes that are unreferenced, referenced by a claim for a while, and by a volume; all are deleted.
 const CLASSES: Scenario = Scenario {
     make: make_for_classes,
     setup: |cluster| {

@@ -22,7 +22,7 @@ fn set(bounds: &Value) -> DaemonSet {
     serde_json::from_value(set).unwrap()
 }
 
-/// A pod on a node, as a word says: `ready`, `pending`, `failed`, `succeeded`, `going`, or `waiting` for the node.
+/// A pod on a node, in a state: `ready`, `pending`, `failed`, `succeeded`, `terminating`, or `waiting` for the node.
 fn pod(name: &str, node: &str, hash: &str, what: &str) -> Arc<Pod> {
     let phase = match what {
         "pending" | "waiting" => "Pending",
@@ -30,7 +30,7 @@ fn pod(name: &str, node: &str, hash: &str, what: &str) -> Arc<Pod> {
         "succeeded" => "Succeeded",
         _ => "Running",
     };
-    let is_ready = ["ready", "going"].contains(&what);
+    let is_ready = ["ready", "terminating"].contains(&what);
     let mut pod = json!({
         "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": {"controller-revision-hash": hash},
             "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -42,7 +42,7 @@ fn pod(name: &str, node: &str, hash: &str, what: &str) -> Arc<Pod> {
         pod["spec"] = json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}}}});
     }
-    if what == "going" {
+    if what == "terminating" {
         pod["metadata"]["deletionTimestamp"] = NOW.into();
     }
     Arc::new(serde_json::from_value(pod).unwrap())
@@ -87,7 +87,7 @@ fn rolling_update(observed: &ObservedDaemonSet<'_>) -> DaemonSetPlan {
     observed.rolling_update()
 }
 
-fn told(plan: &DaemonSetPlan) -> Vec<String> {
+fn describe(plan: &DaemonSetPlan) -> Vec<String> {
     let written = plan.make.iter().map(|node| format!("make {node}"));
     let deleted = plan
         .delete
@@ -111,7 +111,7 @@ fn keeps_one_pod_per_eligible_node() {
             "not wanted",
             PLAIN(),
             no,
-            &[("a", "n1", "new", "ready"), ("b", "n1", "new", "going")],
+            &[("a", "n1", "new", "ready"), ("b", "n1", "new", "terminating")],
             &["delete a"],
         ),
         ("may stay", PLAIN(), stays, &[("a", "n1", "new", "ready")], &[]),
@@ -123,12 +123,18 @@ fn keeps_one_pod_per_eligible_node() {
             &[("a", "n1", "new", "waiting")],
             &[],
         ),
-        ("goes", PLAIN(), runs, &[("a", "n1", "new", "going")], &[]),
         (
-            "goes, but more may come",
+            "terminating",
+            PLAIN(),
+            runs,
+            &[("a", "n1", "new", "terminating")],
+            &[],
+        ),
+        (
+            "terminating, but surge is allowed",
             SURGE(),
             runs,
-            &[("a", "n1", "new", "going")],
+            &[("a", "n1", "new", "terminating")],
             &["make n1"],
         ),
         (
@@ -183,7 +189,7 @@ fn keeps_one_pod_per_eligible_node() {
     ];
     for (why, bounds, node, pods, expectations) in cases {
         let plan = with(&bounds, &[node], pods, |observed| observed.manage(|_| None));
-        assert_eq!(told(&plan), expectations, "{why}");
+        assert_eq!(describe(&plan), expectations, "{why}");
     }
 }
 
@@ -191,7 +197,7 @@ fn keeps_one_pod_per_eligible_node() {
 fn deletes_pods_waiting_for_a_deleted_node() {
     let pods: Pods<'_> = &[("a", "n9", "new", "waiting"), ("b", "n9", "new", "ready")];
     let plan = with(&PLAIN(), &[], pods, |observed| observed.manage(|_| None));
-    assert_eq!(told(&plan), ["delete a"]);
+    assert_eq!(describe(&plan), ["delete a"]);
 }
 
 #[test]
@@ -295,7 +301,7 @@ fn replaces_old_pods_within_bounds() {
     ];
     for (why, bounds, pods, expectations) in cases {
         assert_eq!(
-            told(&with(&bounds, &three, pods, rolling_update)),
+            describe(&with(&bounds, &three, pods, rolling_update)),
             expectations,
             "{why}"
         );
@@ -310,11 +316,14 @@ fn removes_pods_from_ineligible_nodes_when_others_are_available() {
     ];
     let alone: Pods<'_> = &[("a", "n1", "old", "ready"), ("b", "n2", "new", "pending")];
     assert_eq!(
-        told(&with(&SURGE(), &nodes, alone, rolling_update)),
+        describe(&with(&SURGE(), &nodes, alone, rolling_update)),
         Vec::<String>::new()
     );
     let both: Pods<'_> = &[("a", "n1", "old", "ready"), ("b", "n2", "new", "ready")];
-    assert_eq!(told(&with(&SURGE(), &nodes, both, rolling_update)), ["delete a"]);
+    assert_eq!(
+        describe(&with(&SURGE(), &nodes, both, rolling_update)),
+        ["delete a"]
+    );
 }
 
 #[test]
@@ -329,7 +338,7 @@ fn counts_nodes_in_the_status() {
     let pods: Pods<'_> = &[
         ("a", "n1", "new", "ready"),
         ("b", "n2", "old", "pending"),
-        ("d", "n4", "old", "going"),
+        ("d", "n4", "old", "terminating"),
         ("e", "n5", "new", "ready"),
     ];
     let status = with(&PLAIN(), &nodes, pods, |observed| observed.status(true, None));

@@ -108,7 +108,7 @@ async fn rest(cluster: &TestCluster, turns: u32) {
     }
 }
 
-/// Pods come up on two nodes and are replaced, one after the other.
+/// Pods start on two nodes and are replaced, one after the other.
 const ROLLED: Scenario = Scenario {
     make,
     setup: |cluster| {

@@ -310,7 +310,7 @@ async fn limits_history_and_stays_idle() {
     assert_eq!(cluster.api.writes().len(), 0);
 }
 
-/// A deployment comes up.
+/// A deployment starts.
 const UP: Scenario = Scenario {
     make,
     setup: |cluster| {
@@ -320,7 +320,7 @@ const UP: Scenario = Scenario {
     end: |cluster| complete(cluster, "one", 3).ok(),
 };
 
-/// It comes up, and is changed then; old sets are kept.
+/// It starts, and is changed then; old sets are kept.
 const CHANGED: Scenario = Scenario {
     setup: |cluster| {
         cluster.put(&DEPLOYMENTS, web("one", 1, &json!({"replicas": 2})));

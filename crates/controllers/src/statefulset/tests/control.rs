@@ -24,7 +24,7 @@ fn set(more: &Value) -> StatefulSet {
     serde_json::from_value(set).unwrap()
 }
 
-/// A pod, as a word says: `ready`, `pending`, `failed`, `terminating` or `young` (ready since a moment).
+/// A pod, in a state: `ready`, `pending`, `failed`, `terminating` or `young` (ready since a moment).
 fn pod(ordinal: i32, revision: &str, what: &str) -> Arc<Pod> {
     let name = format!("db-{ordinal}");
     let since = if what == "young" {
@@ -37,14 +37,14 @@ fn pod(ordinal: i32, revision: &str, what: &str) -> Arc<Pod> {
         "failed" => "Failed",
         _ => "Running",
     };
-    let is_ready = ["ready", "going", "young"].contains(&what);
+    let is_ready = ["ready", "terminating", "young"].contains(&what);
     let mut pod = json!({
         "metadata": {"name": name, "namespace": "shop", "uid": format!("u{ordinal}"), "labels": {
             "app": "a", "controller-revision-hash": revision, "statefulset.kubernetes.io/pod-name": name}},
         "status": {"phase": phase, "conditions": [
             {"type": "Ready", "status": if is_ready { "True" } else { "False" }, "lastTransitionTime": since}]},
     });
-    if what == "going" {
+    if what == "terminating" {
         pod["metadata"]["deletionTimestamp"] = NOW.into();
     }
     Arc::new(serde_json::from_value(pod).unwrap())
@@ -111,7 +111,12 @@ fn ordered_ready_changes_one_pod_at_a_time() {
             &[(0, "new", "ready"), (2, "new", "ready")],
             &["make 1 new"],
         ),
-        ("waits for one that goes", json!({}), &[(0, "new", "going")], &[]),
+        (
+            "waits for a terminating one",
+            json!({}),
+            &[(0, "new", "terminating")],
+            &[],
+        ),
         (
             "one that failed",
             json!({}),
@@ -131,9 +136,13 @@ fn ordered_ready_changes_one_pod_at_a_time() {
             &["delete db-2"],
         ),
         (
-            "not beside one that goes",
+            "not beside a terminating one",
             json!({"replicas": 1}),
-            &[(0, "new", "ready"), (1, "new", "ready"), (2, "new", "going")],
+            &[
+                (0, "new", "ready"),
+                (1, "new", "ready"),
+                (2, "new", "terminating"),
+            ],
             &[],
         ),
         (
@@ -195,7 +204,7 @@ fn parallel_changes_all_pods_at_once() {
             &[
                 (0, "new", "pending"),
                 (1, "new", "ready"),
-                (2, "new", "going"),
+                (2, "new", "terminating"),
                 (3, "new", "ready"),
             ],
             &["delete db-3", "delete db-1"],
@@ -259,7 +268,7 @@ fn rolling_update_starts_at_the_highest_ordinal() {
             &[],
         ),
         (
-            "goes on",
+            "continues",
             rolling(json!({})),
             &[(0, "old", "ready"), (1, "old", "ready"), (2, "new", "ready")],
             &["delete db-1"],
@@ -310,7 +319,7 @@ fn counts_pods_by_state() {
     let pods = [
         (0, "old", "ready"),
         (1, "new", "young"),
-        (2, "new", "going"),
+        (2, "new", "terminating"),
         (7, "old", "pending"),
     ];
     let reported = plan(&set, &pods);

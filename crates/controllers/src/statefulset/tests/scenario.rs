@@ -104,7 +104,7 @@ fn complete(cluster: &TestCluster, image: &str) -> Option<Value> {
     }))
 }
 
-/// A set comes up, is rolled over to another image, and gets smaller.
+/// A set starts, is rolled over to another image, and gets smaller.
 const ROLLED: Scenario = Scenario {
     make,
     setup: |cluster| {

@@ -42,7 +42,7 @@ fn phase(pod: &Value) -> &str {
     pod["status"]["phase"].as_str().unwrap_or("Pending")
 }
 
-/// Kubelets: pods run, then end as `code` says; those that go end at once.
+/// Kubelets: pods run, then exit with `code`; terminating ones exit at once.
 fn kubelets(cluster: &TestCluster, code: fn(&[Value], &Value) -> Option<i32>) {
     let mut all = pods(cluster);
     for at in 0..all.len() {
@@ -230,7 +230,7 @@ async fn two_replicas_run_a_job_as_one() {
     }
 }
 
-/// A pod as somebody else makes it.
+/// A pod created by another client.
 fn stray(name: &str, uid: Option<&str>) -> Value {
     let owner = uid.map(
         |uid| json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": uid, "controller": true}),
@@ -292,7 +292,7 @@ async fn releases_pods_without_a_job() {
     let mut free = stray("free", None);
     free["metadata"]["labels"] = json!({"job": "another"});
     cluster.put(&PODS, free);
-    cluster.put(&PODS, stray("of-old", Some("gone")));
+    cluster.put(&PODS, stray("of-old", Some("deleted")));
     cluster.put(&PODS, stray("of-other", Some(&uid)));
     let _running = cluster.start("one", make);
     for name in ["free", "of-old"] {
@@ -302,7 +302,7 @@ async fn releases_pods_without_a_job() {
     assert_eq!(with_finalizer["metadata"]["finalizers"], json!([FINALIZER]));
     let job = serde_json::to_value(cluster.api.get::<Job>("shop", "j").unwrap()).unwrap();
     assert_eq!(job["status"], json!(null), "it is the business of another");
-    // Its job goes, and nobody else holds it back.
+    // Its job is deleted, and no finalizer is left.
     cluster.api.remove::<Job>("shop", "j");
     eventually(|| async { is_free(&cluster, "of-other") }).await;
 }

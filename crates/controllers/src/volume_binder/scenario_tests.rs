@@ -63,7 +63,7 @@ fn events(cluster: &TestCluster) -> Vec<String> {
 }
 
 /// A claim gets the smaller of two volumes, one waits in vain, one has the volume it asked for, a volume is meant for a claim;
-/// later one claim goes, and one volume.
+/// later one claim and one volume are deleted.
 const BINDING: Scenario = Scenario {
     make,
     setup: |cluster| {
@@ -133,13 +133,13 @@ async fn binds_claims_despite_crashes() {
     BINDING.survives_copies().await;
 }
 
-/// Each policy, once the claim is gone. The pod that wipes a volume is done at once.
+/// Each policy, once the claim is deleted. The pod that wipes a volume is done at once.
 const RECLAIM: Scenario = Scenario {
     make,
     setup: |cluster| {
         for policy in ["Retain", "Delete", "Recycle"] {
             let name = policy.to_lowercase();
-            let owner = json!({"namespace": "shop", "name": name, "uid": "gone"});
+            let owner = json!({"namespace": "shop", "name": name, "uid": "deleted"});
             let chosen = json!({"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}});
             let spec = json!({"persistentVolumeReclaimPolicy": policy, "claimRef": owner});
             let more = json!({"metadata": chosen, "spec": spec, "status": {"phase": "Bound"}});
@@ -174,7 +174,7 @@ async fn reclaims_volumes_despite_crashes() {
     RECLAIM.survives_copies().await;
 }
 
-/// A claim without a class gets the default one, waits for a node, and then for somebody who makes a volume.
+/// A claim without a class gets the default one, waits for a node, and then for a provisioner.
 const MAKING: Scenario = Scenario {
     make,
     setup: |cluster| {
