@@ -6,16 +6,15 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::{
-    BACKEND,
-    progress_notifier::{ProgressNotifier, Progress},
-    commit,
+    BACKEND, commit,
     connection::{Connection, Repeat},
+    event_publisher::EventPublisher,
     failure::{self, Failure, Rejection},
     history_mark, import,
     lease::Leases,
     messages::{CompactionRequest, Done, StatusRequest, StatusResponse, TxnResponse, method},
     options::EtcdOptions,
-    event_publisher::EventPublisher,
+    progress_notifier::{Progress, ProgressNotifier},
     read,
     recent_events::RecentEvents,
     replay::Replay,
@@ -31,7 +30,7 @@ use crate::{
 /// A store in etcd. Several processes may have it open.
 ///
 /// An entry's expiry is kept by etcd itself, by a lease: it is exact to about two seconds, and counts
-/// anew when etcd elects another leader.
+/// again when etcd elects another leader.
 pub struct EtcdStore {
     session: Arc<Session>,
     watch_sender: Arc<WatchSender>,
@@ -41,7 +40,7 @@ pub struct EtcdStore {
     progress_notifier: ProgressNotifier,
 }
 
-/// Where events come out.
+/// Publishes events to the watches of this process.
 pub(super) struct WatchSender {
     pub(super) feed: Arc<Feed>,
     /// Never behind the feed.
@@ -127,7 +126,9 @@ fn refused(failure: Failure, location: &str) -> OpenError {
         reason: reason.to_owned(),
     };
     match failure.rejection() {
-        Some(Rejection::LoginWrong) => setting("login", "etcd does not know this user name with this password"),
+        Some(Rejection::LoginWrong) => {
+            setting("login", "etcd does not know this user name with this password")
+        }
         Some(Rejection::LoginNeeded) => setting("login", "this etcd wants a user name and a password"),
         _ => failure.into_store_error(location).into(),
     }

@@ -39,7 +39,7 @@ pub(super) struct Newest {
     pub(super) live: bool,
 }
 
-/// What a look at the whole log tells.
+/// What a look at the whole log reports.
 pub(super) struct IndexScan {
     keys: Keys,
     /// Bytes of all records.
@@ -297,7 +297,12 @@ impl Index {
 }
 
 /// What a key held at a revision that is not compacted, given its newest record.
-fn entry_at(snapshot: &Snapshot, key: &Key, newest: Newest, at: Revision) -> Result<Option<Entry>, EngineError> {
+fn entry_at(
+    snapshot: &Snapshot,
+    key: &Key,
+    newest: Newest,
+    at: Revision,
+) -> Result<Option<Entry>, EngineError> {
     let Newest { mut revision, live } = newest;
     if revision <= at && !live {
         return Ok(None);

@@ -13,7 +13,7 @@ use std::{
 use redb::ReadableDatabase;
 
 use super::{
-    engine::{FILE, EngineError, Open, guarded},
+    engine::{EngineError, FILE, Open, guarded},
     store::Shared,
     tables::{LOG, Meta, read_history_mark, write_history_mark},
     writer::Job,

@@ -3,12 +3,14 @@
 //! Promises beyond those of the crate: a revision is taken inside the transaction that uses it, under
 //! the lock of the one row that counts them, so that the order of commits is the order of revisions
 //! and there is no gap for a reader to skip over; a commit whose answer was lost is looked up before
-//! the writer is told anything; deadlines are judged by the database's clock.
+//! the writer gets an answer; deadlines are computed by the database's clock.
 //!
 //! All processes must talk to one primary server. A replica that lags, or a cluster that lets two
 //! nodes accept writes before they agree, would break the promise that reads see every acknowledged
 //! write.
 
+mod commit_plan;
+mod commit_publisher;
 mod compaction;
 mod connection;
 mod expiries;
@@ -18,7 +20,6 @@ mod health;
 mod history_mark;
 mod import;
 mod options;
-mod commit_plan;
 mod pool;
 mod range;
 mod reads;
@@ -26,7 +27,6 @@ mod row;
 mod schema;
 mod statement;
 mod store;
-mod commit_publisher;
 mod transaction;
 mod writer;
 

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use tokio::time::timeout;
 
 use super::{
-    BACKEND, compaction,
+    BACKEND,
+    commit_publisher::CommitPublisher,
+    compaction,
     connection::{Connector, Role},
     expiries,
     failure::{Failure, timed_out},
@@ -19,7 +21,6 @@ use super::{
     options::MysqlOptions,
     pool::Pool,
     range, reads, schema,
-    commit_publisher::CommitPublisher,
     writer::Writer,
 };
 use crate::{
@@ -120,7 +121,7 @@ impl Store for MysqlStore {
             });
         }
         if self.shared.publisher.feed.position() < head.revision {
-            self.shared.publisher.poll_now(); // somebody waits for what peers wrote
+            self.shared.publisher.poll_now(); // another process waits for what peers wrote
         }
         let history = Arc::clone(&self.shared);
         let feed = Arc::clone(&self.shared.publisher.feed);
@@ -198,11 +199,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until the watchers of this process have been told everything up to `revision`.
+    /// Waits until the watchers of this process have received everything up to `revision`.
     pub(super) async fn catch_up(&self, revision: Revision) -> Result<(), StoreError> {
-        timeout(self.connector.options.request_timeout, self.publisher.reach(revision))
-            .await
-            .map_err(|_| timed_out())
+        timeout(
+            self.connector.options.request_timeout,
+            self.publisher.reach(revision),
+        )
+        .await
+        .map_err(|_| timed_out())
     }
 }
 

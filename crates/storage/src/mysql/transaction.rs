@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{
+    commit_plan::{CommitPlan, KeyState, PlannedCommit},
     connection::{Connection, Statement},
     failure::Failure,
-    commit_plan::{KeyState, CommitPlan, PlannedCommit},
     reads::{head_of, logged},
     row::{Head, LogRow, expiry_columns, head_columns, key, log_columns},
     statement::{arguments, padded, pieces, row_bytes, tuples},
@@ -38,7 +38,7 @@ pub(super) enum GroupOutcome {
     Forgotten,
 }
 
-/// Locks the counter: whoever commits next waits until this transaction has ended.
+/// Locks the counter: a caller that commits next waits until this transaction has ended.
 pub(super) async fn lock(connection: &mut Connection) -> Result<Head, Failure> {
     let rows = connection.rows(sqlx::query(LOCK)).await?;
     head_of(&rows).map_err(Failure::Lasting)
@@ -71,7 +71,10 @@ pub(super) async fn stage(
 
 /// What became of a group whose `COMMIT` was sent and not answered. Takes the counter's lock, and so
 /// waits until the group's transaction has ended one way or the other.
-pub(super) async fn group_outcome(connection: &mut Connection, group: &StagedGroup) -> Result<GroupOutcome, Failure> {
+pub(super) async fn group_outcome(
+    connection: &mut Connection,
+    group: &StagedGroup,
+) -> Result<GroupOutcome, Failure> {
     let (Some(first), newest) = (group.plan.commits.first(), group.plan.newest()) else {
         return Ok(GroupOutcome::RolledBack);
     };
@@ -82,7 +85,7 @@ pub(super) async fn group_outcome(connection: &mut Connection, group: &StagedGro
         .bind(newest.get());
     let rows = connection.rows(statement).await?;
     connection.roll_back().await?;
-    // The numbers of the group are taken by the group, or by somebody who came after it had failed.
+    // The numbers of the group are taken by the group, or by a later one after it failed.
     match rows.first() {
         Some(row) => {
             let nonce: u64 = row.try_get(0).map_err(|error| connection.misread(error))?;
@@ -98,7 +101,10 @@ pub(super) async fn group_outcome(connection: &mut Connection, group: &StagedGro
 }
 
 /// Appends commits to the log.
-pub(super) async fn insert_log(connection: &mut Connection, commits: &[PlannedCommit]) -> Result<(), Failure> {
+pub(super) async fn insert_log(
+    connection: &mut Connection,
+    commits: &[PlannedCommit],
+) -> Result<(), Failure> {
     let sizes: Vec<_> = commits
         .iter()
         .map(|commit| row_bytes(&commit.logged.key, &commit.logged.value))
@@ -152,7 +158,7 @@ fn log_statement(commits: &[PlannedCommit]) -> Statement<'_> {
     statement
 }
 
-/// The states of keys. Read after the counter was locked, so nobody changes them before this
+/// The states of keys. Read after the counter was locked, so no process changes them before this
 /// transaction ends.
 async fn known(connection: &mut Connection, keys: &[&Key]) -> Result<HashMap<Key, KeyState>, Failure> {
     let names = padded(keys);

@@ -16,12 +16,12 @@ use tokio::{
 };
 
 use super::{
+    commit_plan::WriteOutcome,
+    commit_publisher::{CommitPublisher, PublishResult},
     connection::{Connection, Connector, Role},
     failure::{Failure, timed_out},
-    commit_plan::WriteOutcome,
     pool::Attempts,
     statement::{MAX_ROWS, fits, row_bytes},
-    commit_publisher::{PublishResult, CommitPublisher},
     transaction::{GroupOutcome, StagedGroup, group_outcome, stage},
 };
 use crate::{CommitError, Operation, Revision, StoreError, Write};
@@ -50,7 +50,7 @@ pub(super) struct Writer {
 /// A write that waits for its turn.
 struct Request {
     write: Write,
-    /// When nobody wants to wait for its turn any more.
+    /// When the caller stops waiting for its turn.
     deadline: Instant,
     answer: oneshot::Sender<CommitResult>,
 }
@@ -70,7 +70,7 @@ enum Outcome {
     Committed(StagedGroup),
     /// Nothing of it happened.
     Failed(Failure),
-    /// `COMMIT` was sent, and its answer is an error or did not come.
+    /// `COMMIT` was sent, and its answer is an error or did not arrive.
     Unanswered(StagedGroup, Failure),
 }
 
@@ -155,7 +155,7 @@ async fn run(mut task: WriterTask, mut requests: mpsc::Receiver<Request>, stop: 
             () = stop.notified() => break,
             taken = requests.recv_many(&mut waiting, MAX_ROWS), if waiting.is_empty() => {
                 if taken == 0 {
-                    return; // the store is gone, and nobody waits
+                    return; // the store was dropped, and no caller waits
                 }
             }
             () = std::future::ready(()), if !waiting.is_empty() => {}
@@ -204,7 +204,7 @@ impl Request {
     }
 
     fn answer(self, answer: CommitResult) {
-        // Whoever requested may have gone; the write stands or falls all the same.
+        // The caller may have stopped waiting; the write stands or falls all the same.
         self.answer.send(answer).ok();
     }
 }
@@ -227,7 +227,9 @@ impl WriterTask {
                 Outcome::Unanswered(staged, failure) => match self.resolve(&staged, &mut attempts).await {
                     Ok(GroupOutcome::Committed) => return self.publish(group, &staged),
                     Ok(GroupOutcome::RolledBack) => failure,
-                    Ok(GroupOutcome::Forgotten) => return answer_uncertain(group, &staged, &failure.into_error()),
+                    Ok(GroupOutcome::Forgotten) => {
+                        return answer_uncertain(group, &staged, &failure.into_error());
+                    }
                     Err(error) => return answer_uncertain(group, &staged, &error),
                 },
             };
@@ -261,7 +263,11 @@ impl WriterTask {
         }
     }
 
-    async fn stage(&mut self, group: &mut Vec<Request>, nonce: u64) -> Result<(Connection, StagedGroup), Failure> {
+    async fn stage(
+        &mut self,
+        group: &mut Vec<Request>,
+        nonce: u64,
+    ) -> Result<(Connection, StagedGroup), Failure> {
         let mut connection = self.connect().await?;
         for large in group.extract_if(.., |request| !fits(request.bytes(), connection.max_packet)) {
             let too_large = CommitError::TooLarge {
@@ -275,7 +281,11 @@ impl WriterTask {
     }
 
     /// Finds out what became of a group whose answer was lost.
-    async fn resolve(&mut self, staged: &StagedGroup, attempts: &mut Attempts) -> Result<GroupOutcome, StoreError> {
+    async fn resolve(
+        &mut self,
+        staged: &StagedGroup,
+        attempts: &mut Attempts,
+    ) -> Result<GroupOutcome, StoreError> {
         tracing::warn!("the answer to a commit was lost, will look whether it happened");
         loop {
             match timeout_at(attempts.deadline(), self.look_up(staged)).await {
@@ -322,7 +332,7 @@ impl WriterTask {
         }
     }
 
-    /// Tells watchers, then the writers: whoever has an answer finds it in a watch.
+    /// Publishes to watchers before answering writers: a writer that has its answer finds the event in a watch.
     fn publish(&self, group: Vec<Request>, staged: &StagedGroup) {
         let commits = staged
             .plan
@@ -346,7 +356,7 @@ impl WriterTask {
     }
 }
 
-/// Answers a group of which nobody knows whether it was committed. Conflicts with what was there
+/// Answers a group whose outcome is unknown. Conflicts with what was there
 /// before it are certain all the same.
 fn answer_uncertain(group: Vec<Request>, staged: &StagedGroup, error: &StoreError) {
     for (request, outcome) in group.into_iter().zip(staged.plan.outcomes()) {

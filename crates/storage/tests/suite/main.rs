@@ -12,9 +12,9 @@
 #[macro_use]
 mod backend;
 
-mod store_ext;
 mod conformance;
 mod crash;
 mod follower;
 mod history;
 mod properties;
+mod store_ext;

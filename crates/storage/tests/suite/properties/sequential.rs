@@ -16,13 +16,13 @@ use super::{
     seed::{Effort, for_all},
 };
 use crate::{
-    store_ext::{StoreExt, key, prefix, soon},
     backend::TestBackend,
     history::{Recording, check_stream},
+    store_ext::{StoreExt, key, prefix, soon},
 };
 
 conformance_tests! {
-    durable: [a_random_history_goes_as_on_the_model],
+    durable: [random_history_matches_the_memory_model],
 }
 
 const EFFORT: Effort = Effort {
@@ -77,7 +77,7 @@ struct Pair<'a> {
     model: Arc<MemoryStore>,
     /// Revisions of the model and of the store that mean the same, in their order.
     moments: Vec<(Revision, Revision)>,
-    /// What the store's watches must tell.
+    /// What the store's watches must report.
     log: Vec<Event>,
     /// Up to where the store was compacted, by its own numbers.
     compacted: Revision,
@@ -85,7 +85,7 @@ struct Pair<'a> {
     ended: Vec<Recording>,
 }
 
-async fn a_random_history_goes_as_on_the_model(backend: &dyn TestBackend) {
+async fn random_history_matches_the_memory_model(backend: &dyn TestBackend) {
     for_all(&EFFORT, &vec(step(), 1..80), async |steps| {
         let backend = backend.another().await;
         let mut pair = Pair::open(&*backend).await;
@@ -155,7 +155,10 @@ impl<'a> Pair<'a> {
                 };
                 self.commit(number, &expected_state, operation).await
             }
-            Step::Delete { key: number, expected_state } => self.commit(number, &expected_state, Operation::Delete).await,
+            Step::Delete {
+                key: number,
+                expected_state,
+            } => self.commit(number, &expected_state, Operation::Delete).await,
             Step::Get { key: number } => {
                 let name = key(KEYS[number]);
                 let modelled = self.model.get(&name).await.unwrap();
@@ -192,7 +195,12 @@ impl<'a> Pair<'a> {
         }
     }
 
-    async fn commit(&mut self, number: usize, expected_state: &ExpectedState, operation: Operation) -> Result<(), String> {
+    async fn commit(
+        &mut self,
+        number: usize,
+        expected_state: &ExpectedState,
+        operation: Operation,
+    ) -> Result<(), String> {
         let name = key(KEYS[number]);
         let held = self.model.get(&name).await.unwrap();
         let (modelled, real) = match expected_state {
@@ -333,7 +341,7 @@ impl<'a> Pair<'a> {
                         reached = batch.revision;
                         recording.batches.push(batch);
                     }
-                    // It was overtaken; what it told until then still counts.
+                    // It was overtaken; what it reported until then still counts.
                     Err(WatchError::Compacted { .. }) if reached < self.compacted => break true,
                     Err(error) => return Err(format!("a watch that had reached {reached}: {error:?}")),
                 }

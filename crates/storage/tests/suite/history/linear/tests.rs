@@ -239,7 +239,7 @@ fn a_commit_below_what_was_known_is_caught() {
         .log(4, "/b", created("y"))
         .log(5, "/a", created("x"));
     assert_eq!(script.result(), "Premature");
-    // The same, told by a read instead of a commit.
+    // The same, reported by a read instead of a commit.
     let script = Script::default()
         .did(
             0,
@@ -314,10 +314,7 @@ fn an_uncertain_write_may_have_happened_or_not_but_only_once_and_as_written() {
     let happened = || two_commits().did(21, 22, uncertain()).log(4, "/a", updated("z"));
     assert_eq!(happened().result(), "sound");
     // Also after its writer gave up.
-    assert_eq!(
-        happened().did(30, 31, got(Some(entry("y", 3)))).result(),
-        "sound"
-    );
+    assert_eq!(happened().did(30, 31, got(Some(entry("y", 3)))).result(), "sound");
     // But what was seen of it stays.
     let seen = happened()
         .did(30, 31, got(Some(entry("z", 4))))
