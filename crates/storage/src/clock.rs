@@ -2,7 +2,7 @@
 
 use std::{fmt, time::SystemTime};
 
-/// Tells the time of day. Only expiry deadlines that outlive the process are written with it;
+/// Reports the time of day. Only expiry deadlines that outlive the process are written with it;
 /// everything that waits uses the runtime's monotonic clock.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The time now.

@@ -28,7 +28,7 @@ struct Observation {
     /// When this process saw it for the first time. The mark is at least as old.
     first_seen: Instant,
     /// When this process looked and it was not there. The mark is at most as old. `None` if it was there from
-    /// the start: then the wall clock alone tells its age.
+    /// the start: then the wall clock alone reports its age.
     last_absent: Option<Instant>,
 }
 
@@ -100,7 +100,7 @@ impl CompactionSchedule {
 // --- Observation ---
 
 impl Observation {
-    /// How old the mark is. The wall clock is believed only within what this process has seen itself: clocks of
+    /// How old the mark is. The wall clock is trusted only within what this process has seen itself: clocks of
     /// two machines may differ, and one clock may be set.
     fn age(&self, now: Instant, clock: &dyn Clock) -> Duration {
         let least = now - self.first_seen;

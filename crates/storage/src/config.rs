@@ -13,7 +13,7 @@ use crate::{
 /// A backend and its settings.
 #[derive(Clone, Debug)]
 pub enum StorageConfig {
-    /// In memory: gone with the process.
+    /// In memory: removed with the process.
     Memory,
     /// In a directory of this machine.
     File(FileOptions),

@@ -22,7 +22,7 @@ pub struct Entry {
 /// When an entry deletes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiry {
-    /// The moment, in milliseconds since 1970 by the clock of whoever wrote the entry.
+    /// The moment, in milliseconds since 1970 by the clock of the writer.
     pub deadline_ms: u64,
     /// The time it was given. A deadline further away than this was written by a clock that was
     /// wrong, and counts as this far away.

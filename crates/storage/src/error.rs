@@ -1,4 +1,4 @@
-//! What can go wrong, one enum per operation.
+//! What can fail, one enum per operation.
 
 use std::{error::Error as StdError, path::PathBuf, sync::Arc};
 
@@ -19,7 +19,7 @@ pub enum StoreError {
         #[source]
         source: Option<Arc<dyn StdError + Send + Sync>>,
     },
-    /// There is no room for more. Reads go on, and writes do as soon as there is room.
+    /// There is no space for more. Reads continue, and writes do as soon as there is space.
     #[error("no space left for the store in {location}: {message}; free some space and writes will go on")]
     Full {
         /// The directory or the server.

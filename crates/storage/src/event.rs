@@ -1,4 +1,4 @@
-//! What watchers are told.
+//! Events, as watchers receive them.
 
 use std::{fmt, sync::Arc};
 
@@ -21,11 +21,11 @@ pub struct Event {
 /// What happened to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It came to be, with this value.
+    /// It was created with this value.
     Created(Bytes),
     /// It got this value.
     Updated(Bytes),
-    /// It is gone: deleted, or expired.
+    /// It was deleted or has expired.
     Deleted,
 }
 
@@ -35,7 +35,7 @@ pub struct EventBatch {
     /// Events in the order of their revisions. May be empty: then the batch is a bookmark. Shared by
     /// all watchers of one prefix.
     pub events: Arc<[Event]>,
-    /// Everything up to here has been delivered; a new watch after it goes on without gap or
+    /// Everything up to here has been delivered; a new watch after it continues without gap or
     /// duplicate. Not lower than the last event's revision, nor than the batch before.
     pub revision: Revision,
 }
@@ -58,7 +58,7 @@ impl WatchStream {
         Self(Box::new(source))
     }
 
-    /// Waits for the next batch. An error is final: the watcher reads the range anew and watches from
+    /// Waits for the next batch. An error is final: the watcher reads the range again and watches from
     /// there. Dropping the future before it is ready loses nothing.
     pub async fn next(&mut self) -> Result<EventBatch, WatchError> {
         self.0.next().await

@@ -1,4 +1,4 @@
-//! Deletes entries whose time has come, for backends that do not do so themselves.
+//! Deletes expired entries, for backends that do not do so themselves.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -21,7 +21,7 @@ const NOT_YET: Duration = Duration::from_millis(1);
 #[derive(Default)]
 pub(crate) struct Deadlines {
     state: Mutex<State>,
-    /// Told when the earliest deadline may have come nearer.
+    /// Notified when the earliest deadline may have changed.
     nearer: Notify,
 }
 
@@ -132,7 +132,7 @@ async fn sweep<S: Store>(deadlines: Arc<Deadlines>, store: Weak<S>) {
                 } else {
                     // Not there yet: a store opens with entries that are due already, and its `Arc` is
                     // still being made. To stop here would leave them, and all that follow, for ever.
-                    // When it is gone for good, so is the sweeper.
+                    // When the store is dropped, so is the sweeper.
                     tokio::time::sleep(NOT_YET).await;
                 }
             }
@@ -143,7 +143,7 @@ async fn sweep<S: Store>(deadlines: Arc<Deadlines>, store: Weak<S>) {
 async fn expire(deadlines: &Deadlines, store: &impl Store, key: Key, revision: Revision) {
     let answer = store.commit(Write::delete(key.clone(), revision)).await;
     if !deadlines.knows(&key, revision) {
-        return; // whoever wrote last has recorded it, this delete or a writer that was faster
+        return; // the last writer has recorded it, this delete or a writer that was faster
     }
     match answer {
         Ok(_) | Err(CommitError::Conflict(_)) => deadlines.clear(&key),

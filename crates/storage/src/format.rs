@@ -2,7 +2,7 @@
 //!
 //! Every durable backend stores the number of its format beside its data, counted from 1, and asks
 //! here when it opens. Promises: data of a newer format is refused before anything is changed; older
-//! data goes through every step between its format and the newest, once each and in order. The
+//! data passes every migration step between its format and the newest, once each and in order. The
 //! backend makes its backup before the first step, and stores the new number together with the
 //! changes of a step, so that a crash in between repeats no step and skips none.
 
@@ -36,7 +36,7 @@ pub(crate) const fn newest<S>(steps: &[S]) -> u32 {
     1 + steps
 }
 
-/// Decides what to do with data of format `found`; `None` when there is no data yet. `location` says
+/// Decides what to do with data of format `found`; `None` when there is no data yet. `location` reports
 /// where the data is, for the message.
 pub(crate) fn plan_migration<'a, S>(
     location: &str,
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_place_is_fresh() {
+    fn creates_the_newest_format_in_an_empty_store() {
         assert_eq!(plan_migration("x", None, STEPS).unwrap(), MigrationPlan::Fresh);
     }
 
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_data_is_refused_and_the_message_says_what_to_do() {
+    fn rejects_newer_data_with_a_hint() {
         for found in [5, u32::MAX] {
             let error = plan_migration("the directory data", Some(found), STEPS).unwrap_err();
             assert_eq!(
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_nobody_wrote_is_damage() {
+    fn rejects_format_zero_as_damage() {
         let error = plan_migration("the directory data", Some(0), STEPS).unwrap_err();
         assert!(
             matches!(error, OpenError::Store(StoreError::Corrupt(_))),

@@ -11,7 +11,7 @@ use crate::Revision;
 
 /// When this much was written since the oldest state that can be read, the older half of it is compacted.
 pub(crate) const HISTORY_BYTES: u64 = 64 << 20;
-/// What is younger is kept all the same: whoever follows the store must have time to do so.
+/// What is younger is kept all the same: a caller that follows the store must have time to do so.
 const YOUNG: Duration = Duration::from_secs(10);
 /// How exactly it is known where in the history bytes are.
 const STEP_BYTES: u64 = 1 << 20;
@@ -70,7 +70,7 @@ impl HistoryBudget {
         excess
     }
 
-    /// Removes what somebody else has compacted.
+    /// Removes what another process has compacted.
     pub(crate) fn compact(&mut self, upto: Revision) {
         while let Some(part) = self.parts.pop_front_if(|part| part.upto <= upto) {
             self.bytes -= part.bytes;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_somebody_else_compacts_counts_no_more() {
+    async fn what_another_process_compacts_counts_no_more() {
         let mut budget = HistoryBudget::default();
         for revision in 1..=100 {
             budget.add(Revision::new(revision), STEP_BYTES, Instant::now());

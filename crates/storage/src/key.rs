@@ -2,7 +2,7 @@
 
 use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 
-/// The longest key, in bytes: what a MySQL index of one column takes, with room to spare.
+/// The longest key, in bytes: what a MySQL index of one column takes, with space to spare.
 pub(crate) const MAX_KEY_BYTES: usize = 768;
 
 /// The name of an entry: a path such as `/registry/pods/default/web-0`.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_checked_and_the_reason_is_told() {
+    fn rejects_invalid_keys_with_a_reason() {
         for (text, reason) in [
             ("", "it is empty"),
             ("/a/", "it ends in '/'"),

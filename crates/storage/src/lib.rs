@@ -3,7 +3,7 @@
 //! Promises, kept by every backend, also under `kill -9` and with two processes on one shared store:
 //! an acknowledged write survives; revisions only grow and are never used twice; of several writes
 //! that expect the same state one wins; a range is a snapshot; a watch is ordered, has no gap and no
-//! duplicate, and says [`WatchError::Compacted`] rather than skip.
+//! duplicate, and reports [`WatchError::Compacted`] rather than skip.
 //!
 //! The crate knows nothing of Kubernetes, HTTP or JSON: keys are paths, values are bytes.
 

@@ -1,6 +1,6 @@
-//! Errors of libraries in words that an operator can act on.
+//! Errors of libraries as text that an operator can act on.
 //!
-//! Promise: no text of a driver reaches a user; it goes to the log at level debug. What is said is what the operating system
+//! Promise: no text of a driver reaches a user; it is logged at debug level. What is said is what the operating system
 //! or the server said.
 
 use std::{error::Error, io};
@@ -10,7 +10,7 @@ pub(crate) fn describe(error: &(dyn Error + 'static)) -> String {
     let mut at = Some(error);
     while let Some(cause) = at {
         if let Some(error) = cause.downcast_ref::<io::Error>() {
-            // An error that only wraps another one says less than that one.
+            // An error that only wraps another one reports less than that one.
             match error.get_ref().map(|inner| inner as &(dyn Error + 'static)) {
                 Some(inner) if inner.is::<io::Error>() || inner.is::<rustls::Error>() => {
                     return describe(inner);

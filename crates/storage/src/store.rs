@@ -57,7 +57,7 @@ pub trait Store: Send + Sync + 'static {
     /// The newest revision, asked of the store itself: what a fresh read must wait for.
     ///
     /// Every watch of this handle that is open now will reach it, by an event or by an empty batch,
-    /// also when nobody writes.
+    /// also when no process writes.
     async fn current_revision(&self) -> Result<Revision, StoreError>;
 
     /// Whether the store can serve reads and take writes now.
@@ -70,8 +70,8 @@ pub trait Store: Send + Sync + 'static {
     async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError>;
 
     /// Gives up all entries, so that the store can be filled with others: from here on it refuses everything but an import
-    /// with [`StoreError::UnfinishedImport`] until one has finished, also after a crash. Revisions go on above all that
-    /// the store has told. Nobody else may be using it.
+    /// with [`StoreError::UnfinishedImport`] until one has finished, also after a crash. Revisions continue above all that
+    /// the store has returned. No other process may be using it.
     async fn discard(&self) -> Result<(), ImportError>;
 
     /// Stops background work and ends all watches with [`StoreError::Closed`]. Writes that were
@@ -83,11 +83,11 @@ pub trait Store: Send + Sync + 'static {
 #[async_trait]
 pub trait Import: Send {
     /// Adds entries: with the revisions they have, where the backend can keep those, else with new
-    /// ones above the source's newest. What fails after the answer is told by the next call.
+    /// ones above the source's newest. What fails after the answer is reported by the next call.
     async fn put(&mut self, entries: Vec<Entry>) -> Result<(), ImportError>;
 
     /// Opens the store for use and answers with where it stands: at or above the source's newest
-    /// revision, and above all that this store has told of a time without the entries, with no
+    /// revision, and above all that this store has returned while it had no entries, with no
     /// history. Fails when the import was begun again meanwhile.
     async fn finish(self: Box<Self>) -> Result<Revision, ImportError>;
 }

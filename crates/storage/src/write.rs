@@ -1,4 +1,4 @@
-//! A change of one key, with what the writer believes to be there.
+//! A change of one key, with what the writer expects to be there.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct Write {
     pub operation: Operation,
 }
 
-/// What a writer believes to be under the key.
+/// What a writer expects to be under the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
     /// Nothing.
@@ -99,7 +99,7 @@ impl Write {
                 key: self.key.clone(),
                 bytes: value.len(),
             }),
-            // A delete of nothing can only be a mistake: it would change nothing and still be told "done".
+            // A delete of nothing can only be an error: it would change nothing and still be reported "done".
             Operation::Delete if self.precondition == Precondition::Absent => {
                 Err(CommitError::Conflict(None))
             }

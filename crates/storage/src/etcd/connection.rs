@@ -45,7 +45,7 @@ pub(super) struct Connection {
     preferred: watch::Sender<usize>,
     credentials: Option<Credentials>,
     timeout: Duration,
-    /// How long a connection may take to come up.
+    /// How long a connection may take to open.
     dial_timeout: Duration,
 }
 
@@ -145,7 +145,7 @@ impl Connection {
                 Failure::Unknown(_) => repeat == Repeat::Harmless,
             };
             self.avoid(index);
-            // A second chance is for what fails at once: where nobody answers a dial, nobody answers the next one.
+            // A second chance is for what fails at once: where no process answers a dial, no process answers the next one.
             let is_gone = count == 1 && began.elapsed() >= self.dial_timeout;
             if !again || is_gone || tried == attempts || Instant::now() >= deadline {
                 return Err(failure);
@@ -180,14 +180,14 @@ impl Connection {
     }
 
     /// Returns when requests have left the member that serves a watch, because it failed. A frozen
-    /// member shows that by not answering requests; of its watches only the pings tell, and late.
+    /// member shows that by not answering requests; of its watches only the pings report, and late.
     pub(super) async fn left(&self, origin: &Origin) {
         let mut preferred = self.preferred.subscribe();
         // The sender lives as long as this connection.
         let _ = preferred.wait_for(|preferred| *preferred != origin.member).await;
     }
 
-    /// Logs in anew before the next request, after a token was refused.
+    /// Logs in again before the next request, after a token was refused.
     pub(super) async fn discard(&self, origin: &Origin) {
         if let Some(credentials) = &self.credentials {
             credentials.discard(origin.token.as_ref()).await;
@@ -197,7 +197,7 @@ impl Connection {
     fn avoid(&self, index: usize) {
         let next = (index + 1) % self.members.len();
         self.preferred.send_if_modified(|preferred| {
-            // Somebody else may have found out already.
+            // Another process else may have found out already.
             let ours = *preferred == index && next != index;
             if ours {
                 *preferred = next;

@@ -19,7 +19,7 @@ pub(super) struct Credentials {
 }
 
 enum Slot {
-    /// Nobody has logged in yet, or the last token was refused.
+    /// No process has logged in yet, or the last token was refused.
     Empty,
     /// The newest token.
     Token(Token),
@@ -70,7 +70,7 @@ impl Credentials {
         }
     }
 
-    /// Forgets a token that etcd refused, unless somebody has replaced it already.
+    /// Forgets a token that etcd refused, unless another process has replaced it already.
     pub(super) async fn discard(&self, refused: Option<&Token>) {
         let mut slot = self.slot.lock().await;
         let current = match &*slot {

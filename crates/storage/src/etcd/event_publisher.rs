@@ -1,7 +1,7 @@
 //! The one watch of etcd that feeds all watches of this process.
 //!
 //! Promises: events are published once each, in order, whole revisions at a time, across broken
-//! streams and dead members; when some were compacted before they came, every watch is sent back to
+//! streams and dead members; when some were compacted before they arrived, every watch is sent back to
 //! the history and hears of it there.
 
 use std::sync::Arc;
@@ -31,14 +31,14 @@ struct PublisherTask {
     state: State,
     /// Everything up to this revision of etcd has been handed out.
     position: i64,
-    /// The highest wish of `progress` that all watches have been told about.
+    /// The highest wish of `progress` that all watches have been notified about.
     announced: i64,
 }
 
 // --- Pump ---
 
 impl EventPublisher {
-    /// Starts to hand out what comes after `position`, a revision of etcd at which `state` held.
+    /// Starts to hand out what follows `position`, a revision of etcd at which `state` held.
     #[expect(
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
@@ -104,10 +104,10 @@ impl PublisherTask {
             Ok(watcher) => watcher,
             Err(error) => return error,
         };
-        // What came before the watch began is read from etcd's history. That begins above the
+        // What preceded the watch began is read from etcd's history. That begins above the
         // compacted revision, but etcd lets a watch begin at it, and then silently lacks what was
         // deleted there. Being able to read the revision before the first event, after the events have
-        // come, proves that none was missing.
+        // arrive, proves that none was missing.
         let resumed_at = self.position;
         let mut proven = watcher.began_at <= resumed_at;
         // Soon, before the next compaction makes the proof impossible.
@@ -151,7 +151,7 @@ impl PublisherTask {
             self.watch_sender.feed.advance(self.state.revision(self.position));
         }
         self.progress.reach(self.position);
-        // Only now is it certain that whoever asks from here on sees `reached` itself.
+        // Only now is it certain that a caller that asks from here on sees `reached` itself.
         let requested = self.progress.requested();
         let wished = requested > self.announced && requested <= self.position;
         if quiet || wished {
@@ -178,7 +178,7 @@ impl PublisherTask {
                     self.watch_sender.jump(state.floor());
                 }
             }
-            // Whoever reads or writes next is told the same.
+            // A caller that reads or writes next sees the same.
             Err(error) => tracing::error!(%error, "the state of the store cannot be read"),
         }
     }

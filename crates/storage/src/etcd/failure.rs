@@ -14,13 +14,13 @@ pub(super) enum Failure {
     Unsent(Status),
     /// A member refused it: it did not happen.
     Refused(Status),
-    /// It was sent, and then the answer did not come: it may have happened.
+    /// It was sent, and then the answer did not arrive: it may have happened.
     Unknown(Status),
     /// It was not sent, for a reason of our own.
     Ours(StoreError),
 }
 
-/// What a refusal means, where it matters.
+/// What a rejection means, where it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rejection {
     /// The revision requested is compacted.
@@ -52,7 +52,7 @@ impl Failure {
         if is_unsent(&status) {
             return Self::Unsent(status);
         }
-        // Of what the transport says only that much is certain.
+        // Of what the transport reports only that much is certain.
         if status.source().is_some() {
             return Self::Unknown(status);
         }
@@ -71,7 +71,7 @@ impl Failure {
         }
     }
 
-    /// The answer did not come in time.
+    /// The answer did not arrive in time.
     pub(super) fn late() -> Self {
         Self::Unknown(Status::deadline_exceeded("no answer in time"))
     }
@@ -104,7 +104,7 @@ impl Failure {
     }
 }
 
-/// etcd has reached its quota. It takes no writes until an operator has made room and disarmed it.
+/// etcd has reached its quota. It takes no writes until an operator has made space and disarmed it.
 pub(super) fn full(location: &str) -> StoreError {
     StoreError::Full {
         location: location.to_owned(),
@@ -115,7 +115,7 @@ pub(super) fn full(location: &str) -> StoreError {
 
 fn describe(status: &Status) -> String {
     match status.source() {
-        // Of a transport error, the library's own message says nothing; the cause says it all.
+        // Of a transport error, the library's own message reports nothing; the cause reports it all.
         Some(cause) => plain_error::describe(cause),
         None if status.code() == Code::DeadlineExceeded => {
             "no answer in time; check that etcd is healthy and not overloaded".to_owned()
@@ -135,14 +135,14 @@ fn is_unsent(status: &Status) -> bool {
         }
         cause = error.source();
     }
-    // A member that knows no leader turns requests away at its door, because each says that it needs one.
+    // A member that knows no leader turns requests away at its door, because each reports that it needs one.
     status.code() == Code::Unavailable && status.message().contains("etcdserver: no leader")
 }
 
 // --- Refusal ---
 
 impl Rejection {
-    /// etcd tells most of its errors apart by their text only.
+    /// etcd reports most of its errors apart by their text only.
     fn of(status: &Status) -> Self {
         let says = |text| status.message().contains(text);
         match status.code() {
@@ -155,7 +155,7 @@ impl Rejection {
             Code::FailedPrecondition if says("authentication is not enabled") => Self::LoginDisabled,
             Code::Unauthenticated if says("invalid auth token") => Self::LoginNeeded,
             Code::InvalidArgument if says("user name is empty") => Self::LoginNeeded,
-            // Somebody changed users or roles since the token was made.
+            // Another process changed users or roles since the token was made.
             Code::InvalidArgument if says("revision in auth store is old") => Self::LoginNeeded,
             Code::InvalidArgument if says("authentication failed") => Self::LoginWrong,
             Code::DataLoss => Self::Corrupt,
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_cannot_have_happened_is_told_so() {
+    fn reports_failure_only_when_the_write_cannot_have_happened() {
         let mut unreached = Status::unavailable("tcp connect error");
         unreached.set_source(Arc::new(ConnectError("refused".into())));
         assert!(matches!(Failure::new(unreached), Failure::Unsent(_)));

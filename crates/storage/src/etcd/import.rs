@@ -1,7 +1,7 @@
 //! Filling an empty store from another.
 //!
-//! The state key says "importing" from the first step to the last, so whatever happens in between,
-//! nobody takes a half-filled store for a whole one. Entries get new revisions; the offset makes them
+//! The state key reports "importing" from the first step to the last, so whatever happens in between,
+//! no process takes a half-filled store for a whole one. Entries get new revisions; the offset makes them
 //! higher than all of the source.
 
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use super::{
 };
 use crate::{Clock, Entry, Expiry, Import, ImportError, Prefix, Revision, StoreError, SystemClock};
 
-/// Entries written at once. etcd makes those that come together durable together.
+/// Entries written at once. etcd makes those that arrive together durable together.
 const CONCURRENT: usize = 256;
 /// Bytes written at once, give or take an entry.
 const CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
 
 struct EtcdImport {
     writer: Writer,
-    /// Each tells how many bytes it has written.
+    /// Each reports how many bytes it has written.
     writes: JoinSet<Result<usize, ImportError>>,
     bytes_under_way: usize,
 }
@@ -40,7 +40,7 @@ struct EtcdImport {
 struct Writer {
     session: Arc<Session>,
     leases: Arc<Leases>,
-    /// The state that this import has written. When another is found, somebody has begun again.
+    /// The state that this import has written. When another is found, another process has begun again.
     state: State,
 }
 
@@ -263,7 +263,7 @@ impl Import for EtcdImport {
             lease: 0,
         };
         let outcome = self.writer.run(vec![open.into()]).await;
-        // It may have happened although the answer got lost: the state tells.
+        // It may have happened although the answer got lost: the state reports.
         let (now, _) = session
             .read_state(session.deadline())
             .await
@@ -272,7 +272,7 @@ impl Import for EtcdImport {
             return Ok(now.floor());
         }
         outcome?;
-        // Finished, and begun again by somebody else before we looked.
+        // Finished, and begun again by another process before we looked.
         Err(ImportError::Superseded)
     }
 }

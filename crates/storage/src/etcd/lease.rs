@@ -1,4 +1,4 @@
-//! Entries that expire hang on a lease of their own, whose id tells when.
+//! Entries that expire hang on a lease of their own, whose id reports when.
 //!
 //! An id is 63 bits: 32 of the deadline in seconds since 1970, 15 of the time to live (ten digits and
 //! an exponent, rounded up), and 16 that make it unique. So an entry's expiry is known from the entry
@@ -86,7 +86,7 @@ pub(super) async fn revoke(connection: &Connection, lease: i64, deadline: Instan
     }
 }
 
-/// The expiry that the id of a lease tells.
+/// The expiry that the id of a lease reports.
 pub(super) fn expiry(lease: i64) -> Option<Expiry> {
     let id = u64::try_from(lease).ok().filter(|id| *id > 0)? >> UNIQUE_BITS;
     let exponent = id & mask(EXPONENT_BITS);
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_tells_the_expiry() {
+    fn lease_id_encodes_the_expiry() {
         for ttl in [1, 59, 1023, 3600, 86_400, 1_048_576] {
             let written = Expiry {
                 deadline_ms: 1_800_000_000_000 + ttl * 1000,

@@ -247,7 +247,7 @@ pub(super) struct WatchCreateRequest {
     /// Asks for an empty response now and then (every ten minutes) while nothing happens.
     #[prost(bool, tag = "4")]
     pub(super) progress_notify: bool,
-    /// Allows a response to come in several parts.
+    /// Allows a response to arrive in several parts.
     #[prost(bool, tag = "8")]
     pub(super) fragment: bool,
 }

@@ -8,10 +8,10 @@
 //! | `<prefix>meta/format` | the number of this layout |
 //! | `<prefix>meta/state` | whether the store is open or being imported, and the offset of its revisions |
 //! | `<prefix>meta/history-mark` | the revision and the time that compactors remember |
-//! | `<prefix>meta/beat` | nothing; it is written to see how far a watch has come |
+//! | `<prefix>meta/beat` | nothing; it is written to see how far a watch has arrived |
 //!
 //! A revision of the store is etcd's own revision plus the offset, which is zero until an import from
-//! a store that had come further. Each request compares the state key in the same transaction, so two
+//! a store that was further ahead. Each request compares the state key in the same transaction, so two
 //! processes always agree on the offset and on whether an import is under way.
 //!
 //! One watch of etcd, over the whole prefix, feeds all watches of this process.

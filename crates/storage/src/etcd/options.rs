@@ -24,13 +24,13 @@ pub struct EtcdOptions {
     pub endpoints: Vec<String>,
     /// How to trust the members; needed exactly when the endpoints begin with `https`. Default: none.
     pub tls: Option<Tls>,
-    /// Who to log in as. Default: nobody, for an etcd without authentication or one that takes the
+    /// Who to log in as. Default: none, for an etcd without authentication or one that takes the
     /// name from the client certificate.
     pub login: Option<Login>,
-    /// How long a connection may take to come up. Default: 2 seconds.
+    /// How long a connection may take to open. Default: 2 seconds.
     pub dial_timeout: Duration,
     /// How long a request may take, with all its attempts. Default: 10 seconds. A write that takes
-    /// longer is told as uncertain, so a short time makes an overloaded etcd look worse than it is.
+    /// longer is reported as uncertain, so a short time makes an overloaded etcd look worse than it is.
     pub request_timeout: Duration,
     /// Where the store lives: all its keys begin with this. Must end in `/`. Default: `/k3/`. Two
     /// stores in one etcd need prefixes of which none begins with the other.
@@ -168,7 +168,7 @@ fn refuse(setting: &'static str, reason: impl Into<String>) -> OpenError {
     }
 }
 
-/// The error and its causes: the outermost alone often says only "transport error".
+/// The error and its causes: the outermost alone often reports only "transport error".
 fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

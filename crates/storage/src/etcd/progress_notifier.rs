@@ -1,9 +1,9 @@
-//! How far the watch has come, and a nudge when nobody can tell.
+//! Progress of the watch, and a write that forces progress when it is unknown.
 //!
 //! A watch hears nothing of writes to keys it does not cover, so when another user of the same etcd
 //! has moved the revision on, it cannot know that it has missed nothing. etcd's answer to a progress
 //! request does not help: in the versions up to early 2023, Debian's 3.4.23 among them, it overtakes
-//! events that are still on their way (etcd's issue 15220), and for a year after that it might not come
+//! events that are still on their way (etcd's issue 15220), and for a year after that it might not arrive
 //! at all (17507). So a key that the watch covers is written: once its event arrives, in line with the
 //! others, so has everything before it. This works with every version, and moves the watches of all
 //! processes on this store at once.
@@ -24,16 +24,16 @@ use super::{
     session::Session,
 };
 
-/// How long an event may be on its way before it is taken for one that concerns somebody else.
+/// How long an event may be on its way before it is taken for one that concerns another process.
 const GRACE: Duration = Duration::from_millis(10);
 /// Two stores in one etcd can take turns moving each other's revision: not more often than this.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The race between what is requested and what has come.
+/// The race between what is requested and what has arrived.
 pub(super) struct Progress {
-    /// The highest revision of etcd that somebody wants the watches to reach.
+    /// The highest revision of etcd that another process wants the watches to reach.
     requested: watch::Sender<i64>,
-    /// Everything up to this revision of etcd has come, and has been handed out.
+    /// Everything up to this revision of etcd has arrived, and has been handed out.
     reached: watch::Sender<i64>,
 }
 
@@ -125,7 +125,7 @@ async fn comes(progress: &Progress, wanted: i64, within: Duration) -> bool {
         .is_ok()
 }
 
-/// Writes the key, once with success, and waits until that has come. A watch that is broken sees it
+/// Writes the key, once with success, and waits until that has arrived. A watch that is broken sees it
 /// when it has been resumed.
 async fn nudge(session: &Session, progress: &Progress, wanted: i64) {
     let mut backoff = Backoff::new();
@@ -140,6 +140,6 @@ async fn nudge(session: &Session, progress: &Progress, wanted: i64) {
         }
     }
     let mut reached = progress.reached.subscribe();
-    // Ends with an error only when nobody is left to wait for.
+    // Ends with an error only when no process is left to wait for.
     let _ = reached.wait_for(|reached| *reached >= wanted).await;
 }

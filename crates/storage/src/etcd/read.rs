@@ -35,8 +35,8 @@ pub(super) async fn get(session: &Session, key: &Key) -> Result<Option<Entry>, R
 /// A page, read in chunks that suit etcd, all at the revision of the first.
 pub(super) async fn range(session: &Session, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
     match in_chunks(session, prefix, &page).await {
-        // The first chunk was the newest state, and somebody compacted it before the last was read.
-        // Whoever asks for the newest is not to hear of that: now it comes in one piece.
+        // The first chunk was the newest state, and another process compacted it before the last was read.
+        // A caller that asks for the newest is not to hear of that: now it arrives in one piece.
         Err(ReadError::Compacted { .. }) if page.at.is_none() => {
             let span = session.keys.entries(prefix, page.after.as_ref());
             let (state, revision, found) = chunk(session, span, None, page.limit).await?;
@@ -82,7 +82,7 @@ async fn in_chunks(session: &Session, prefix: &Prefix, page: &Page) -> Result<Ra
     }
 }
 
-/// Checks that the store can be read at `at`: that it has come so far, and has not forgotten it.
+/// Checks that the store can be read at `at`: that it has arrived so far, and has not forgotten it.
 pub(super) async fn prove(session: &Session, at: Revision) -> Result<State, ReadError> {
     let span = Span::single(session.keys.state());
     let (state, _, _) = chunk(session, span, Some(at), 1).await?;
@@ -147,7 +147,7 @@ fn next_size(found: &RangeResponse) -> usize {
     (CHUNK_BYTES / each).clamp(1, MAX_CHUNK)
 }
 
-/// The error that tells what is still kept. etcd does not say it with its refusal, but when a watch is
+/// The error that reports what is still kept. etcd does not say it with its rejection, but when a watch is
 /// asked to begin at the beginning.
 async fn compacted(session: &Session, state: &State, requested: Revision) -> Result<ReadError, StoreError> {
     let floor = state.floor();

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_wholly_remembered_is_told() {
+    fn answers_only_from_complete_recent_history() {
         let mut recent = RecentEvents::new(Revision::new(10));
         recent.extend(&[event(12, "/a/x"), event(13, "/b/x"), event(15, "/a/y")]);
         assert_eq!(past(&recent, 9, 20, 100), None);

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{Event, Prefix, ReadError, Revision, StoreError, WatchError, feed::History};
 
-/// etcd looks into its history every tenth of a second. When nothing comes for longer, the last event
+/// etcd looks into its history every tenth of a second. When nothing arrives for longer, the last event
 /// under our keys may lie before the revision that is to be reached.
 const GRACE: Duration = Duration::from_millis(300);
 
@@ -26,7 +26,7 @@ pub(super) struct Replay {
     session: Arc<Session>,
     watch_sender: Arc<WatchSender>,
     /// The stream that is being read, if any. It stays open from one page of events to the next, and
-    /// when the reader goes away in the middle of one.
+    /// when the reader disconnects in the middle of one.
     replay_buffer: Mutex<Option<ReplayBuffer>>,
 }
 

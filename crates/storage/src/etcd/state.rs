@@ -122,7 +122,7 @@ pub(super) fn founding(keys: &Keyspace) -> TxnRequest {
     }
 }
 
-/// What the answer to [`founding`] says.
+/// What the answer to [`founding`] reports.
 pub(super) fn check(answer: TxnResponse, location: &str) -> Result<State, OpenError> {
     if answer.succeeded {
         return Ok(State {

@@ -30,7 +30,7 @@ use crate::{
 /// A store in etcd. Several processes may have it open.
 ///
 /// An entry's expiry is kept by etcd itself, by a lease: it is exact to about two seconds, and counts
-/// anew when etcd elects another leader.
+/// again when etcd elects another leader.
 pub struct EtcdStore {
     session: Arc<Session>,
     watch_sender: Arc<WatchSender>,
@@ -40,7 +40,7 @@ pub struct EtcdStore {
     progress_notifier: ProgressNotifier,
 }
 
-/// Where events come out.
+/// Publishes events to the watches of this process.
 pub(super) struct WatchSender {
     pub(super) feed: Arc<Feed>,
     /// Never behind the feed.

@@ -21,7 +21,7 @@ pub(super) struct EtcdWatcher {
     pub(super) began_at: i64,
     /// Everything up to here has been returned from `next`.
     after: i64,
-    /// The events of a response whose last part has not come yet.
+    /// The events of a response whose last part has not arrived yet.
     parts: Vec<WatchEvent>,
 }
 
@@ -38,14 +38,14 @@ pub(super) struct WatchDelivery {
 pub(super) enum EtcdWatchError {
     /// What it should begin with is compacted; this is the compaction's revision.
     Compacted(i64),
-    /// The member that served it failed or went away.
+    /// The member that served it failed or disconnected.
     Lost(Failure),
 }
 
 // --- Tail ---
 
 impl EtcdWatcher {
-    /// Begins to watch what comes after a revision of etcd.
+    /// Begins to watch what follows a revision of etcd.
     pub(super) async fn open(session: &Session, span: Span, after: i64) -> Result<Self, EtcdWatchError> {
         let create = WatchCreateRequest {
             key: span.start,
@@ -103,7 +103,7 @@ impl EtcdWatcher {
 
     /// Puts the parts of a response together.
     fn take(&mut self, response: WatchResponse) -> Option<WatchDelivery> {
-        // An empty response tells how far an idle watch has come. It comes by itself, every ten minutes,
+        // An empty response reports how far an idle watch has arrived. It arrives by itself, every ten minutes,
         // and in line with the events: unlike the answer to a progress request it can be trusted.
         let progress = response.events.is_empty() && self.parts.is_empty() && !response.created;
         let reached = revision(&response);
@@ -129,7 +129,7 @@ impl EtcdWatcher {
         if response.compact_revision > 0 {
             return EtcdWatchError::Compacted(response.compact_revision);
         }
-        // etcd says "permission denied" also to those whose log-in has expired.
+        // etcd reports "permission denied" also to those whose log-in has expired.
         session.connection.discard(&self.origin).await;
         let reason = format!("etcd canceled the watch: {}", response.cancel_reason);
         EtcdWatchError::Lost(Failure::Unknown(Status::unavailable(reason)))

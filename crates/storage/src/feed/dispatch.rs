@@ -46,7 +46,7 @@ struct Subscriber {
 // --- Feed ---
 
 impl Feed {
-    /// A feed whose next event comes after `published`.
+    /// A feed whose next event follows `published`.
     pub(crate) fn new(published: Revision) -> Self {
         let state = State {
             published,
@@ -78,7 +78,7 @@ impl Feed {
         state.published = state.published.max(to);
     }
 
-    /// Tells every watcher how far the feed has come, so that those whose prefix is quiet know too.
+    /// Sends every watcher the position of the feed, so that those whose prefix is quiet know too.
     pub(crate) fn announce(&self) {
         let mut state = self.lock();
         let revision = state.published;
@@ -109,7 +109,7 @@ impl Feed {
         let (queue, batches) = mpsc::channel(QUEUE);
         let position = state.published;
         let list = state.subscribers.entry(prefix.clone()).or_default();
-        // Watchers that went away are noticed here too: a quiet prefix must not collect them.
+        // Watchers that disconnected are noticed here too: a quiet prefix must not collect them.
         list.retain(|subscriber| !subscriber.queue.is_closed());
         list.push(Subscriber {
             queue,
@@ -126,7 +126,7 @@ impl Feed {
         state.subscribers.clear();
     }
 
-    /// Ends all watches, after what they have been told already.
+    /// Ends all watches, after the batches already queued.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -185,7 +185,7 @@ impl State {
 // --- Subscriber ---
 
 impl Subscriber {
-    /// Queues a batch; false when the watcher has gone or has fallen behind, and is to be dropped.
+    /// Queues a batch; false when the watcher was dropped or has fallen behind, and is to be dropped.
     fn notify(&mut self, batch: EventBatch) -> bool {
         self.notified = batch.revision;
         self.queue.try_send(batch).is_ok()

@@ -38,7 +38,7 @@ pub(crate) struct FeedWatch<H> {
 // --- FeedWatch ---
 
 impl<H: History> FeedWatch<H> {
-    /// A watch of what comes after `after`. It listens from now on, so that what happens between
+    /// A watch of what follows `after`. It listens from now on, so that what happens between
     /// this call and the first `next` is in its queue already.
     pub(crate) fn new(history: Arc<H>, feed: Arc<Feed>, prefix: &Prefix, after: Revision) -> Self {
         let live = feed.subscribe(prefix).ok();
@@ -83,7 +83,7 @@ impl<H: History> WatchSource for FeedWatch<H> {
             }
             match live.batches.recv().await {
                 // A watch may begin after a revision that the feed has not reached yet, when another
-                // process has made it: what it has seen must not come again.
+                // process has made it: what it has seen must not arrive again.
                 Some(batch) if batch.revision <= self.delivered => {}
                 Some(batch) => {
                     let batch = batch.after(self.delivered);

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Key, Revision};
 
-/// What one step did, to be told once it is durable.
+/// What one step did, to be reported once it is durable.
 pub(super) struct Step {
     /// The oldest state that can be read now.
     pub(super) compacted: Revision,
@@ -49,7 +49,7 @@ pub(super) fn step(
         }
     }
     for revision in superseded {
-        // A deletion that a later creation names as its previous one has gone with its own passing.
+        // A deletion that a later creation names as its previous one was removed with its own compaction.
         if let Some(stored) = log.remove(revision.get())? {
             step.removed += stored.value().len() as u64;
         }

@@ -31,10 +31,10 @@ thread_local! {
 /// How long a reader waits for the writer to open a failed file again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a read is tried before its error is believed.
+/// How often a read is tried before its error is trusted.
 const READ_ATTEMPTS: u32 = 3;
 
-/// The open database file. After an I/O error the engine refuses everything until it is opened anew:
+/// The open database file. After an I/O error the engine refuses everything until it is opened again:
 /// the writer does that, and readers wait for it.
 pub(super) struct Engine {
     pub(super) directory: Arc<dyn StoreDirectory>,
@@ -119,7 +119,7 @@ impl Engine {
             && let Err(shared) = Arc::try_unwrap(open)
         {
             // A reader is still at it. Its opening must not write its farewell into a file that may
-            // by then be somebody else's: the next open finds an unclean end, which does no harm.
+            // by then be another process's: the next open finds an unclean end, which does no harm.
             shared.gate.revoked.store(true, Ordering::SeqCst);
         }
         self.directory.release();
@@ -141,7 +141,7 @@ impl Engine {
     /// Reads something. If the present opening has failed, asks the writer to mend it, and tries
     /// again on the next one.
     ///
-    /// Only the writer opens the file anew, between two transactions: were a reader to do it, a
+    /// Only the writer opens the file again, between two transactions: were a reader to do it, a
     /// commit of the old opening could still be under way behind the back of the new one.
     pub(super) fn read<T>(
         &self,
@@ -180,7 +180,7 @@ impl Engine {
         self.durability
     }
 
-    /// A fault in words for the caller.
+    /// A failure as text for the caller.
     pub(super) fn explain(&self, engine_error: EngineError) -> StoreError {
         explain(&self.directory.location(), engine_error)
     }
@@ -234,7 +234,7 @@ fn open_checked(file: GatedFile, cache_bytes: usize, location: &str) -> Result<r
     Ok(database)
 }
 
-/// Runs engine code, and turns a panic into a fault: the engine asserts what its file should look
+/// Runs engine code, and turns a panic into a failure: the engine asserts what its file should look
 /// like, and a damaged file breaks that.
 pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
     let outer = GUARDED.replace(true);
@@ -317,7 +317,7 @@ impl Gate {
         self.sync_failed.load(Ordering::SeqCst)
     }
 
-    /// Whether the fault means that this opening is of no more use.
+    /// Whether the failure means that this opening is of no more use.
     fn has_failed(&self, engine_error: &EngineError) -> bool {
         self.revoked.load(Ordering::SeqCst)
             || matches!(

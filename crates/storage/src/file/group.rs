@@ -25,7 +25,7 @@ pub(super) struct Group<'txn> {
     pub(super) done: CommittedWrite,
 }
 
-/// What a transaction did, to be told once it is durable.
+/// What a transaction did, to be reported once it is durable.
 #[derive(Default)]
 pub(super) struct CommittedWrite {
     pub(super) events: Vec<Event>,

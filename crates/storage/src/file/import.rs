@@ -21,7 +21,7 @@ pub(super) enum ImportStep {
     Begin {
         source: Revision,
     },
-    /// The same with a store that holds something, which is gone; a beginning follows.
+    /// The same with a store that holds something, which was removed; a beginning follows.
     Discard,
     Put(Vec<Entry>),
     Finish,
@@ -29,11 +29,11 @@ pub(super) enum ImportStep {
 
 pub(super) struct FileImport {
     pub(super) jobs: mpsc::Sender<Job>,
-    /// Tells it from one that was begun later.
+    /// Reports it from one that was begun later.
     pub(super) token: Arc<()>,
 }
 
-/// Performs a step in a transaction of its own, and tells where the store stands then.
+/// Performs a step in a transaction of its own, and reports where the store stands then.
 pub(super) fn perform(
     shared: &Shared,
     open: &Open,
@@ -57,7 +57,7 @@ pub(super) fn perform(
             txn.delete_table(LOG)?;
             txn.open_table(LOG)?;
             Meta {
-                // The log told how far this store has come. If the import is interrupted, the next one
+                // The log had the newest revision of this store. If the import is interrupted, the next one
                 // must still end above that, or revisions would be used twice.
                 compacted: shared.index.current(),
                 importing: Some(source),
@@ -113,7 +113,7 @@ fn put(txn: &WriteTransaction, entries: &[Entry]) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Looks at all that has come, and lets the store go on above it.
+/// Looks at everything imported, and lets the store continue above it.
 fn finish(
     txn: &WriteTransaction,
     meta: Meta,
@@ -127,7 +127,7 @@ fn finish(
         .last()?
         .map_or(Revision::ZERO, |(revision, _)| Revision::new(revision.value()));
     // The source's own word for where it stands is not trusted alone: no entry may be in the future.
-    // And whoever listed nothing here at a revision must not find something at the same one.
+    // And a caller that listed nothing here at a revision must not find something at the same one.
     let past = match newest {
         Revision::ZERO => current,
         _ => current.next(),

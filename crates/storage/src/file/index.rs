@@ -39,7 +39,7 @@ pub(super) struct Newest {
     pub(super) live: bool,
 }
 
-/// What a look at the whole log tells.
+/// What a look at the whole log reports.
 pub(super) struct IndexScan {
     keys: Keys,
     /// Bytes of all records.

@@ -1,4 +1,4 @@
-//! A small file beside the store's, to notice what the store's own cannot tell.
+//! A small file beside the store's, to notice what the store's own cannot report.
 //!
 //! Without it, a store file that was lost or emptied would look like a store that is new, and one that
 //! was damaged and lost its last commits like one that never had them.

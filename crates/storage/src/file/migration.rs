@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_store_goes_through_every_step_once_and_a_backup_stays() {
+    fn migrates_an_old_store_through_every_step_once_and_keeps_a_backup() {
         let (directory, engine) = old_store();
         let open = engine.current().unwrap();
         assert_eq!(state(&open.database), (1, 1));
@@ -141,7 +141,7 @@ mod tests {
 
     /// Set for the process that migrates until it is killed: the directory of the store.
     const VICTIM: &str = "K3_TEST_MIGRATION_VICTIM";
-    /// How far the victim has come, in its directory.
+    /// The victim's progress file, in its directory.
     const BEGUN: &str = "begun";
     /// Set for a victim that waits in its first step until it is killed.
     const STUCK: &str = "K3_TEST_MIGRATION_STUCK";

@@ -1,11 +1,11 @@
 //! The embedded store: one directory, one process, every acknowledged write on disk.
 //!
 //! Promises: a commit is answered after the sync that made it durable; all writes that wait share one
-//! sync, and a lone one waits for nobody; readers never wait for the writer; what is read is checked
+//! sync, and a lone one waits for no other; readers never wait for the writer; what is read is checked
 //! against the checksum written with it.
 //!
 //! From the bottom: [`directory`] is the disk, `engine` the database file on it, `record` a commit as
-//! bytes, `tables` where things stand in the file, `index` what
+//! bytes, `tables` where items stand in the file, `index` what
 //! is kept in memory of it; `group`, `compaction`, `shrink`, `import` and
 //! `migration` are
 //! what can be done to it; `writer` is the one thread that does them; `store` is the door.

@@ -13,7 +13,7 @@ pub struct FileOptions {
     pub durability: Durability,
     /// How an unclean end is prepared for. Default: [`RepairMode::Scan`].
     pub repair: RepairMode,
-    /// Bytes of the file kept in memory. Default: 8 MiB. Reads of the API server come from its own
+    /// Bytes of the file kept in memory. Default: 8 MiB. Reads of the API server are from its own
     /// cache; this one serves the writer, and more of it buys little.
     pub cache_bytes: usize,
     /// The time of day, for expiry deadlines.
@@ -30,7 +30,7 @@ pub enum Durability {
     Relaxed,
 }
 
-/// How an unclean end is prepared for (decision 002 has the figures).
+/// How an unclean end is prepared for (decision 002 has the results).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RepairMode {
     /// The next open checks the whole file.

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_in_anothers_place_is_noticed() {
+    fn detects_a_record_stored_under_another_key() {
         assert!(Record::read(Revision::new(8), &stored(&sample())).is_err());
     }
 }

@@ -104,7 +104,7 @@ impl FileStore {
         self.shared.read(&self.jobs, read).await
     }
 
-    /// Tells the writer to stop after what it has been given. The first to do so gets it to wait for.
+    /// Reports the writer to stop after what it has been given. The first to do so gets it to wait for.
     fn dismiss(&self) -> Option<JoinHandle<()>> {
         self.shared.phase.close();
         let writer = self
@@ -112,7 +112,7 @@ impl FileStore {
             .lock()
             .expect("nothing panics while it holds the writer")
             .take();
-        // A writer that is gone already has nothing left to stop.
+        // A writer that has stopped has nothing left to stop.
         let _ = self.jobs.send(Job::Stop);
         writer
     }
@@ -356,7 +356,7 @@ impl Shared {
         let jobs = jobs.clone();
         blocking(move || {
             let ask_writer = || {
-                // A writer that is gone mends nothing; the read will say so.
+                // A writer that has stopped repairs nothing; the read will say so.
                 let _ = jobs.send(Job::Mend);
             };
             shared.engine.read(|file| read(&shared, file), ask_writer)

@@ -1,4 +1,4 @@
-//! Where things stand in the file, and how it is read.
+//! Where items stand in the file, and how it is read.
 //!
 //! There are the log, with a record for each revision, and a few numbers. Which record is a key's newest
 //! is not on disk: the index in memory knows, and learns it from the log when the store opens. A commit

@@ -1,7 +1,7 @@
 //! The one thread that changes the file.
 //!
 //! It takes all writes that wait, applies them in one transaction, syncs once, publishes their events
-//! and answers. While it syncs, the next group gathers; a lone write finds it idle and goes at once.
+//! and answers. While it syncs, the next group gathers; a lone write finds it idle and starts at once.
 
 use std::{
     sync::{Arc, mpsc},
@@ -44,13 +44,13 @@ pub(super) enum Job {
     Compact(Revision, CommitResult<(), StoreError>),
     /// Replaces the mark of compactors, if it is the first of these.
     ReplaceMark(Option<HistoryMark>, HistoryMark, CommitResult<bool, StoreError>),
-    /// A step of an import, told from others by its token.
+    /// A step of an import, identified by its token.
     Import(Arc<()>, ImportStep, CommitResult<Revision, ImportError>),
     /// A copy of the live data is ready to replace the file, or could not be made.
     CompactedCopy(Result<CompactedCopy, StoreError>),
-    /// Somebody asks whether writes would be taken.
+    /// Another process asks whether writes would be taken.
     Probe(CommitResult<(), StoreError>),
-    /// A reader found that the file must be opened anew.
+    /// A reader found that the file must be opened again.
     Mend,
     Stop,
 }
@@ -83,7 +83,7 @@ pub(super) struct Writer {
     /// The copy under way. While there is one, nothing is compacted, so that catching up means only
     /// adding records.
     shrinking: Option<Shrinking>,
-    /// The import begun last, the only one that may go on.
+    /// The import begun last, the only one that may continue.
     importing: Option<Arc<()>>,
     /// Set when the disk failed to sync: what is on it is unknown, so nothing more is written.
     failed: Option<StoreError>,
@@ -95,7 +95,7 @@ struct Compaction {
 }
 
 struct Shrinking {
-    /// Whom to tell when the copy has replaced the file.
+    /// Whom to report when the copy has replaced the file.
     waiting: Vec<CommitResult<(), StoreError>>,
     /// What makes the copy.
     thread: Option<JoinHandle<()>>,
@@ -117,7 +117,7 @@ impl Writer {
         position: Position,
     ) -> Self {
         let mut budget = HistoryBudget::default();
-        // How old it is, nobody knows: it counts as young.
+        // Its age is unknown: it counts as young.
         budget.add(shared.index.current(), position.history_bytes, Instant::now());
         Self {
             shared,
@@ -132,7 +132,7 @@ impl Writer {
         }
     }
 
-    /// Works until it is told to stop.
+    /// Runs until it is stopped.
     pub(super) fn run(mut self) {
         loop {
             let (commits, then) = self.gather();
@@ -213,7 +213,7 @@ impl Writer {
                 for waiting in waiting {
                     let _ = waiting.send(Err(error.clone()));
                 }
-                // Not tried again and again: whoever requested it will ask again.
+                // Not tried periodically: a caller that requested it will ask again.
                 self.give_up_compaction(&error);
             }
         }
@@ -336,7 +336,7 @@ impl Writer {
         self.shared.feed.publish(&done.events);
     }
 
-    /// Opens the file anew after a transaction failed, and finds out what became of it: fine if it
+    /// Opens the file again after a transaction failed, and finds out what became of it: fine if it
     /// is there after all.
     fn recover(
         &mut self,
@@ -349,7 +349,7 @@ impl Writer {
         let sync_failed = open.gate.sync_failed();
         let reopened = self.reopen();
         let Some(applied) = applied else {
-            // It never came to the commit, so nothing of it can be there.
+            // It never reached the commit, so nothing of it can be there.
             return Err(reopened.err().unwrap_or(error).into());
         };
         if sync_failed {
@@ -369,7 +369,7 @@ impl Writer {
         }
     }
 
-    /// Opens the file anew, and tells the newest revision in it.
+    /// Opens the file again, and reports the newest revision in it.
     fn reopen(&mut self) -> Result<Revision, StoreError> {
         let open = self.shared.engine.reopen()?;
         let newest = guarded(|| {
@@ -424,7 +424,7 @@ impl Writer {
         }
     }
 
-    /// Tells those who wait for a compaction that has come to its end; but only after the file has
+    /// Answers callers of a compaction that has finished; but only after the file has
     /// been shrunk, if that is worth it.
     fn end_compaction_if_done(&mut self) {
         let compacted = self.position.compacted;
@@ -493,7 +493,7 @@ impl Writer {
         });
         match replaced {
             Ok(replaced) => Ok(replaced),
-            // Nobody relies on the mark, so it does not matter whether it has been written.
+            // No process relies on the mark, so it does not matter whether it has been written.
             Err(engine_error) => match self.recover(&open, engine_error, None) {
                 Err(CommitError::Store(error) | CommitError::Uncertain(error)) => Err(error),
                 Err(error) => Err(StoreError::Corrupt(error.to_string())),
@@ -526,7 +526,7 @@ impl Writer {
             Ok(Err(error)) => Err(error),
             Err(engine_error) => {
                 let error = self.shared.engine.explain(engine_error);
-                // The import is unfinished whatever the file holds now, and says so.
+                // The import is unfinished whatever the file holds now, and reports it.
                 Err(self.reopen().err().unwrap_or(error).into())
             }
         };

@@ -230,7 +230,7 @@ impl State {
 
     /// Makes this the state of another store at `current`, without history.
     pub(super) fn import(&mut self, entries: Vec<Entry>, current: Revision) {
-        // Above its own past: whoever listed nothing here at a revision must not find something at the
+        // Above its own past: a caller that listed nothing here at a revision must not find something at the
         // same one.
         let past = if entries.is_empty() {
             self.current

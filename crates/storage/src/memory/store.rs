@@ -39,7 +39,7 @@ enum Phase {
 
 struct MemoryImport {
     shared: Arc<Shared>,
-    /// Tells this import from one that was begun later.
+    /// Reports this import from one that was begun later.
     token: Arc<()>,
     source: Revision,
     entries: Vec<Entry>,
@@ -92,7 +92,7 @@ impl Store for MemoryStore {
             tokio::task::yield_now().await;
             let chunk = self.shared.lock().open()?.range(prefix, &next);
             let chunk = match chunk {
-                // Compacted between two chunks. Whoever requested the newest state gets one, even if
+                // Compacted between two chunks. A caller that requested the newest state gets one, even if
                 // that is compacted as fast as it is read: all of it under one lock.
                 Err(ReadError::Compacted { .. }) if page.at.is_none() => {
                     return self.shared.lock().open()?.range(prefix, &page);

@@ -1,4 +1,4 @@
-//! What a group of writes comes to, decided one after the other: plain data, no database.
+//! The result of a group of writes, decided one after the other: plain data, no database.
 
 use std::{
     collections::HashMap,
@@ -48,7 +48,7 @@ pub(super) enum WriteOutcome {
 // --- Plan ---
 
 impl CommitPlan {
-    /// Decides the writes of a group. `known` tells the state of each of their keys; keys that are
+    /// Decides the writes of a group. `known` reports the state of each of their keys; keys that are
     /// not in it do not exist. Deadlines count from `now_ms`, by the database's clock.
     pub(super) fn new<'a>(
         writes: impl Iterator<Item = &'a Write>,

@@ -1,7 +1,7 @@
-//! How far this process has told its watchers, and who may tell them more.
+//! The newest commit published to the watchers of this process.
 //!
-//! Two tell: the writer its own commits, at once, and the follower everything. Both go through here,
-//! where what was told already is dropped and what does not follow on it is refused.
+//! Two tasks publish: the writer its own commits, at once, and the follower everything. Both go through here,
+//! where commits already published are dropped and what does not follow on it is refused.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -19,20 +19,20 @@ use crate::{Event, Expiry, Key, Revision, expiry::Deadlines, feed::Feed};
 /// How long after a commit others are expected.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// What was told last.
+/// The commit published last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PublishedPosition {
-    /// Everything up to here has been told.
+    /// Everything up to here has been published.
     pub(super) revision: Revision,
     /// The group of that commit; `None` when this process did not see it happen.
     pub(super) nonce: Option<u64>,
 }
 
-/// Whether commits could be told.
+/// Result of publishing commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PublishResult {
     Published,
-    /// Some commits before them have not been told.
+    /// Some commits before them have not been published.
     Gap,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct CommitPublisher {
     pub(super) feed: Arc<Feed>,
     pub(super) deadlines: Arc<Deadlines>,
     state: Mutex<State>,
-    /// A copy of `State::told`, for those who wait for it.
+    /// A copy of `State::published`, for those who wait for it.
     position: watch::Sender<Revision>,
     /// Makes the follower look at once.
     poll_now: Notify,
@@ -56,7 +56,7 @@ struct State {
 // --- Tail ---
 
 impl CommitPublisher {
-    /// A tail whose next commit comes after `position`.
+    /// A tail whose next commit follows `position`.
     pub(super) fn new(position: Revision) -> Self {
         Self {
             feed: Arc::new(Feed::new(position)),
@@ -82,7 +82,7 @@ impl CommitPublisher {
         self.lock().busy()
     }
 
-    /// Tells watchers of commits, in order and without gap among themselves. `now_ms` is the
+    /// Reports watchers of commits, in order and without gap among themselves. `now_ms` is the
     /// database's clock, not after now.
     pub(super) fn publish(&self, commits: Vec<LogRow>, now_ms: u64) -> PublishResult {
         let mut state = self.lock();
@@ -118,7 +118,7 @@ impl CommitPublisher {
     }
 
     /// Goes on at `to`, which was not reached by events, unless it lies behind. Watchers that have
-    /// not seen everything up to it are told that what they need is compacted.
+    /// not seen everything up to it are notified that what they need is compacted.
     pub(super) fn jump(&self, to: Revision) {
         let mut state = self.lock();
         if to < state.published.revision {
@@ -144,7 +144,7 @@ impl CommitPublisher {
         }
     }
 
-    /// Waits until everything up to `revision` has been told.
+    /// Waits until everything up to `revision` has been published.
     pub(super) async fn reach(&self, revision: Revision) {
         let mut position = self.position.subscribe();
         if *position.borrow_and_update() >= revision {

@@ -1,7 +1,7 @@
-//! Forgets history: first says so, then deletes, a little at a time.
+//! Forgets history: first reports it, then deletes, a little at a time.
 //!
 //! `k3_store.compacted` is the promise what cannot be read any more, `k3_sweep.revision` how far the
-//! rows are gone. A crash leaves the second behind the first, and the next compaction goes on there.
+//! rows were removed. A crash leaves the second behind the first, and the next compaction continues there.
 //! Several processes may sweep at once: each piece is done by the one that has the lock.
 
 use sqlx::{AssertSqlSafe, Row as _, mysql::MySqlRow};
@@ -50,7 +50,7 @@ pub(super) async fn compact(pool: &Pool, upto: Revision) -> Result<(), StoreErro
     }
 }
 
-/// Says that states before `upto` cannot be read, and returns up to where they can not.
+/// Reports that states before `upto` cannot be read, and returns up to where they can not.
 async fn mark(pool: &Pool, upto: Revision) -> Result<Revision, Failure> {
     let mut lease = pool.lease().await?;
     lease.connection.run(sqlx::query(MARK).bind(upto.get())).await?;
@@ -58,7 +58,7 @@ async fn mark(pool: &Pool, upto: Revision) -> Result<Revision, Failure> {
     Ok(reads::head_once(pool).await?.compacted)
 }
 
-/// Deletes the next piece and returns how far the rows are gone.
+/// Deletes the next piece and returns how far the rows were removed.
 async fn sweep(pool: &Pool, target: Revision) -> Result<Revision, Failure> {
     let mut lease = pool.lease().await?;
     let swept = sweep_piece(&mut lease.connection, target).await?;

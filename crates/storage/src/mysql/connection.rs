@@ -54,8 +54,8 @@ pub(super) enum Role {
 
 /// An open connection.
 ///
-/// Whoever fails, or is dropped, in the middle of something drops the connection with it: the server
-/// then rolls back, and nobody can receive the answer to a question of somebody else.
+/// A caller that fails, or is dropped, in the middle of something drops the connection with it: the server
+/// then rolls back, and no caller can receive the answer to another caller's query.
 pub(super) struct Connection {
     inner: MySqlConnection,
     location: Arc<str>,
@@ -126,7 +126,7 @@ impl Connector {
     ///
     /// READ COMMITTED: every statement sees what was committed when it began, in all tables alike. A
     /// read is one statement, and so a snapshot that includes every acknowledged write. The statements
-    /// of a writer come after it has locked the counter, and so see the commit before theirs. Nothing
+    /// of a writer follow it has locked the counter, and so see the commit before theirs. Nothing
     /// locks gaps between keys, over which writers and compaction would deadlock.
     ///
     /// Strict mode: a value that does not fit is an error, not cut.
@@ -210,7 +210,7 @@ impl Connection {
         self.silence != Silence::Allowed
     }
 
-    /// Whether the server may have closed it because nobody used it.
+    /// Whether the server may have closed it because it was idle.
     pub(super) fn is_stale(&self) -> bool {
         self.silence == Silence::Unknown || self.used.elapsed() > REST
     }

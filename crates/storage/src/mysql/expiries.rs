@@ -11,7 +11,7 @@ const EXPIRING: &str = "
     FROM k3_names n JOIN k3_log l ON l.revision = n.revision
     WHERE n.expires_ms IS NOT NULL";
 
-/// Records the deadlines of all entries that have one. Deadlines of entries that are gone may stay:
+/// Records the deadlines of all entries that have one. Deadlines of entries that were removed may stay:
 /// to delete such an entry is in conflict with what is there, and changes nothing.
 pub(super) async fn load(connection: &mut Connection, publisher: &CommitPublisher) -> Result<(), Failure> {
     for row in connection.rows(sqlx::query(EXPIRING)).await? {

@@ -19,7 +19,7 @@ pub(super) enum Failure {
 const PASSING: [u16; 18] = [
     1040, // too many connections
     1042, // cannot resolve the client's address
-    1043, // bad handshake: the server went away in the middle of it
+    1043, // bad handshake: the server disconnected in the middle of it
     1053, // server shutdown in progress
     1079, // the same, older name
     1152, // aborted connection
@@ -28,17 +28,17 @@ const PASSING: [u16; 18] = [
     1203, // too many connections of this user
     1205, // lock wait time-out
     1213, // deadlock
-    1317, // interrupted: somebody killed the statement
+    1317, // interrupted: another process killed the statement
     1927, // connection was killed (MariaDB)
     3169, // session was killed (MySQL)
     4031, // disconnected because of inactivity (MySQL)
 ];
 
-/// Numbers that say that there is no room: disk full, write error on a file, table full, undo full.
+/// Numbers that say that there is no space: disk full, write error on a file, table full, undo full.
 const FULL: [u16; 4] = [1021, 1026, 1114, 1637];
 /// A row is there that must be new: a revision was given out twice, or an import has one twice.
 const DUPLICATE: u16 = 1062;
-/// "Got error N from storage engine": the text tells which.
+/// "Got error N from storage engine": the text reports which.
 const ENGINE_ERROR: u16 = 1030;
 const ACCESS_DENIED_TO_DATABASE: u16 = 1044;
 const ACCESS_DENIED: u16 = 1045;
@@ -48,7 +48,7 @@ const NO_SUCH_TABLE: u16 = 1146;
 // --- Failure ---
 
 impl Failure {
-    /// What to tell the caller when it is not tried again.
+    /// What to report the caller when it is not tried again.
     pub(super) fn into_error(self) -> StoreError {
         match self {
             Self::Passing(error) | Self::Lasting(error) => error,

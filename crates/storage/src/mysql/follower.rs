@@ -1,7 +1,7 @@
-//! Follows the log, and tells this process's watchers what other processes commit.
+//! Follows the log, and reports this process's watchers what other processes commit.
 //!
-//! Promises: everything is told in order, nothing twice, nothing left out; where history is missing,
-//! watches end instead. Asks often while somebody writes, and at most twice a second while nobody does.
+//! Promises: everything is published in order, nothing twice, nothing left out; where history is missing,
+//! watches end instead. Asks often while another process writes, and at most twice a second while no process does.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,9 +17,9 @@ use super::{
     transaction::lock,
 };
 
-/// Between two looks while somebody writes: a peer's commit must arrive within 100 ms.
+/// Between two looks while another process writes: a peer's commit must arrive within 100 ms.
 const BUSY: Duration = Duration::from_millis(40);
-/// Between two looks while nobody writes: at most two queries a second, with a little to spare, and a
+/// Between two looks while no process writes: at most two queries a second, with a little to spare, and a
 /// commit must arrive within 600 ms.
 const IDLE: Duration = Duration::from_millis(510);
 /// After a failure. Doubles with each.
@@ -33,18 +33,18 @@ struct FollowerTask {
     connector: Arc<Connector>,
     publisher: Arc<CommitPublisher>,
     connection: Option<Connection>,
-    /// An import was seen under way: what comes after it did not come by events.
+    /// An import was seen under way: what follows it did not arrive by events.
     import_seen: bool,
 }
 
 /// What a look at the log means.
 #[derive(Debug, PartialEq, Eq)]
 enum LogCheck {
-    /// The commits that follow what was told, if any.
+    /// The commits that follow what was published, if any.
     Following,
     /// Some of those were compacted.
     Behind,
-    /// The log is not the one that was told: the server came back from a crash without commits that
+    /// The log is not the one that was published: the server returned from a crash without commits that
     /// it had shown but not yet made durable, or from an old backup.
     Rewound,
 }
@@ -109,7 +109,7 @@ impl FollowerTask {
         }
     }
 
-    /// Looks at the log once. The connection is kept if all went well.
+    /// Looks at the log once. The connection is kept on success.
     async fn look(&mut self) -> Result<Next, Failure> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -171,8 +171,8 @@ impl FollowerTask {
     }
 }
 
-/// Moves the store above everything that was ever told and forgets the history: watchers, here and in
-/// every other process, must read anew, and no revision that was seen comes again with other content.
+/// Moves the store above everything that was ever published and forgets the history: watchers, here and in
+/// every other process, must read again, and no revision that was seen arrives again with other content.
 async fn leave_history(connection: &mut Connection, published: PublishedPosition) -> Result<(), Failure> {
     connection.begin().await?;
     let head = lock(connection).await?;
@@ -185,7 +185,7 @@ async fn leave_history(connection: &mut Connection, published: PublishedPosition
 // --- Finding ---
 
 impl LogCheck {
-    /// The meaning of what the log holds from the commit on that was told last. All of it comes from
+    /// The meaning of what the log holds from the commit on that was published last. All of it is from
     /// one snapshot.
     fn of(published: PublishedPosition, head: &Head, commits: &[LogRow]) -> Self {
         if head.compacted > published.revision {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_that_follow_are_told() {
+    fn commits_that_follow_are_reported() {
         assert_eq!(finding(published(5, 1), (2, 5), &[(5, 1)]), LogCheck::Following);
         assert_eq!(
             finding(published(5, 1), (2, 7), &[(5, 1), (6, 2), (7, 2)]),
@@ -259,16 +259,16 @@ mod tests {
     }
 
     #[test]
-    fn the_commit_told_last_may_be_compacted() {
+    fn the_commit_reported_last_may_be_compacted() {
         assert_eq!(finding(published(5, 1), (5, 6), &[(6, 2)]), LogCheck::Following);
         assert_eq!(finding(published(5, 1), (6, 7), &[(7, 2)]), LogCheck::Behind);
     }
 
     #[test]
     fn a_log_that_lost_commits_is_noticed() {
-        // The last commit is gone.
+        // The last commit is missing.
         assert_eq!(finding(published(5, 1), (2, 4), &[]), LogCheck::Rewound);
-        // It is gone, and another has taken its number.
+        // It was removed, and another has taken its number.
         assert_eq!(
             finding(published(5, 1), (2, 6), &[(5, 8), (6, 9)]),
             LogCheck::Rewound

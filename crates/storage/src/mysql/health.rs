@@ -3,7 +3,7 @@
 use super::{failure::Failure, pool::Pool, row::Head, transaction::lock};
 
 /// Goes the way of a write up to the point where something would change. A server that is frozen, or
-/// that has become a replica and only serves reads, does not let it come that far.
+/// that has become a replica and only serves reads, fails before that.
 pub(super) async fn probe(pool: &Pool) -> Result<Head, Failure> {
     let mut lease = pool.lease().await?;
     let connection = &mut lease.connection;

@@ -1,7 +1,7 @@
 //! The mark of compactors, in two rows of `k3_sweep`.
 //!
 //! Not in a table of its own: older programs on the same database know nothing of it and need not, and an account
-//! that may not create tables can go on with those there are.
+//! that may not create tables can continue with those there are.
 
 use sqlx::{Row as _, mysql::MySqlRow};
 

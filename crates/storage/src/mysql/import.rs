@@ -32,7 +32,7 @@ const CLEAR_LOG: &str = "DELETE FROM k3_log ORDER BY revision LIMIT 1000";
 pub(super) struct MysqlImport {
     shared: Arc<Shared>,
     source: Revision,
-    /// What `k3_store.importing` says while this is the import under way.
+    /// What `k3_store.importing` reports while this is the import under way.
     token: u64,
 }
 
@@ -150,7 +150,7 @@ impl MysqlImport {
             return Ok(None);
         };
         // The source's own word for where it stands is not trusted alone: no entry may be in the future.
-        // And whoever listed nothing here at a revision must not find something at the same one.
+        // And a caller that listed nothing here at a revision must not find something at the same one.
         let newest = newest_commit(connection).await?;
         let past = match newest {
             Some(_) => head.revision.next(),

@@ -3,7 +3,7 @@
 //! Promises beyond those of the crate: a revision is taken inside the transaction that uses it, under
 //! the lock of the one row that counts them, so that the order of commits is the order of revisions
 //! and there is no gap for a reader to skip over; a commit whose answer was lost is looked up before
-//! the writer is told anything; deadlines are judged by the database's clock.
+//! the writer gets an answer; deadlines are computed by the database's clock.
 //!
 //! All processes must talk to one primary server. A replica that lags, or a cluster that lets two
 //! nodes accept writes before they agree, would break the promise that reads see every acknowledged

@@ -34,11 +34,11 @@ pub struct MysqlOptions {
     /// Connections of this process at most, at least three: one belongs to the writer and one to the
     /// follower of events, the rest serve reads. Default: 10.
     pub max_open_conns: usize,
-    /// Connections for reads that are kept open when nobody reads. Default: 5.
+    /// Connections for reads that are kept open when idle. Default: 5.
     pub max_idle_conns: usize,
     /// How long to wait for a connection. Default: 5 s.
     pub connect_timeout: Duration,
-    /// How long a read, or a write once its turn has come, may take, lost connections and second
+    /// How long a read, or a write once its turn has arrived, may take, lost connections and second
     /// attempts included. Default: 10 s. Shorter than a restart of the server takes means that
     /// requests fail during one.
     pub request_timeout: Duration,
@@ -143,7 +143,7 @@ impl MysqlOptions {
             .statement_cache_capacity(STATEMENTS)
             .pipes_as_concat(false)
             // The driver sets the session's time zone to UTC. `UNIX_TIMESTAMP` depends on that: in a
-            // zone with summer time, one hour of the year is told twice.
+            // zone with summer time, one hour of the year occurs twice.
             .timezone("+00:00".to_owned())
             .disable_statement_logging();
         match &self.tls {

@@ -1,4 +1,4 @@
-//! Connections shared by reads and by the chores that nobody waits for.
+//! Connections shared by reads and by the background work.
 //!
 //! The driver's pool is not used: it cannot limit the idle connections, asks the server whether a
 //! connection works before each use, and takes back connections on which a dropped future left a
@@ -31,7 +31,7 @@ pub(super) struct Pool {
     connector: Arc<Connector>,
     /// One for each connection that may be open.
     permits: Semaphore,
-    /// Connections nobody uses, the one used last at the end. Not more than `max_idle_conns`.
+    /// Idle connections, the one used last at the end. Not more than `max_idle_conns`.
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -67,7 +67,7 @@ impl Pool {
         self.persist(|| self.rows_once(statement())).await
     }
 
-    /// Does something that may be done twice, again and again until it succeeds, fails for a lasting
+    /// Does something that may be done twice, periodically until it succeeds, fails for a lasting
     /// reason, or the request time-out has passed.
     pub(super) async fn persist<T, A>(&self, attempt: impl Fn() -> A) -> Result<T, StoreError>
     where
@@ -94,7 +94,7 @@ impl Pool {
         }
     }
 
-    /// The rows of a statement, or what went wrong with the first attempt.
+    /// The rows of a statement, or what failed with the first attempt.
     pub(super) async fn rows_once(&self, statement: Statement<'_>) -> Result<Vec<MySqlRow>, Failure> {
         let mut lease = self.lease().await?;
         let rows = lease.connection.rows(statement).await?;
@@ -160,7 +160,7 @@ impl Attempts {
         self.deadline
     }
 
-    /// Waits until it is time for another attempt, or says that there will be none.
+    /// Waits until it is time for another attempt, or reports that there will be none.
     pub(super) async fn again(&mut self, failure: Failure) -> Result<(), StoreError> {
         let error = match failure {
             Failure::Passing(error) => error,

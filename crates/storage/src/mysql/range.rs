@@ -64,7 +64,7 @@ pub(super) async fn range(pool: &Pool, prefix: &Prefix, page: &Page) -> Result<R
         match scan.take(&rows) {
             Ok(Some(range)) => return Ok(range),
             Ok(None) => {}
-            // Compacted between two chunks. Whoever requested the newest state gets one, even if that
+            // Compacted between two chunks. A caller that requested the newest state gets one, even if that
             // is compacted as fast as it is read.
             Err(ReadError::Compacted { .. }) if page.at.is_none() => {
                 return pool.persist(|| range_at_once(pool, prefix, page)).await?;
@@ -132,7 +132,7 @@ impl Scan {
             .bind(self.chunk() as u64)
     }
 
-    /// How many names to look at next: one more than is wanted, which tells whether more follow.
+    /// How many names to look at next: one more than is wanted, which reports whether more follow.
     fn chunk(&self) -> usize {
         CHUNK.min((self.wanted - self.entries.len()).saturating_add(1))
     }

@@ -1,4 +1,4 @@
-//! Reads, each one statement: where the store stands and the rows come from one snapshot.
+//! Reads, each one statement: where the store stands and the rows are from one snapshot.
 //!
 //! That is what makes compaction safe to run beside them. It moves `k3_store.compacted` before it
 //! deletes anything, so a statement that sees a row missing sees the new mark too.

@@ -115,7 +115,7 @@ impl LogRow {
         })
     }
 
-    /// What watchers are told of it.
+    /// The event for watchers.
     pub(super) fn into_event(self) -> Event {
         Event {
             revision: self.revision,

@@ -54,7 +54,7 @@ const SWEEP: &str = "CREATE TABLE IF NOT EXISTS k3_sweep (
     revision BIGINT UNSIGNED NOT NULL
 ) ENGINE = InnoDB";
 
-/// One row: where the store stands. Whoever wants a revision locks it, so commits happen one after the
+/// One row: where the store stands. A caller that wants a revision locks it, so commits happen one after the
 /// other, in the order of their revisions.
 const STORE: &str = "CREATE TABLE IF NOT EXISTS k3_store (
     id TINYINT UNSIGNED NOT NULL PRIMARY KEY,
@@ -82,7 +82,7 @@ async fn create(options: &MysqlOptions) -> Result<(), OpenError> {
     let mut found = stored_format(&mut connection).await.map_err(store_error)?;
     if format::plan_migration(&location, found, STEPS)? != MigrationPlan::Current {
         lock(&mut connection, options).await?;
-        // Whoever had the lock before may have done it all.
+        // A caller that had the lock before may have done it all.
         found = stored_format(&mut connection).await.map_err(store_error)?;
     }
     match format::plan_migration(&location, found, STEPS)? {
@@ -142,7 +142,7 @@ async fn lock(connection: &mut MySqlConnection, options: &MysqlOptions) -> Resul
     )))
 }
 
-/// Makes what is missing. The row of `k3_store` comes last: where it is, everything is.
+/// Makes what is missing. The row of `k3_store` arrives last: where it is, everything is.
 async fn create_tables(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
     for table in [LOG, NAMES, SWEEP, STORE] {
         connection.execute(table).await?;
@@ -161,7 +161,7 @@ async fn create_tables(connection: &mut MySqlConnection) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Tells the operator when the server may forget what it has acknowledged.
+/// Warns the operator when the server may forget what it has acknowledged.
 async fn warn_of_lossy_server(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
     let flush: String = sqlx::query_scalar("SELECT CAST(@@innodb_flush_log_at_trx_commit AS CHAR)")
         .fetch_one(connection)

@@ -121,7 +121,7 @@ impl Store for MysqlStore {
             });
         }
         if self.shared.publisher.feed.position() < head.revision {
-            self.shared.publisher.poll_now(); // somebody waits for what peers wrote
+            self.shared.publisher.poll_now(); // another process waits for what peers wrote
         }
         let history = Arc::clone(&self.shared);
         let feed = Arc::clone(&self.shared.publisher.feed);
@@ -199,7 +199,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until the watchers of this process have been told everything up to `revision`.
+    /// Waits until the watchers of this process have received everything up to `revision`.
     pub(super) async fn catch_up(&self, revision: Revision) -> Result<(), StoreError> {
         timeout(
             self.connector.options.request_timeout,

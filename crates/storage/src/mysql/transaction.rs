@@ -38,7 +38,7 @@ pub(super) enum GroupOutcome {
     Forgotten,
 }
 
-/// Locks the counter: whoever commits next waits until this transaction has ended.
+/// Locks the counter: a caller that commits next waits until this transaction has ended.
 pub(super) async fn lock(connection: &mut Connection) -> Result<Head, Failure> {
     let rows = connection.rows(sqlx::query(LOCK)).await?;
     head_of(&rows).map_err(Failure::Lasting)
@@ -85,7 +85,7 @@ pub(super) async fn group_outcome(
         .bind(newest.get());
     let rows = connection.rows(statement).await?;
     connection.roll_back().await?;
-    // The numbers of the group are taken by the group, or by somebody who came after it had failed.
+    // The numbers of the group are taken by the group, or by a later one after it failed.
     match rows.first() {
         Some(row) => {
             let nonce: u64 = row.try_get(0).map_err(|error| connection.misread(error))?;
@@ -158,7 +158,7 @@ fn log_statement(commits: &[PlannedCommit]) -> Statement<'_> {
     statement
 }
 
-/// The states of keys. Read after the counter was locked, so nobody changes them before this
+/// The states of keys. Read after the counter was locked, so no process changes them before this
 /// transaction ends.
 async fn known(connection: &mut Connection, keys: &[&Key]) -> Result<HashMap<Key, KeyState>, Failure> {
     let names = padded(keys);

@@ -50,7 +50,7 @@ pub(super) struct Writer {
 /// A write that waits for its turn.
 struct Request {
     write: Write,
-    /// When nobody wants to wait for its turn any more.
+    /// When the caller stops waiting for its turn.
     deadline: Instant,
     answer: oneshot::Sender<CommitResult>,
 }
@@ -70,7 +70,7 @@ enum Outcome {
     Committed(StagedGroup),
     /// Nothing of it happened.
     Failed(Failure),
-    /// `COMMIT` was sent, and its answer is an error or did not come.
+    /// `COMMIT` was sent, and its answer is an error or did not arrive.
     Unanswered(StagedGroup, Failure),
 }
 
@@ -155,7 +155,7 @@ async fn run(mut task: WriterTask, mut requests: mpsc::Receiver<Request>, stop: 
             () = stop.notified() => break,
             taken = requests.recv_many(&mut waiting, MAX_ROWS), if waiting.is_empty() => {
                 if taken == 0 {
-                    return; // the store is gone, and nobody waits
+                    return; // the store was dropped, and no caller waits
                 }
             }
             () = std::future::ready(()), if !waiting.is_empty() => {}
@@ -204,7 +204,7 @@ impl Request {
     }
 
     fn answer(self, answer: CommitResult) {
-        // Whoever requested may have gone; the write stands or falls all the same.
+        // The caller may have stopped waiting; the write stands or falls all the same.
         self.answer.send(answer).ok();
     }
 }
@@ -332,7 +332,7 @@ impl WriterTask {
         }
     }
 
-    /// Tells watchers, then the writers: whoever has an answer finds it in a watch.
+    /// Publishes to watchers before answering writers: a writer that has its answer finds the event in a watch.
     fn publish(&self, group: Vec<Request>, staged: &StagedGroup) {
         let commits = staged
             .plan
@@ -356,7 +356,7 @@ impl WriterTask {
     }
 }
 
-/// Answers a group of which nobody knows whether it was committed. Conflicts with what was there
+/// Answers a group whose outcome is unknown. Conflicts with what was there
 /// before it are certain all the same.
 fn answer_uncertain(group: Vec<Request>, staged: &StagedGroup, error: &StoreError) {
     for (request, outcome) in group.into_iter().zip(staged.plan.outcomes()) {

@@ -61,9 +61,9 @@ pub enum BackupError {
     Write(#[source] std::io::Error),
 }
 
-/// Writes all entries of a store, as they are at one revision, while it goes on taking writes.
+/// Writes all entries of a store, as they are at one revision, while it continues taking writes.
 ///
-/// `created_at` is noted in the backup as the time it was made. The stream is flushed, not closed: whoever
+/// `created_at` is noted in the backup as the time it was made. The stream is flushed, not closed: a caller that
 /// writes to a file makes it durable and gives it its name only after this has succeeded.
 pub async fn backup(
     store: &dyn Store,

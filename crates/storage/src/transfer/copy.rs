@@ -15,12 +15,12 @@ pub struct CopySummary {
     pub transferred: TransferProgress,
     /// The state of the source that was copied.
     pub source: Revision,
-    /// Commits the source took since: they are not in the target. Zero when nobody wrote; on an etcd that
+    /// Commits the source took since: they are not in the target. Zero when no process wrote; on an etcd that
     /// serves others too, theirs are counted with them.
     pub missed_commits: u64,
     /// Where the target stands now: at or above the source.
     pub target: Revision,
-    /// Entries whose time came during the copy: the target has none of them any more.
+    /// Entries whose time arrived during the copy: the target has none of them any more.
     pub expired: u64,
 }
 
@@ -45,8 +45,8 @@ pub enum CopyError {
 /// Fills an empty store with the entries of another, as they are at one revision, and reads the
 /// target again to see that they are there.
 ///
-/// The source may go on taking writes, but they are not copied: see [`CopySummary::missed`]. The
-/// clock tells which entries had time to expire.
+/// The source may continue taking writes, but they are not copied: see [`CopySummary::missed`]. The
+/// clock reports which entries had time to expire.
 pub async fn copy(
     from: &dyn Store,
     to: &dyn Store,

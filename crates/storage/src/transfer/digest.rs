@@ -1,4 +1,4 @@
-//! What went into a store, to compare with what is found in it.
+//! A digest of the entries written to a store, to compare with what is read back.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(super) struct Digest {
     permanent: u64,
     /// A checksum of their keys and values.
     sum: Hasher,
-    /// Those that expire, each for itself: by the time they are looked for, some may be gone.
+    /// Those that expire, each for itself: by the time they are looked for, some may be removed.
     expiring: HashMap<Key, (Expiry, u32)>,
 }
 
@@ -39,7 +39,7 @@ impl Digest {
     }
 
     /// Compares what was put, which is this, with what was found. All must be there and nothing else,
-    /// but for entries whose time has come since; answers with how many those are.
+    /// but for entries whose time has arrived since; answers with how many those are.
     pub(super) fn compare(self, found: &Self, clock: &dyn Clock) -> Result<u64, Difference> {
         if self.permanent != found.permanent {
             return Err(format!(

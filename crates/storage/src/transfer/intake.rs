@@ -1,4 +1,4 @@
-//! Fills a store with entries that come one by one.
+//! Fills a store with entries that arrive one by one.
 
 use super::TransferProgress;
 use crate::{Entry, Import, ImportError, Revision, Store};
@@ -30,7 +30,7 @@ impl Intake {
         })
     }
 
-    /// Takes an entry. Answers how far the import has come whenever a batch was put.
+    /// Takes an entry. Answers the progress of the import whenever a batch was put.
     pub(super) async fn add(&mut self, entry: Entry) -> Result<Option<TransferProgress>, ImportError> {
         self.waiting_bytes += entry.key.len() + entry.value.len();
         self.transferred.add(&entry);

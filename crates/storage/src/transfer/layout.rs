@@ -1,9 +1,9 @@
 //! The bytes of a backup stream: plain data in and out, no I/O. See `docs/backup-format.md`.
 //!
-//! One checksum runs through the whole stream, and each frame ends with what it has come to. A frame
+//! One checksum runs through the whole stream, and each frame ends with its current value. A frame
 //! that is damaged, missing, out of location or from another backup is so found where it is, and the
 //! last checksum covers everything. The checksums themselves are left out of the sum: a CRC over data
-//! followed by its own CRC comes to the same whatever the data is, and would cover nothing.
+//! followed by its own CRC is the same whatever the data is, and would cover nothing.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -32,11 +32,11 @@ const EXPIRING: u8 = 1;
 
 /// The longest body: a length above it is a lie, and is refused before anything is set aside for it.
 const MAX_BODY_BYTES: usize = 2 + MAX_KEY_BYTES + 8 + 17 + MAX_VALUE_BYTES;
-/// No store counts further. What comes after is left free, so that a store which was filled from a
-/// stream can go on counting, also one that counts in signed numbers.
+/// No store counts further. What follows is left free, so that a store which was filled from a
+/// stream can continue counting, also one that counts in signed numbers.
 const MAX_REVISION: u64 = 1 << 62;
 
-/// What a backup says about itself at its beginning.
+/// What a backup reports about itself at its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     /// The state of the store that it holds.
@@ -195,7 +195,7 @@ impl Decoder {
         }
     }
 
-    /// Reads the rest of a frame, as many bytes as [`Self::follow`] told.
+    /// Reads the rest of a frame, as many bytes as [`Self::follow`] reported.
     pub(super) fn frame(&mut self, head: [u8; HEAD_BYTES], mut body: Bytes) -> Result<Frame, Flaw> {
         let sum = body.split_off(body.len() - SUM_BYTES).get_u32_le();
         self.sum.update(&head);
@@ -274,7 +274,7 @@ impl Decoder {
     }
 }
 
-/// Checks magic and format, which will stand at the same location in every format to come. Takes what
+/// Checks magic and format, which will stand at the same location in every future format. Takes what
 /// there is of a stream that ends early.
 pub(super) fn check_start(bytes: &[u8]) -> Result<(), Flaw> {
     let magic = bytes.len().min(MAGIC.len());

@@ -1,12 +1,12 @@
 //! Moving the entries of a store: into a stream and back, or straight into another store.
 //!
-//! Promises: what is moved is the state of the source at one revision, while it goes on taking
+//! Promises: what is moved is the state of the source at one revision, while it continues taking
 //! writes; whatever is wrong with a stream is found before its target can be used, and the message
-//! says where; a target that got only a part stays closed (see [`Store::begin_import`]); memory does
+//! reports where; a target that got only a part stays closed (see [`Store::begin_import`]); memory does
 //! not grow with the size of the store, nor by what a hostile stream claims.
 //!
 //! Nothing here opens files or makes backups at a time of its own: streams are the caller's. What a
-//! stream looks like is told byte by byte in `docs/backup-format.md`.
+//! stream looks like is specified byte by byte in `docs/backup-format.md`.
 //!
 //! [`Store::begin_import`]: crate::Store::begin_import
 
@@ -31,7 +31,7 @@ pub use self::{
     restore::{RestoreError, RestoreSummary, inspect, restore},
 };
 
-/// How far a move has come, told after each page.
+/// Progress of a transfer, reported after each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransferProgress {
     /// Entries moved so far.

@@ -24,7 +24,7 @@ pub enum BackupStreamError {
         /// The newest format this program knows.
         known: u32,
     },
-    /// It ends before its trailer: whoever wrote it was stopped, or a copy of it was cut.
+    /// It ends before its trailer: its writer was stopped, or a copy of it was cut.
     #[error("the backup is cut off at byte {at}, after {entries} whole entries; use one that is complete")]
     Truncated {
         /// Where it ends.
@@ -109,7 +109,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// Two backups in one file are a mistake, and the second would be lost without a word.
+    /// Two backups in one file are an error, and the second would be lost without a word.
     async fn nothing_follows(&mut self, entries: u64) -> Result<(), BackupStreamError> {
         let end = self.input.at;
         match self.input.fill(&mut [0]).await? {
@@ -126,7 +126,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 // --- Source ---
 
 impl<R: AsyncRead + Unpin> Source<R> {
-    /// Fills the buffer, unless the input ends before; tells how much of it was filled.
+    /// Fills the buffer, unless the input ends before; reports how much of it was filled.
     async fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, BackupStreamError> {
         let mut filled = 0;
         while filled < buffer.len() {

@@ -56,7 +56,7 @@ pub async fn restore(
     })
 }
 
-/// Checks a whole backup and tells what it holds, without a store.
+/// Checks a whole backup and reports what it holds, without a store.
 pub async fn inspect(input: impl AsyncRead) -> Result<BackupSummary, BackupStreamError> {
     let input = pin!(input);
     let (mut reader, header) = Reader::begin(input).await?;

@@ -1,4 +1,4 @@
-//! All entries of a store at one revision, page by page, while it goes on taking writes.
+//! All entries of a store at one revision, page by page, while it continues taking writes.
 
 use super::digest::Digest;
 use crate::{Entry, Key, Page, Prefix, ReadError, Revision, Store, StoreError};
@@ -6,7 +6,7 @@ use crate::{Entry, Key, Page, Prefix, ReadError, Revision, Store, StoreError};
 /// Bytes a page should have. Values may be anything from nothing to 1.5 MiB, and a page is in memory
 /// as a whole.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
-/// Entries a page has at most: the values to come may be far larger than those so far. And no fewer: etcd counts all that follow
+/// Entries a page has at most: later values may be far larger than those so far. And no fewer: etcd counts all that follow
 /// for each page.
 const MAX_PAGE: usize = 2000;
 /// Entries of the first page, of which nothing is known yet.
@@ -77,7 +77,7 @@ impl<'a> Snapshot<'a> {
     }
 
     /// A store that lists out of order, as a database with the wrong collation does, would make
-    /// backups that nobody can restore.
+    /// backups that cannot be restored.
     fn check(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
         for entry in entries {
             if self.last.as_ref().is_some_and(|last| entry.key <= *last) {

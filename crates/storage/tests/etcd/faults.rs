@@ -72,7 +72,7 @@ async fn a_watch_survives_the_death_and_return_of_etcd() {
 }
 
 #[tokio::test]
-async fn a_watch_that_was_cut_off_while_its_past_was_compacted_is_told() {
+async fn disconnected_watch_reports_compaction() {
     let etcd = Etcd::start().unwrap();
     let proxy = Proxy::start(&etcd.endpoint()).await;
     let behind = EtcdStore::open(impatient([proxy.endpoint()])).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_paused_etcd_is_an_error_in_time_and_no_hang() {
     assert!(began.elapsed() < 2 * patience, "{:?}", began.elapsed());
     etcd.resume().unwrap();
 
-    // The uncertain write may still come about, even after the first answer.
+    // The uncertain write may still happen, even after the first answer.
     let (before, next) = until("a write to succeed", async || {
         let entry = store.get(&key("/a/x")).await.ok()??;
         let write = Write::update(key("/a/x"), entry.revision, "3");
@@ -136,7 +136,7 @@ async fn a_paused_etcd_is_an_error_in_time_and_no_hang() {
     })
     .await;
     watcher.reach(next).await;
-    // The uncertain one is told if it happened, and only then.
+    // The uncertain one is delivered if it happened, and only then.
     let expected = if before == known {
         vec![next]
     } else {
@@ -166,7 +166,7 @@ async fn a_dead_member_in_the_list_does_not_matter() {
     assert_eq!(store.get(&key("/x")).await.unwrap().unwrap().revision, written);
 }
 
-/// Harms each member in turn, the one in use first, and checks that nobody notices for long.
+/// Harms each member in turn, the one in use first, and checks that clients are not interrupted for long.
 async fn outlives(cluster: &EtcdCluster, harm: impl Fn(&Etcd), heal: impl Fn(&Etcd)) {
     let options = EtcdOptions {
         request_timeout: Duration::from_secs(3),
@@ -182,7 +182,7 @@ async fn outlives(cluster: &EtcdCluster, harm: impl Fn(&Etcd), heal: impl Fn(&Et
         written.extend(persist(&store, &format!("/a/harmed{index}-"), 20).await);
         let began = Instant::now();
         watcher.reach(*written.last().unwrap()).await;
-        // Before the pings of the watch itself could tell that its member is frozen.
+        // Before the pings of the watch itself could report that its member is frozen.
         assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
         heal(member);
     }
@@ -235,7 +235,7 @@ async fn a_full_etcd_refuses_writes_and_serves_reads() {
         }
     })
     .await;
-    // An etcd that finds out only while it writes that there is no room keeps the one write that it refuses.
+    // An etcd that finds out only while it writes that there is no space keeps the one write that it refuses.
     let kept = store.get(&key("/x")).await.unwrap().unwrap().revision;
     match refused {
         CommitError::Store(StoreError::Full { .. }) => assert_eq!(kept, last),

@@ -20,7 +20,7 @@ fn entry(name: &str, revision: u64) -> Entry {
 }
 
 #[tokio::test]
-async fn an_import_goes_on_above_the_source() {
+async fn an_import_continues_above_the_source() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     let peer = open(&etcd.endpoint()).await;
@@ -61,7 +61,7 @@ async fn an_import_goes_on_above_the_source() {
             assert!(matches!(refused, ReadError::Compacted { .. }), "{refused:?}");
         }
     }
-    // A watch from before has nothing to go on with.
+    // A watch from before has nothing to continue with.
     let ended = crate::support::soon("the old watch to end", async {
         loop {
             if let Err(error) = old.next().await {
@@ -72,7 +72,7 @@ async fn an_import_goes_on_above_the_source() {
     .await;
     assert!(matches!(ended, WatchError::Compacted { .. }), "{ended:?}");
 
-    // Both go on with the same numbers.
+    // Both continue with the same numbers.
     let mut watcher = Watcher::start(&peer, "/a/", finished).await;
     let first = store.get(&key("/a/000")).await.unwrap().unwrap();
     let updated = store
@@ -84,7 +84,7 @@ async fn an_import_goes_on_above_the_source() {
     watcher.reach(made).await;
     assert_eq!(watcher.revisions(), [updated, made]);
     assert_eq!(peer.get(&key("/a/000")).await.unwrap().unwrap().revision, updated);
-    // A process that comes later reads the offset from etcd.
+    // A process that arrives later reads the offset from etcd.
     let later = open(&etcd.endpoint()).await;
     assert_eq!(later.get(&key("/a/new")).await.unwrap().unwrap().revision, made);
 }

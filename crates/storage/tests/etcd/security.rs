@@ -90,7 +90,7 @@ async fn a_wrong_password_is_a_matter_of_the_settings() {
 }
 
 #[tokio::test]
-async fn a_log_in_where_none_is_needed_is_no_mistake() {
+async fn accepts_a_login_that_etcd_does_not_need() {
     let etcd = Etcd::start().unwrap();
     let store = EtcdStore::open(with_login(&etcd.endpoint(), "k3", "secret"))
         .await

@@ -7,7 +7,7 @@ use k3_storage::{
     etcd::{EtcdOptions, EtcdStore},
 };
 
-/// Waits for something that must come, with patience for a busy machine.
+/// Waits for something that must arrive, with patience for a busy machine.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), future)
         .await
@@ -70,7 +70,7 @@ pub(crate) struct Watcher {
     events: WatchStream,
     /// The bookmark of the newest batch.
     pub(crate) reached: Revision,
-    /// What has come: revision, key, and value (`None` for a deletion).
+    /// What has arrived: revision, key, and value (`None` for a deletion).
     pub(crate) seen: Vec<(Revision, String, Option<String>)>,
 }
 
@@ -104,7 +104,7 @@ impl Watcher {
         batch
     }
 
-    /// Waits until everything up to a revision has come.
+    /// Waits until everything up to a revision has arrived.
     pub(crate) async fn reach(&mut self, revision: Revision) {
         while self.reached < revision {
             self.batch().await;

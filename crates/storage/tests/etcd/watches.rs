@@ -67,7 +67,7 @@ async fn no_watch_begins_below_the_compacted_revision() {
 }
 
 #[tokio::test]
-async fn a_compaction_by_somebody_else_is_noticed() {
+async fn a_compaction_by_another_process_is_noticed() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     let [created, deleted, ..] = history(&store).await;
@@ -200,7 +200,7 @@ async fn a_bookmark_is_never_ahead_of_an_event() {
             });
         }
     }
-    // The watcher fails when an event comes with or below a revision it was told is complete.
+    // The watcher fails when an event arrives with or below a revision that was reported complete.
     let mut watcher = Watcher::start(&store, "/mine/", start).await;
     let mut peers = Watcher::start(&store, "/peer/", start).await;
     for _ in 0..200 {

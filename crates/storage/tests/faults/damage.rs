@@ -23,8 +23,8 @@ async fn closed_store(
     held
 }
 
-/// Opens a store that may be damaged, and checks that it tells nothing that is not true.
-async fn tells_the_truth(
+/// Opens a store that may be damaged, and checks that it reports nothing that is not true.
+async fn reports_the_actual_outcome(
     directory: &Path,
     truth: &std::collections::BTreeMap<String, (k3_storage::Revision, Vec<u8>)>,
 ) -> Outcome {
@@ -74,7 +74,7 @@ async fn a_flipped_byte_is_never_served() {
         let copy = tempfile::tempdir().unwrap();
         std::fs::write(copy.path().join(FILE), &bad).unwrap();
         std::fs::copy(directory.path().join("mark"), copy.path().join("mark")).unwrap();
-        if tells_the_truth(copy.path(), &truth).await == Outcome::Refused {
+        if reports_the_actual_outcome(copy.path(), &truth).await == Outcome::Refused {
             refused += 1;
         }
     }
@@ -99,7 +99,7 @@ async fn a_truncated_file_is_refused() {
         let copy = tempfile::tempdir().unwrap();
         std::fs::write(copy.path().join(FILE), &good[..len]).unwrap();
         std::fs::copy(directory.path().join("mark"), copy.path().join("mark")).unwrap();
-        let outcome = tells_the_truth(copy.path(), &truth).await;
+        let outcome = reports_the_actual_outcome(copy.path(), &truth).await;
         assert!(
             outcome == Outcome::Refused,
             "a file cut to {len} of {} bytes was opened",
@@ -132,7 +132,7 @@ async fn a_file_of_something_else_is_refused() {
 }
 
 #[tokio::test]
-async fn a_second_opener_is_told_who_holds_the_folder() {
+async fn second_opener_learns_which_process_holds_the_directory() {
     let directory = tempfile::tempdir().unwrap();
     let store = FileStore::open(FileOptions::new(directory.path())).await.unwrap();
     let error = FileStore::open(FileOptions::new(directory.path()))

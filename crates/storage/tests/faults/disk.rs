@@ -18,23 +18,23 @@ pub(crate) struct Disk {
     files: Mutex<HashMap<String, Arc<Mutex<Content>>>>,
     /// How many syncs have succeeded.
     syncs: AtomicU64,
-    /// Writes and syncs until something goes wrong; `u64::MAX` for never.
+    /// Writes and syncs until something fails; `u64::MAX` for never.
     good_for: AtomicU64,
     failure: Mutex<DiskFailure>,
-    /// What the disk says is free, whatever is true.
+    /// What the disk reports is free, whatever is true.
     said_free: Mutex<Option<u64>>,
 }
 
-/// What goes wrong when `good_for` has run out.
+/// What fails when `good_for` has run out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DiskFailure {
     /// Everything fails, for ever.
     #[default]
     PowerLoss,
-    /// Writes fail where the disk has no room yet, and succeed where something was written before,
+    /// Writes fail where the disk has no space yet, and succeed where something was written before,
     /// as on a real one.
     Full,
-    /// Syncs fail; the rest goes on.
+    /// Syncs fail; the rest continues.
     SyncFails,
 }
 
@@ -46,7 +46,7 @@ struct Content {
     safe: Vec<u8>,
     /// What has been done since `safe`.
     unsafe_yet: Vec<Change>,
-    /// The blocks that have room on the disk.
+    /// The blocks that have space on the disk.
     blocks: HashSet<u64>,
 }
 
@@ -76,18 +76,18 @@ impl Disk {
         Arc::new(disk)
     }
 
-    /// Something goes wrong after so many more writes and syncs.
+    /// Something fails after so many more writes and syncs.
     pub(crate) fn trouble_after(&self, operations: u64, failure: DiskFailure) {
         *self.failure.lock().unwrap() = failure;
         self.good_for.store(operations, Ordering::SeqCst);
     }
 
-    /// Nothing goes wrong from now on.
+    /// Nothing fails from now on.
     pub(crate) fn mend(&self) {
         self.good_for.store(u64::MAX, Ordering::SeqCst);
     }
 
-    /// Says that so much is free, or tells the truth again: there is plenty.
+    /// Reports that so much is free, or reports the truth again: there is plenty.
     pub(crate) fn say_free(&self, bytes: Option<u64>) {
         *self.said_free.lock().unwrap() = bytes;
     }
@@ -99,7 +99,7 @@ impl Disk {
             .map_or(0, |content| lock(content).seen.len())
     }
 
-    /// How many writes and syncs there have been since `trouble_after`, which must not have come.
+    /// How many writes and syncs there have been since `trouble_after`, which must not have arrived.
     pub(crate) fn operations_of(&self, operations: u64) -> u64 {
         operations - self.good_for.load(Ordering::SeqCst)
     }
@@ -108,7 +108,7 @@ impl Disk {
         self.syncs.load(Ordering::SeqCst)
     }
 
-    /// The disk as it is found after the power came back: of what was not synced, any part may have
+    /// The disk as it is found after the power returned: of what was not synced, any part may have
     /// reached it, in any order, and the last piece may be torn.
     pub(crate) fn after_power_loss(&self, rng: &mut impl Rng) -> Arc<Self> {
         let found = Self::new();
@@ -132,7 +132,7 @@ impl Disk {
         found
     }
 
-    /// Counts an operation, and fails it if its time has come.
+    /// Counts an operation, and fails it if its time has arrived.
     fn operate(&self, kind: Operation) -> io::Result<()> {
         let next = |left: u64| {
             if left == u64::MAX {
@@ -155,7 +155,7 @@ impl Disk {
         }
     }
 
-    /// Fails once the power is gone: a program without power reads nothing either.
+    /// Fails after the power loss: a program without power reads nothing either.
     fn powered(&self) -> io::Result<()> {
         let gone = self.good_for.load(Ordering::SeqCst) == 0;
         if gone && *self.failure.lock().unwrap() == DiskFailure::PowerLoss {
@@ -191,7 +191,7 @@ impl Change {
     /// The blocks it touches.
     fn blocks(&self) -> impl Iterator<Item = u64> + use<> {
         match self {
-            // The file gets longer, and takes room only where it is written.
+            // The file gets longer, and takes space only where it is written.
             Self::SetLen(_) => 0..0,
             Self::Write(offset, data) => offset / BLOCK..(offset + data.len() as u64).div_ceil(BLOCK),
         }

@@ -1,4 +1,4 @@
-//! A full disk: writes fail clearly, reads go on, nothing breaks, and it recovers.
+//! A full disk: writes fail clearly, reads continue, nothing breaks, and it recovers.
 
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ async fn a_real_full_disk_loses_nothing_and_recovers() {
     let ballast = disk.0.path().join("ballast");
     let mut expected = contents(&*store).await;
     for round in 0..3u64 {
-        // Somebody else takes the space while several writers go on.
+        // Another process takes the space while several writers continue.
         let mut writers = tokio::task::JoinSet::new();
         for writer in 0..8u64 {
             let store: Arc<dyn Store> = store.clone();

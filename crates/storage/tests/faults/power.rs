@@ -1,4 +1,4 @@
-//! Power loss: what was acknowledged is there when the power comes back.
+//! Power loss: what was acknowledged is there when the power returns.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::{
 
 const WRITERS: u64 = 4;
 
-/// What writers were told, by key: the newest acknowledged value (or deletion), and the one that was
+/// What was acknowledged to writers, by key: the newest acknowledged value (or deletion), and the one that was
 /// sent and not answered.
 #[derive(Default)]
 struct AcknowledgedWrites {
@@ -25,7 +25,7 @@ struct AcknowledgedWrites {
     newest: Revision,
 }
 
-/// Writers that go on until the disk fails them.
+/// Writers that continue until the disk fails them.
 async fn write_until_dark(store: Arc<dyn Store>, acknowledged: Arc<Mutex<AcknowledgedWrites>>, seed: u64) {
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {
@@ -69,7 +69,7 @@ async fn write_until_dark(store: Arc<dyn Store>, acknowledged: Arc<Mutex<Acknowl
     writers.join_all().await;
 }
 
-/// What is missing or wrong in the store, given what writers were told.
+/// What is missing or wrong in the store, given what was acknowledged.
 async fn losses(store: &dyn Store, acknowledged: &mut AcknowledgedWrites) -> Vec<String> {
     let found = contents(store).await;
     let mut losses = Vec::new();
@@ -108,7 +108,7 @@ async fn losses(store: &dyn Store, acknowledged: &mut AcknowledgedWrites) -> Vec
     losses
 }
 
-/// Cuts the power again and again at random instants, and tells what got lost.
+/// Cuts the power periodically at random instants, and reports what got lost.
 async fn cycles(count: u64, durability: Durability, seed: u64) -> Vec<String> {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut disk = Disk::new();

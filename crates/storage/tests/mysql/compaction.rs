@@ -156,7 +156,7 @@ async fn readers_and_writers_beside_two_compactors_see_whole_states() {
     writer.await.unwrap();
     for compactor in compactors {
         compactor.abort();
-        // Either it was aborted just now, or it failed before and says so here.
+        // Either it was aborted just now, or it failed before and reports it here.
         let Err(ended) = compactor.await;
         assert!(ended.is_cancelled(), "{ended}");
     }

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::server::{Server, create};
 
-/// A server that speaks in the clear to nobody, and the authority that vouches for it.
+/// A server that accepts only TLS, and the authority that vouches for it.
 fn encrypted() -> (Server, TempDir) {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -54,7 +54,7 @@ async fn a_server_is_trusted_when_the_authority_vouches_for_it() {
         create(&store, &name, "x").await;
         store.close().await;
     }
-    // Signed by nobody the public trusts; and in the clear the server does not talk.
+    // Signed by no public authority; and in the clear the server does not talk.
     for tls in [TlsMode::Verified { ca_file: None }, TlsMode::Off] {
         let refused = MysqlStore::open(with_tls(&server, tls.clone())).await.map(drop);
         assert!(

@@ -1,4 +1,4 @@
-//! Bytes come back as they went in, and keys keep the order of their bytes.
+//! Bytes return unchanged, and keys keep the order of their bytes.
 
 use bytes::Bytes;
 use k3_storage::{Key, MAX_VALUE_BYTES, Page, Prefix, Revision, Store, Write};
@@ -6,7 +6,7 @@ use k3_storage::{Key, MAX_VALUE_BYTES, Page, Prefix, Revision, Store, Write};
 use crate::server::{Server, events_upto, key, value, watch};
 
 #[tokio::test]
-async fn every_byte_of_a_value_comes_back() {
+async fn returns_every_byte_of_a_value() {
     let server = Server::start();
     let store = server.open().await;
     let all_bytes: Vec<u8> = (0..=255).cycle().take(70_000).collect();

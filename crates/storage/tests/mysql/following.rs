@@ -31,14 +31,14 @@ async fn queries_per_second(admin: &mut MySqlConnection) -> f64 {
     tokio::time::sleep(window).await;
     let after = questions(admin).await;
     let own = 1; // what requested
-    // What takes time are the pauses between them, one fewer; and a busy machine wakes nobody on the dot.
+    // What takes time are the pauses between them, one fewer; and a busy machine wakes tasks late.
     let pauses = (after - before - own).saturating_sub(1);
     #[expect(clippy::cast_precision_loss, reason = "a handful of queries")]
     let rate = pauses as f64 / began.elapsed().as_secs_f64();
     rate
 }
 
-/// Does something, and tells besides how late this machine and the server were meanwhile with a short pause and a question, at
+/// Does something, and reports besides how late this machine and the server were meanwhile with a short pause and a question, at
 /// worst: where others keep them busy everything is late, and not by the follower.
 async fn and_lateness<T>(admin: &mut MySqlConnection, work: impl Future<Output = T>) -> (T, Duration) {
     let pause = Duration::from_millis(10);
@@ -186,7 +186,7 @@ async fn a_follower_that_missed_compacted_history_ends_its_watches() {
         matches!(end, Err(WatchError::Compacted { oldest, .. }) if oldest == revision),
         "{end:?}"
     );
-    // Those who begin anew miss nothing.
+    // Those who begin again miss nothing.
     let events = events_upto(&mut watch(&there, revision).await, newest).await;
     assert_whole(&events, revision);
 }
@@ -218,11 +218,11 @@ async fn a_database_that_lost_commits_never_reuses_their_numbers() {
     let stores = [server.open().await, server.open().await];
     let mut admin = server.admin().await;
     for lost in [
-        // The last commit is gone, as after a crash of a server that does not sync.
+        // The last commit was removed, as after a crash of a server that does not sync.
         "DELETE FROM k3_log WHERE revision = {newest}; \
          DELETE FROM k3_names WHERE revision = {newest}; \
          UPDATE k3_store SET revision = revision - 1",
-        // It is gone, and somebody has written another in its location.
+        // It was removed, and another process has written another with its number.
         "UPDATE k3_log SET nonce = nonce + 1 WHERE revision = {newest}",
     ] {
         let before = stores[0].current_revision().await.unwrap();

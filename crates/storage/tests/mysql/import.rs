@@ -44,7 +44,7 @@ async fn assert_unfinished(store: &MysqlStore) {
 }
 
 #[tokio::test]
-async fn an_import_keeps_revisions_and_goes_on_above_the_source() {
+async fn an_import_keeps_revisions_and_continues_above_the_source() {
     let server = Server::start();
     let [here, there] = [server.open().await, server.open().await];
     let mut source = entries(700);
@@ -121,7 +121,7 @@ async fn an_interrupted_import_blocks_everybody_until_it_is_begun_again() {
 }
 
 #[tokio::test]
-async fn only_an_empty_store_takes_an_import_and_never_goes_back() {
+async fn import_needs_an_empty_store_and_never_lowers_revisions() {
     let server = Server::start();
     let store = server.open().await;
     let mut revision = create(&store, "/a", "x").await;

@@ -59,7 +59,7 @@ impl SmallDisk {
         Self(directory)
     }
 
-    /// Bytes that nobody has.
+    /// Random bytes.
     fn free(&self) -> u64 {
         let acknowledged = rustix::fs::statvfs(self.0.path()).unwrap();
         acknowledged.f_bfree * acknowledged.f_frsize
@@ -78,12 +78,12 @@ async fn a_full_server_refuses_writes_serves_reads_and_takes_writes_again() {
     let server = Server::start_on(disk.0.path());
     let store = server.open().await;
     let first = create(&store, "/first", "x").await;
-    // Somebody else takes almost all there is.
+    // Another process takes almost all there is.
     let ballast = disk.0.path().join("ballast");
     let left = 10_000_000;
     let taken = usize::try_from(disk.free()).unwrap() - left;
     std::fs::write(&ballast, vec![b'x'; taken]).unwrap();
-    // Not larger: this server crashes when it finds no room for a value that has pages of its own.
+    // Not larger: this server crashes when it finds no space for a value that has pages of its own.
     let value = Bytes::from(vec![b'x'; 4_000]);
     let mut newest = first;
     let full = loop {

@@ -47,7 +47,7 @@ async fn data_of_a_newer_format_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_and_not_shown() {
+async fn reports_a_wrong_password_without_printing_it() {
     let server = Server::start();
     let options = MysqlOptions {
         password: "open sesame".to_owned(),

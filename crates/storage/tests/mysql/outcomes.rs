@@ -58,7 +58,7 @@ async fn a_commit_that_did_not_arrive_is_made_again() {
 }
 
 #[tokio::test]
-async fn an_outcome_nobody_can_ask_for_is_called_uncertain() {
+async fn reports_an_unknown_outcome_as_uncertain() {
     let server = Server::start();
     for (line, happened) in [
         (Line::LoseAnswerAndBreak, true),
@@ -81,7 +81,7 @@ async fn an_outcome_nobody_can_ask_for_is_called_uncertain() {
         proxy.set(Line::Good);
         let entry = store.get(&key(&name)).await.unwrap();
         assert_eq!(entry.is_some(), happened);
-        // The log goes on without a gap, and watches see what happened.
+        // The log continues without a gap, and watches see what happened.
         let last = create(&store, &format!("{name}/next"), "y").await;
         let events = events_upto(&mut watch(&store, Revision::FIRST).await, last).await;
         assert_whole(&events, Revision::FIRST);

@@ -19,18 +19,18 @@ use tokio::{
 pub(crate) enum Line {
     /// Everything passes.
     Good,
-    /// The next `COMMIT` reaches the server, its answer does not come back; then the line is good.
+    /// The next `COMMIT` reaches the server, its answer does not return; then the line is good.
     LoseAnswer,
     /// The next `COMMIT` does not reach the server; then the line is good.
     LoseCommit,
-    /// As `LoseAnswer`, and then nobody gets through.
+    /// As `LoseAnswer`, and then all connections fail.
     LoseAnswerAndBreak,
-    /// As `LoseCommit`, and then nobody gets through.
+    /// As `LoseCommit`, and then all connections fail.
     LoseCommitAndBreak,
     /// The next `COMMIT` does not reach the server, which still sees an open connection; then the line
     /// is good, for others.
     HoldCommit,
-    /// Nobody gets through, and open connections are silent.
+    /// No process gets through, and open connections are silent.
     Broken,
 }
 
@@ -72,7 +72,7 @@ impl Proxy {
         *self.state.line.lock().unwrap()
     }
 
-    /// How often `COMMIT` came by.
+    /// How many `COMMIT` statements passed.
     pub(crate) fn commits(&self) -> usize {
         self.state.commits.load(Ordering::SeqCst)
     }
@@ -95,7 +95,7 @@ async fn carry(client: TcpStream, state: Arc<State>) {
     };
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    // Whoever ends first ends both directions.
+    // The first direction to end closes both.
     tokio::select! {
         () = requests(from_client, to_server, &state) => {}
         () = answers(from_server, to_client, &state) => {}

@@ -1,4 +1,4 @@
-//! One sequence without gaps, whoever writes and whatever breaks.
+//! One sequence without gaps, with any writers and failures.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::server::{
 /// So few acknowledged writes would show nothing.
 const FEW: usize = 20;
 
-/// What writers are told, and tell.
+/// State shared by the writers.
 #[derive(Default)]
 struct RevisionHistory {
     stop: AtomicBool,
@@ -27,7 +27,7 @@ struct RevisionHistory {
     acknowledged: AtomicUsize,
 }
 
-/// Creates keys with this prefix until told to stop, and returns what was acknowledged.
+/// Creates keys with this prefix until stopped, and returns what was acknowledged.
 async fn writer(
     store: Arc<MysqlStore>,
     name: String,
@@ -54,7 +54,7 @@ async fn writer(
 // --- Course ---
 
 impl RevisionHistory {
-    /// Waits until writers are in the middle of their work, however slowly that goes.
+    /// Waits until writers are in the middle of their work, however slow that is.
     async fn goes_on(&self) {
         let before = self.acknowledged.load(Ordering::SeqCst);
         eventually("writes are acknowledged", async || {
@@ -124,7 +124,7 @@ async fn two_processes_share_one_sequence_while_their_connections_are_killed() {
         .await
         .unwrap();
         for id in ids {
-            // It may have gone by itself.
+            // It may have ended by itself.
             let kill = sqlx::AssertSqlSafe(format!("KILL {id}"));
             kills += usize::from(sqlx::raw_sql(kill).execute(&mut admin).await.is_ok());
         }
@@ -171,8 +171,8 @@ async fn what_was_acknowledged_survives_kill_9_of_the_server() {
         let entry = stores[1].get(key).await.unwrap();
         assert_eq!(entry.map(|entry| entry.revision), Some(*revision), "{key}");
     }
-    // A server that shows commits before they are durable may come back without some of them. Then
-    // watches end rather than go on in another history; else they have seen it all.
+    // A server that shows commits before they are durable may return without some of them. Then
+    // watches end rather than continue in another history; else they have seen it all.
     let mut seen = Vec::new();
     while seen
         .last()

@@ -1,4 +1,4 @@
-//! A server of its own for each test, and short words for what tests do with stores.
+//! A server of its own for each test, and short text for what tests do with stores.
 
 use std::{path::Path, sync::Arc, time::Duration};
 

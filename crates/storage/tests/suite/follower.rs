@@ -1,13 +1,13 @@
-//! A watcher that gathers what it is told.
+//! A watcher that collects its events.
 
 use k3_storage::{Change, Event, EventBatch, Revision, WatchError, WatchStream};
 
 use crate::store_ext::soon;
 
-/// A watch, and what came of it and has not been taken yet.
+/// A watch, and what arrived of it and has not been taken yet.
 pub(crate) struct Follower {
     events: WatchStream,
-    /// Events that came with those that were requested.
+    /// Events that arrived with those that were requested.
     ahead: Vec<Event>,
     /// The bookmark of the newest batch, or where the watch began.
     reached: Revision,
@@ -60,7 +60,7 @@ impl Follower {
         std::mem::take(&mut self.ahead)
     }
 
-    /// Why the watch ends, once all that comes before is read.
+    /// Why the watch ends, once all that precedes is read.
     pub(crate) async fn end(&mut self) -> WatchError {
         loop {
             if let Err(error) = self.try_batch().await {

@@ -10,7 +10,7 @@ use crate::follower::Follower;
 /// How long a test waits for something that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Short words for what tests do most.
+/// Short text for what tests do most.
 pub(crate) trait StoreExt: Store {
     /// Creates an entry.
     async fn create(&self, name: &str, value: impl Into<Bytes> + Send) -> Revision {
@@ -30,7 +30,7 @@ pub(crate) trait StoreExt: Store {
     }
 
     /// Puts a value, whatever is there. Lets others run in between: a store in memory never makes a
-    /// writer wait, and a test may loop over this until somebody else is done.
+    /// writer wait, and a test may loop over this until another process is done.
     async fn put(&self, name: &str, value: impl Into<Bytes> + Send) -> Revision {
         let value = value.into();
         let mut write = Write::create(key(name), value.clone());
@@ -79,7 +79,7 @@ pub(crate) trait StoreExt: Store {
         self.current_revision().await.unwrap()
     }
 
-    /// Why a watch after `after` is refused: at once, or before it tells anything.
+    /// Why a watch after `after` is refused: at once, or before it reports anything.
     async fn refusal(&self, name: &str, after: Revision) -> WatchError {
         let mut watch = match self.watch(&prefix(name), after).await {
             Ok(events) => Follower::new(events, after),
@@ -123,7 +123,7 @@ pub(crate) fn contents(range: &Range) -> Vec<(&str, &[u8])> {
         .collect()
 }
 
-/// Waits for what must come within the tests' patience.
+/// Waits for what must arrive within the tests' patience.
 pub(crate) async fn soon<T>(what: &str, coming: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, coming)
         .await

@@ -144,7 +144,7 @@ async fn a_copy_that_is_not_the_same_is_noticed() {
 }
 
 #[tokio::test]
-async fn an_entry_whose_time_has_come_may_be_missing() {
+async fn accepts_missing_expired_entries() {
     let expiry = expiring("/b", b"", 1).expiry.unwrap();
     let forgetful = Faulty {
         inner: MemoryStore::new(),
@@ -175,7 +175,7 @@ async fn an_entry_that_expires_in_the_target_at_once_is_no_difference() {
 }
 
 #[tokio::test]
-async fn commits_that_came_too_late_are_counted() {
+async fn commits_that_arrived_too_late_are_counted() {
     let source = store_of(&samples()).await;
     let target = MemoryStore::new();
     let summary = copy(&*source, &*target, &SystemClock, quiet).await.unwrap();

@@ -60,7 +60,7 @@ fn assert_damaged(error: &BackupStreamError, after: u64, because: &str) {
 }
 
 #[tokio::test]
-async fn every_truncation_is_refused_and_the_message_says_where() {
+async fn rejects_every_truncation_with_its_offset() {
     let bytes = backup_of(&samples()).await;
     for length in 1..bytes.len() {
         let error = refusal(&bytes[..length]).await;
@@ -74,7 +74,7 @@ async fn every_truncation_is_refused_and_the_message_says_where() {
 }
 
 #[tokio::test]
-async fn every_flipped_bit_is_refused_at_its_place() {
+async fn rejects_every_flipped_bit_with_its_offset() {
     let bytes = backup_of(&samples()).await;
     for byte in 0..bytes.len() {
         for bit in 0..8 {
@@ -184,7 +184,7 @@ async fn what_is_made_up_is_refused_though_its_checksums_are_right() {
 
 #[tokio::test]
 async fn a_huge_length_is_refused_before_anything_is_set_aside_for_it() {
-    // The stream goes on for ever, so that only the length itself can be the reason.
+    // The stream continues for ever, so that only the length itself can be the reason.
     let head = Forgery::new(9).frame_of_length(1, u32::MAX, b"").bytes();
     let endless = (&head[..]).chain(tokio::io::repeat(b'x'));
     let error = inspect(endless).await.unwrap_err();
@@ -213,7 +213,7 @@ async fn two_backups_in_a_row_are_refused() {
 }
 
 #[tokio::test]
-async fn a_newer_format_is_refused_and_the_message_says_what_to_do() {
+async fn rejects_a_newer_format_with_a_hint() {
     let error = refusal(&Forgery::with_header(2, 9).end(0)).await;
     assert_eq!(
         error.to_string(),
@@ -252,7 +252,7 @@ async fn a_target_that_holds_something_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_stream_that_fails_says_where() {
+async fn a_stream_that_fails_reports_where() {
     let bytes = backup_of(&samples()).await;
     let broken = (&bytes[..50]).chain(failing_input());
     let target = MemoryStore::new();

@@ -25,7 +25,7 @@ async fn keep_writing(store: Arc<MemoryStore>, writer: usize, mut entries: Vec<E
                 Revision::ZERO => Precondition::Absent,
                 revision => Precondition::At(revision),
             };
-            // Now and then a key goes and comes again.
+            // Now and then a key is deleted and created again.
             let delete = n % 7 == 0 && precondition != Precondition::Absent;
             let operation = if delete {
                 Operation::Delete
@@ -93,7 +93,7 @@ async fn a_backup_is_a_snapshot_while_writers_write() {
 }
 
 #[tokio::test]
-async fn a_backup_that_is_overtaken_by_compaction_says_so_and_cannot_be_restored() {
+async fn backup_overtaken_by_compaction_fails_and_cannot_be_restored() {
     let entries: Vec<_> = (0..OBJECTS)
         .map(|n| entry(&format!("/{n:05}"), &[0; 500], 2))
         .collect();
@@ -119,7 +119,7 @@ async fn a_backup_that_is_overtaken_by_compaction_says_so_and_cannot_be_restored
 }
 
 #[tokio::test]
-async fn a_backup_whose_reader_goes_away_fails() {
+async fn a_backup_whose_reader_disconnects_fails() {
     let store = store_of(&[entry("/a", &[1; 10_000], 2)]).await;
     let (near, far) = tokio::io::duplex(64);
     drop(far);

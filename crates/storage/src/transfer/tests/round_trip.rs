@@ -1,4 +1,4 @@
-//! What goes in comes out.
+//! Restored entries equal the backed-up entries.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ use super::{
 use crate::{Entry, MAX_VALUE_BYTES, Revision, Store, SystemClock, Write, memory::MemoryStore};
 
 #[tokio::test]
-async fn the_stream_is_what_the_document_says() {
+async fn stream_matches_the_documented_format() {
     let written = backup_of(&[entry("/a", b"one", 7), entry("/b", b"", 9)]).await;
     let by_hand = Forgery::new(REVISION)
         .entry(b"/a", 7, b"one")
@@ -53,7 +53,7 @@ async fn the_example_of_the_document_is_what_is_written() {
 }
 
 #[tokio::test]
-async fn a_store_is_compared_with_the_backup_it_came_from() {
+async fn compares_a_store_with_its_backup() {
     let bytes = backup_of(&[entry("/a", b"one", 7), entry("/b", b"", 9)]).await;
     let store = MemoryStore::new();
     let stands = restore(&bytes[..], &*store, quiet).await.unwrap().revision;
@@ -101,7 +101,7 @@ async fn the_largest_key_and_value_go_through() {
 }
 
 #[tokio::test]
-async fn a_restored_store_goes_on_above_the_backup() {
+async fn a_restored_store_continues_above_the_backup() {
     let bytes = backup_of(&[entry("/a", b"1", 5)]).await;
     let target = MemoryStore::new();
     let summary = restore(&bytes[..], &*target, quiet).await.unwrap();
@@ -166,7 +166,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_entries_come_back_as_they_were(entries in any_entries()) {
+    fn any_entries_return_as_they_were(entries in any_entries()) {
         block_on(async {
             let bytes = backup_of(&entries).await;
             let target = MemoryStore::new();

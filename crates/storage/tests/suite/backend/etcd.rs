@@ -18,7 +18,7 @@ pub(crate) struct Etcd {
     options: EtcdOptions,
 }
 
-/// The endpoint. Compaction is the business of a whole etcd, whoever asks for it: a test on a shared one
+/// The endpoint. Compaction affects a whole etcd: a test on a shared one
 /// would take the history of the others away. One of our own is cheap, with elections in no time.
 fn endpoint() -> &'static str {
     static OWN: OnceLock<Option<k3_test_services::Etcd>> = OnceLock::new();
@@ -40,7 +40,7 @@ pub(crate) fn start() -> Result<k3_test_services::Etcd, ServiceError> {
     let args = [
         "--heartbeat-interval=20",
         "--election-timeout=100",
-        // The default is exactly the largest value, and leaves no room for its key.
+        // The default is exactly the largest value, and leaves no space for its key.
         "--max-request-bytes=1600000",
     ];
     k3_test_services::Etcd::start_with(&k3_test_services::EtcdOptions {

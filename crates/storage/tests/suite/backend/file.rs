@@ -1,4 +1,4 @@
-//! The embedded store, in a directory that goes when the backend does.
+//! The embedded store, in a directory that is removed with the backend.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A closed store has told its watchers, does nothing more, and has lost nothing.
+//! A closed store has ended its watches, does nothing more, and has lost nothing.
 
 use std::sync::{
     Arc,
@@ -97,7 +97,7 @@ async fn what_was_acknowledged_before_a_close_is_there_after_it(backend: &dyn Te
         let entry = store.read(name).await.expect("it was acknowledged");
         assert_eq!((entry.revision, &*entry.value), (*revision, name.as_bytes()));
     }
-    // What is there is also what the history tells, whether it was acknowledged or not.
+    // What is there is also what the history reports, whether it was acknowledged or not.
     let range = store.list("/").await;
     let told = store.follow("/", start).await.take(range.entries.len()).await;
     let mut there: Vec<_> = range.entries.iter().map(|entry| entry.revision).collect();
@@ -118,7 +118,7 @@ async fn closing_one_handle_leaves_the_other_alone(backend: &dyn TestBackend) {
     assert_eq!(third.read("/a").await.unwrap().revision, updated);
 }
 
-/// Closes the store while writers are at work, and returns what they were told is done. Each must get
+/// Closes the store while writers are at work, and returns what was acknowledged. Each must get
 /// an answer.
 async fn close_amid_writes(store: &Arc<dyn Store>) -> Vec<(String, Revision)> {
     let done = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! Compaction forgets history, says so, and forgets nothing else.
+//! Compaction forgets history, reports it, and forgets nothing else.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,12 +16,12 @@ conformance_tests! {
         compaction_keeps_what_is_there_now,
         the_compacted_state_can_be_read_and_those_before_cannot,
         a_watch_may_begin_at_the_compacted_revision_and_not_before,
-        a_delete_at_the_edge_is_told_or_refused_but_never_skipped,
+        a_delete_at_the_edge_is_reported_or_refused_but_never_skipped,
         compacting_the_future_forgets_all_history_and_no_more,
         compacting_what_is_compacted_changes_nothing,
         revisions_never_go_back_at_a_compaction,
         a_watch_that_keeps_up_is_not_cut_off,
-        a_watch_that_was_overtaken_is_told_everything_or_that_it_was,
+        overtaken_watch_sees_every_event_or_compacted,
         the_next_page_of_a_compacted_range_is_refused,
         a_range_of_the_newest_state_is_never_compacted_away,
         concurrent_compactions_and_writes_lose_nothing,
@@ -88,20 +88,20 @@ async fn a_watch_may_begin_at_the_compacted_revision_and_not_before(backend: &dy
     assert_eq!(revisions(&watch.take(1).await), made[4..]);
 }
 
-async fn a_delete_at_the_edge_is_told_or_refused_but_never_skipped(backend: &dyn TestBackend) {
+async fn a_delete_at_the_edge_is_reported_or_refused_but_never_skipped(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let created = store.create("/a", "1").await;
     let before = store.create("/b", "1").await;
     let deleted = store.delete("/a", created).await;
     store.compact(before).await.unwrap();
-    // Just behind the edge: the delete is what comes first.
+    // Just behind the edge: the delete is the first event.
     let mut watch = store.follow("/", before).await;
     let events = watch.take(1).await;
     assert_eq!(
         (events[0].revision, &events[0].change),
         (deleted, &Change::Deleted)
     );
-    // At the edge: whoever has not seen it is refused, whoever has is not told again.
+    // At the edge: a caller that has not seen it is refused, a caller that has does not see it again.
     store.compact(deleted).await.unwrap();
     assert_compacted(store.refusal("/", before).await, before, deleted);
     let mut watch = store.follow("/", deleted).await;
@@ -123,7 +123,7 @@ async fn compacting_the_future_forgets_all_history_and_no_more(backend: &dyn Tes
         list_at(&store, first).await,
         Err(ReadError::Compacted { .. })
     ));
-    // Not that far: what comes next is told and kept.
+    // Not that far: what arrives next is reported and kept.
     let stands = store.stands().await;
     assert!(stands.get() < second.get() + 1_000_000);
     let mut watch = store.follow("/", stands).await;
@@ -171,7 +171,7 @@ async fn a_watch_that_keeps_up_is_not_cut_off(backend: &dyn TestBackend) {
     }
 }
 
-async fn a_watch_that_was_overtaken_is_told_everything_or_that_it_was(backend: &dyn TestBackend) {
+async fn overtaken_watch_sees_every_event_or_compacted(backend: &dyn TestBackend) {
     // The commits of one writer cannot share a batch: more batches than any queue on the way holds.
     const WRITERS: usize = 4;
     const COMMITS: usize = 320;
@@ -201,7 +201,7 @@ async fn a_watch_that_was_overtaken_is_told_everything_or_that_it_was(backend: &
             Err(error) => panic!("{error:?}"),
         }
     }
-    // Whatever it was told came without a gap.
+    // Its events have no gap.
     assert_eq!(told, made[..told.len()]);
 }
 
@@ -234,7 +234,7 @@ async fn a_range_of_the_newest_state_is_never_compacted_away(backend: &dyn TestB
         });
     }
     writers.join_all().await;
-    // Often enough to come between the parts of a read that follows on another, and no oftener: nobody
+    // Often enough to arrive between the parts of a read that follows on another, and no oftener: no process
     // could read a state that is compacted as soon as it is there.
     let mut compactor = JoinSet::new();
     compactor.spawn({
@@ -247,7 +247,7 @@ async fn a_range_of_the_newest_state_is_never_compacted_away(backend: &dyn TestB
             }
         }
     });
-    // Nobody requested a revision, so none can be too old.
+    // No process requested a revision, so none can be too old.
     while compactor.try_join_next().map(Result::unwrap).is_none() {
         assert_eq!(store.list("/l/").await.entries.len(), 1500);
     }

@@ -13,8 +13,8 @@ use crate::{
 
 conformance_tests! {
     every: [
-        an_entry_is_deleted_when_its_time_has_come,
-        an_expiring_entry_says_when,
+        deletes_an_entry_at_its_deadline,
+        an_expiring_entry_reports_when,
         a_shorter_time_than_a_second_counts_as_one,
         an_update_without_a_time_makes_an_entry_permanent,
         an_update_with_a_time_prolongs_it,
@@ -24,7 +24,7 @@ conformance_tests! {
         an_expired_entry_conflicts_like_a_deleted_one,
     ],
     durable: [
-        a_time_to_live_goes_on_when_the_store_is_opened_again,
+        a_time_to_live_continues_when_the_store_is_opened_again,
         what_expired_while_the_store_was_closed_is_deleted_soon,
         an_entry_made_permanent_stays_so_when_the_store_is_opened_again,
     ],
@@ -42,7 +42,7 @@ const BRIEFLY: Duration = Duration::from_secs(3);
 /// Clocks of databases count in steps of their own.
 const STEP: Duration = Duration::from_millis(50);
 
-async fn an_entry_is_deleted_when_its_time_has_come(backend: &dyn TestBackend) {
+async fn deletes_an_entry_at_its_deadline(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let began = Instant::now();
     let created = create_for(&store, "/a", SECOND).await;
@@ -62,7 +62,7 @@ async fn an_entry_is_deleted_when_its_time_has_come(backend: &dyn TestBackend) {
     store.create("/a", "again").await;
 }
 
-async fn an_expiring_entry_says_when(backend: &dyn TestBackend) {
+async fn an_expiring_entry_reports_when(backend: &dyn TestBackend) {
     let store = backend.open().await;
     create_for(&store, "/a", 100 * SECOND).await;
     for entry in [
@@ -147,7 +147,7 @@ async fn only_what_expires_is_deleted(backend: &dyn TestBackend) {
         store.create(&format!("/permanent/{number:02}"), "1").await;
     }
     let expected: Vec<_> = (0..COUNT).map(|number| format!("/brief/{number:02}")).collect();
-    // Each of them once, and nothing else. Some may be gone already: the history has them.
+    // Each of them once, and nothing else. Some may be removed already: the history has them.
     let list = store.list("/").await;
     let mut watch = store.follow("/", list.revision).await;
     let left: Vec<_> = names(&list)
@@ -177,7 +177,7 @@ async fn an_expired_entry_conflicts_like_a_deleted_one(backend: &dyn TestBackend
     assert_eq!(store.conflict(Write::delete(key("/a"), created)).await, None);
 }
 
-async fn a_time_to_live_goes_on_when_the_store_is_opened_again(backend: &dyn TestBackend) {
+async fn a_time_to_live_continues_when_the_store_is_opened_again(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let began = Instant::now();
     let created = create_for(&store, "/a", 2 * BRIEFLY).await;
@@ -203,7 +203,7 @@ async fn what_expired_while_the_store_was_closed_is_deleted_soon(backend: &dyn T
     let created = create_for(&store, "/a", SECOND).await;
     store.close().await;
     drop(store);
-    // Nothing tells that this time has passed but the time itself.
+    // Nothing reports that this time has passed but the time itself.
     tokio::time::sleep(2 * SECOND).await;
 
     let store = backend.open().await;

@@ -17,7 +17,7 @@ conformance_tests! {
     every: [
         imported_entries_are_read_back,
         an_imported_entry_keeps_its_revision_or_gets_one_above_the_source,
-        a_store_goes_on_above_the_source,
+        a_store_continues_above_the_source,
         an_import_of_nothing_still_moves_the_store,
         there_is_no_history_before_an_import,
         an_import_into_a_store_that_was_used_is_a_new_state,
@@ -32,14 +32,14 @@ conformance_tests! {
     durable: [
         an_import_is_there_after_the_store_is_opened_again,
         an_unfinished_import_is_unfinished_after_the_store_is_opened_again,
-        revisions_go_on_when_an_import_is_interrupted,
+        revisions_continue_when_an_import_is_interrupted,
     ],
     shared: [
         an_import_is_seen_by_a_peer,
     ],
 }
 
-/// The newest revision of the store that the entries come from.
+/// The newest revision of the store that the entries are from.
 const SOURCE: Revision = Revision::new(5000);
 
 async fn imported_entries_are_read_back(backend: &dyn TestBackend) {
@@ -80,7 +80,7 @@ async fn an_imported_entry_keeps_its_revision_or_gets_one_above_the_source(backe
     );
 }
 
-async fn a_store_goes_on_above_the_source(backend: &dyn TestBackend) {
+async fn a_store_continues_above_the_source(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let stands = import(&store, SOURCE, &sample()).await;
     let mut watch = store.follow("", stands).await;
@@ -116,7 +116,7 @@ async fn there_is_no_history_before_an_import(backend: &dyn TestBackend) {
             WatchError::Compacted { oldest, .. } => assert!(oldest > old && oldest <= stands),
             other => panic!("must be compacted, but: {other:?}"),
         }
-        assert_state_is_gone(&store, old).await;
+        assert_state_is_compacted(&store, old).await;
     }
 }
 
@@ -137,9 +137,9 @@ async fn an_import_into_a_store_that_was_used_is_a_new_state(backend: &dyn TestB
         expiry: None,
     };
     let stands = import(&store, source, &[entry]).await;
-    // Whoever listed nothing at a revision must not find something at the same one.
+    // A caller that listed nothing at a revision must not find something at the same one.
     assert!(stands > last && stands > empty.revision);
-    assert_state_is_gone(&store, empty.revision).await;
+    assert_state_is_compacted(&store, empty.revision).await;
     match store.refusal("/", last).await {
         WatchError::Compacted { .. } => {}
         other => panic!("must be compacted, but: {other:?}"),
@@ -169,7 +169,7 @@ async fn a_store_that_gave_up_its_entries_takes_an_import_above_its_past(backend
     let stands = import(&store, Revision::new(2), &sample()[1..2]).await;
     assert!(stands > last);
     assert_eq!(names(&store.list("").await), ["/i/b"]);
-    assert_state_is_gone(&store, last).await;
+    assert_state_is_compacted(&store, last).await;
     assert!(store.create("/i/a", "new").await > stands);
 }
 
@@ -235,7 +235,7 @@ async fn a_watch_across_an_import_is_ended(backend: &dyn TestBackend) {
     let before = store.stands().await;
     let mut watch = store.follow("", before).await;
     import(&store, SOURCE, &sample()).await;
-    // What came by the import is not an event: only a new list shows it.
+    // What arrived by the import is not an event: only a new list shows it.
     match watch.end().await {
         WatchError::Compacted { .. } | WatchError::Store(StoreError::UnfinishedImport) => {}
         other => panic!("{other:?}"),
@@ -273,7 +273,7 @@ async fn an_unfinished_import_is_unfinished_after_the_store_is_opened_again(back
     assert!(stands >= SOURCE && stands < Revision::new(SOURCE.get() + 1_000_000));
 }
 
-async fn revisions_go_on_when_an_import_is_interrupted(backend: &dyn TestBackend) {
+async fn revisions_continue_when_an_import_is_interrupted(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let mut last = store.stands().await;
     for round in 0..8_u8 {
@@ -285,7 +285,7 @@ async fn revisions_go_on_when_an_import_is_interrupted(backend: &dyn TestBackend
     store.close().await;
     drop(store);
 
-    // All the entries are gone that told how far the store had come.
+    // All entries that held the newest revisions were removed.
     let store = backend.open().await;
     let stands = import(&store, Revision::new(2), &[]).await;
     assert!(stands >= last);
@@ -334,7 +334,7 @@ async fn import(store: &Arc<dyn Store>, source: Revision, entries: &[Entry]) -> 
     import.finish().await.unwrap()
 }
 
-async fn assert_state_is_gone(store: &Arc<dyn Store>, old: Revision) {
+async fn assert_state_is_compacted(store: &Arc<dyn Store>, old: Revision) {
     let page = Page {
         at: Some(old),
         ..Page::all()

@@ -1,4 +1,4 @@
-//! Handles of one store are as good as one: each tells what the other did.
+//! Handles of one store are as good as one: each reports what the other did.
 
 use k3_storage::Change;
 use tokio::task::JoinSet;
@@ -12,7 +12,7 @@ use crate::{
 conformance_tests! {
     shared: [
         writes_of_another_handle_arrive_as_events,
-        both_handles_tell_the_same_story,
+        both_handles_see_the_same_events,
         a_watch_may_begin_after_a_revision_of_another_handle,
         asking_moves_on_watches_that_only_a_peer_passed,
         large_events_of_a_peer_arrive_whole,
@@ -32,7 +32,7 @@ async fn writes_of_another_handle_arrive_as_events(backend: &dyn TestBackend) {
     }
 }
 
-async fn both_handles_tell_the_same_story(backend: &dyn TestBackend) {
+async fn both_handles_see_the_same_events(backend: &dyn TestBackend) {
     let handles = [backend.open().await, backend.open().await];
     let start = handles[0].stands().await;
     let mut watchers = JoinSet::new();

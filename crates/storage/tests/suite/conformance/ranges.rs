@@ -16,12 +16,12 @@ use crate::{
 conformance_tests! {
     every: [
         a_prefix_does_not_reach_its_neighbours,
-        entries_come_in_the_order_of_their_bytes,
-        a_range_of_nothing_still_says_its_revision,
+        lists_entries_in_byte_order,
+        a_range_of_nothing_still_reports_its_revision,
         pages_bring_each_entry_once_and_say_when_more_follow,
         a_page_may_begin_behind_a_key_that_is_not_there,
         pages_of_one_revision_do_not_see_what_is_written_between_them,
-        a_range_is_a_snapshot_while_writers_go_on,
+        a_range_is_a_snapshot_while_writers_continue,
         a_long_range_is_one_snapshot,
         every_state_since_the_last_compaction_can_be_read,
         a_state_of_the_future_is_refused,
@@ -60,7 +60,7 @@ async fn a_prefix_does_not_reach_its_neighbours(backend: &dyn TestBackend) {
     assert_eq!(names(&store.list("/po/").await), [""; 0]);
 }
 
-async fn entries_come_in_the_order_of_their_bytes(backend: &dyn TestBackend) {
+async fn lists_entries_in_byte_order(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let mut all = [
         "/o/b",
@@ -84,7 +84,7 @@ async fn entries_come_in_the_order_of_their_bytes(backend: &dyn TestBackend) {
     assert_eq!(names(&store.list("/o/").await), all);
 }
 
-async fn a_range_of_nothing_still_says_its_revision(backend: &dyn TestBackend) {
+async fn a_range_of_nothing_still_reports_its_revision(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let empty = store.list("/a/").await;
     assert_eq!((empty.entries.len(), empty.more), (0, false));
@@ -158,7 +158,7 @@ async fn pages_of_one_revision_do_not_see_what_is_written_between_them(backend: 
     let mut entries = page.entries.clone();
     let mut round = 0;
     while let Some(next) = page.next(2) {
-        // One is changed, one is deleted, one comes, ahead of the reader and behind it.
+        // One is changed, one is deleted, one arrives, ahead of the reader and behind it.
         let (changed, revision) = &written[8 - round];
         store.update(changed, *revision, "new").await;
         let (deleted, revision) = &written[4 - round];
@@ -174,8 +174,8 @@ async fn pages_of_one_revision_do_not_see_what_is_written_between_them(backend: 
     assert_ne!(store.list("/p/").await.entries, snapshot.entries);
 }
 
-async fn a_range_is_a_snapshot_while_writers_go_on(backend: &dyn TestBackend) {
-    // Each writer writes a round number to its first key and then to its last: whoever sees a round
+async fn a_range_is_a_snapshot_while_writers_continue(backend: &dyn TestBackend) {
+    // Each writer writes a round number to its first key and then to its last: a caller that sees a round
     // in the last must see at least that round in the first, and at most one more.
     const WRITERS: usize = 4;
     let store = backend.open().await;

@@ -12,12 +12,12 @@ conformance_tests! {
     every: [
         an_absent_key_reads_as_nothing,
         an_entry_is_read_with_its_value_and_its_revision,
-        values_come_back_byte_for_byte,
+        values_return_byte_for_byte,
         an_empty_value_is_not_an_absent_key,
         the_largest_value_is_taken_and_one_byte_more_is_refused,
         keys_that_a_collation_would_confuse_stay_apart,
         the_longest_key_is_a_key_like_any_other,
-        a_healthy_store_says_where_it_stands,
+        a_healthy_store_reports_where_it_stands,
     ],
     durable: [
         everything_is_there_after_the_store_is_opened_again,
@@ -53,7 +53,7 @@ async fn an_entry_is_read_with_its_value_and_its_revision(backend: &dyn TestBack
     assert_eq!(store.read("/a").await, Some(entry(updated, "two")));
 }
 
-async fn values_come_back_byte_for_byte(backend: &dyn TestBackend) {
+async fn values_return_byte_for_byte(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let before = store.stands().await;
     let mut watch = store.follow("/", before).await;
@@ -112,7 +112,7 @@ async fn the_largest_value_is_taken_and_one_byte_more_is_refused(backend: &dyn T
         other => panic!("must be too large, but: {other:?}"),
     }
     assert_eq!(store.read("/larger").await, None);
-    // The store goes on as if nothing had been requested.
+    // The store continues as if nothing had been requested.
     assert!(store.create("/after", "1").await > before);
 }
 
@@ -165,7 +165,7 @@ async fn the_longest_key_is_a_key_like_any_other(backend: &dyn TestBackend) {
     assert_eq!(store.list("/").await.entries.len(), 3);
 }
 
-async fn a_healthy_store_says_where_it_stands(backend: &dyn TestBackend) {
+async fn a_healthy_store_reports_where_it_stands(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let before = store.health().await.unwrap();
     assert!(!before.backend.is_empty());

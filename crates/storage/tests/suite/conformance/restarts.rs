@@ -202,7 +202,7 @@ async fn a_process_whose_clock_is_ahead_does_not_compact_what_another_needs(back
     let mut first = right.schedule();
     first.run(store.as_ref()).await.unwrap();
     // Another process replaces the mark with one of a clock that is an hour ahead, and the first one sees it while
-    // it runs: it knows that the mark is new whatever its time says.
+    // it runs: it knows that the mark is new whatever its time reports.
     let old = churn(&store, b"x").await;
     let found = other.history_mark().await.unwrap();
     let stands = other.stands().await;

@@ -1,4 +1,4 @@
-//! A store moves to any other backend, directly or through a backup, and goes on there.
+//! A store moves to any other backend, directly or through a backup, and continues there.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,12 +14,12 @@ use crate::{
 
 conformance_tests! {
     every: [
-        a_copy_into_every_backend_is_whole_and_goes_on,
+        copies_completely_into_every_backend,
         a_backup_is_restored_into_every_backend,
     ],
 }
 
-async fn a_copy_into_every_backend_is_whole_and_goes_on(backend: &dyn TestBackend) {
+async fn copies_completely_into_every_backend(backend: &dyn TestBackend) {
     let source = backend.open().await;
     fill(&source).await;
     for target in everywhere().await {

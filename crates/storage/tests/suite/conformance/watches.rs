@@ -14,29 +14,29 @@ use crate::{
 
 conformance_tests! {
     every: [
-        a_watch_from_now_tells_what_comes,
-        a_watch_from_the_start_tells_all_that_happened,
-        a_watch_from_zero_tells_the_whole_history_or_refuses,
-        a_watch_from_a_revision_tells_what_followed_it,
-        an_event_tells_what_became_of_its_key,
-        a_watch_tells_of_nothing_outside_its_prefix,
+        a_watch_from_now_reports_what_follows,
+        a_watch_from_the_start_reports_all_that_happened,
+        a_watch_from_zero_reports_the_whole_history_or_refuses,
+        a_watch_from_a_revision_reports_what_followed_it,
+        an_event_reports_what_became_of_its_key,
+        a_watch_reports_nothing_outside_its_prefix,
         a_list_and_a_watch_after_it_miss_nothing,
-        several_watchers_are_told_the_same_by_concurrent_writers,
-        a_watch_goes_on_from_the_end_of_any_batch,
+        concurrent_writers_produce_the_same_events_for_all_watchers,
+        a_watch_continues_from_the_end_of_any_batch,
         a_bookmark_is_never_ahead_of_the_events,
         a_watcher_that_lags_behind_misses_nothing,
         asking_where_the_store_stands_moves_quiet_watches_on,
-        a_quiet_watch_that_was_moved_on_still_tells_what_comes,
+        quiet_watch_delivers_events_after_a_bookmark,
         a_watch_of_the_future_is_refused,
         dropping_a_wait_for_events_loses_none,
-        dropping_watches_disturbs_nobody,
+        dropping_watches_does_not_affect_others,
     ],
     durable: [
         history_is_there_after_the_store_is_opened_again,
     ],
 }
 
-async fn a_watch_from_now_tells_what_comes(backend: &dyn TestBackend) {
+async fn a_watch_from_now_reports_what_follows(backend: &dyn TestBackend) {
     let store = backend.open().await;
     store.create("/a", "before").await;
     let now = store.stands().await;
@@ -46,18 +46,18 @@ async fn a_watch_from_now_tells_what_comes(backend: &dyn TestBackend) {
     assert_eq!((event.revision, &*event.key), (created, "/b"));
 }
 
-async fn a_watch_from_the_start_tells_all_that_happened(backend: &dyn TestBackend) {
+async fn a_watch_from_the_start_reports_all_that_happened(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let start = store.stands().await;
     let story = tell_story(&store).await;
     let mut watch = store.follow("", start).await;
     assert_eq!(watch.take(story.len()).await, story);
-    // And goes on with what happens now.
+    // And continues with what happens now.
     let created = store.create("/new", "1").await;
     assert_eq!(watch.event().await.revision, created);
 }
 
-async fn a_watch_from_zero_tells_the_whole_history_or_refuses(backend: &dyn TestBackend) {
+async fn a_watch_from_zero_reports_the_whole_history_or_refuses(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let story = tell_story(&store).await;
     match store.watch(&prefix(""), Revision::ZERO).await {
@@ -73,7 +73,7 @@ async fn a_watch_from_zero_tells_the_whole_history_or_refuses(backend: &dyn Test
     }
 }
 
-async fn a_watch_from_a_revision_tells_what_followed_it(backend: &dyn TestBackend) {
+async fn a_watch_from_a_revision_reports_what_followed_it(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let story = tell_story(&store).await;
     for begin in 0..story.len() {
@@ -83,7 +83,7 @@ async fn a_watch_from_a_revision_tells_what_followed_it(backend: &dyn TestBacken
     }
 }
 
-async fn an_event_tells_what_became_of_its_key(backend: &dyn TestBackend) {
+async fn an_event_reports_what_became_of_its_key(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let start = store.stands().await;
     let mut live = store.follow("/", start).await;
@@ -91,7 +91,7 @@ async fn an_event_tells_what_became_of_its_key(backend: &dyn TestBackend) {
     let updated = store.update("/a", created, "2").await;
     let deleted = store.delete("/a", updated).await;
     let again = store.create("/a", "3").await;
-    // Whether they are told as they happen or later, from the history.
+    // Whether they are delivered live or later, from the history.
     let mut late = store.follow("/", start).await;
     for watch in [&mut live, &mut late] {
         let events = watch.take(4).await;
@@ -108,7 +108,7 @@ async fn an_event_tells_what_became_of_its_key(backend: &dyn TestBackend) {
     }
 }
 
-async fn a_watch_tells_of_nothing_outside_its_prefix(backend: &dyn TestBackend) {
+async fn a_watch_reports_nothing_outside_its_prefix(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let start = store.stands().await;
     let mut live = store.follow("/pods/", start).await;
@@ -126,7 +126,7 @@ async fn a_watch_tells_of_nothing_outside_its_prefix(backend: &dyn TestBackend) 
     }
     let last = store.stands().await;
     let mut late = store.follow("/pods/", start).await;
-    // The late one has nothing to hear after its last event until it is told how far things are.
+    // The late one has nothing to hear after its last event until a bookmark.
     assert_eq!(store.stands().await, store.stands().await.max(last));
     for watch in [&mut live, &mut late] {
         let events = watch.upto(last).await;
@@ -164,7 +164,7 @@ async fn a_list_and_a_watch_after_it_miss_nothing(backend: &dyn TestBackend) {
     }
 }
 
-async fn several_watchers_are_told_the_same_by_concurrent_writers(backend: &dyn TestBackend) {
+async fn concurrent_writers_produce_the_same_events_for_all_watchers(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let start = store.stands().await;
     let mut watchers = JoinSet::new();
@@ -191,7 +191,7 @@ async fn several_watchers_are_told_the_same_by_concurrent_writers(backend: &dyn 
     }
 }
 
-async fn a_watch_goes_on_from_the_end_of_any_batch(backend: &dyn TestBackend) {
+async fn a_watch_continues_from_the_end_of_any_batch(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let start = store.stands().await;
     let mut watch = store.follow("/w/0/", start).await;
@@ -221,7 +221,7 @@ async fn a_bookmark_is_never_ahead_of_the_events(backend: &dyn TestBackend) {
     let start = store.stands().await;
     let mut watch = store.follow("/w/0/", start).await;
     let mut writers = write_on(&[Arc::clone(&store)], 3, 40);
-    // Bookmarks come most when somebody keeps asking.
+    // Bookmarks arrive most when another process keeps asking.
     let mut asker = JoinSet::new();
     asker.spawn({
         let store = Arc::clone(&store);
@@ -280,7 +280,7 @@ async fn asking_where_the_store_stands_moves_quiet_watches_on(backend: &dyn Test
     }
 }
 
-async fn a_quiet_watch_that_was_moved_on_still_tells_what_comes(backend: &dyn TestBackend) {
+async fn quiet_watch_delivers_events_after_a_bookmark(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let start = store.stands().await;
     let mut watch = store.follow("/quiet/", start).await;
@@ -339,7 +339,7 @@ async fn dropping_a_wait_for_events_loses_none(backend: &dyn TestBackend) {
     assert!(told == committed);
 }
 
-async fn dropping_watches_disturbs_nobody(backend: &dyn TestBackend) {
+async fn dropping_watches_does_not_affect_others(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let start = store.stands().await;
     let mut kept = store.follow("/w/", start).await;
@@ -388,7 +388,7 @@ async fn history_is_there_after_the_store_is_opened_again(backend: &dyn TestBack
     assert!(!old.entries.is_empty());
 }
 
-/// Commits of every kind, one after the other, and the events they must be told as.
+/// Commits of every kind, one after the other, and the events they must be reported as.
 async fn tell_story(store: &Arc<dyn Store>) -> Vec<Event> {
     let created = store.create("/s/a", "1").await;
     let updated = store.update("/s/a", created, "2").await;

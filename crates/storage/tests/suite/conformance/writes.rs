@@ -30,7 +30,7 @@ conformance_tests! {
         an_abandoned_commit_happens_whole_or_not_at_all,
     ],
     durable: [
-        revisions_go_on_after_the_store_is_opened_again,
+        revisions_continue_after_the_store_is_opened_again,
     ],
     shared: [
         of_many_writers_on_two_handles_one_wins,
@@ -243,7 +243,7 @@ async fn an_abandoned_commit_happens_whole_or_not_at_all(backend: &dyn TestBacke
     for round in 0..40_u32 {
         let name = format!("/{round}");
         let mut commit = store.commit(Write::create(key(&name), "whole"));
-        // Polled a little further each time, and then dropped as a client that goes away drops it.
+        // Polled a little further each time, and then dropped as a client that disconnects drops it.
         for _ in 0..round % 8 {
             tokio::select! {
                 biased;
@@ -252,7 +252,7 @@ async fn an_abandoned_commit_happens_whole_or_not_at_all(backend: &dyn TestBacke
             }
         }
     }
-    // The writer that follows is not held up, and is not confused with what went before. (Some of that
+    // The writer that follows is not held up, and is not confused with earlier requests. (Some of that
     // may still be on its way.)
     let last = store.create("/last", "1").await;
     let mut told = watch.upto(last).await;
@@ -269,14 +269,14 @@ async fn an_abandoned_commit_happens_whole_or_not_at_all(backend: &dyn TestBacke
     }
 }
 
-async fn revisions_go_on_after_the_store_is_opened_again(backend: &dyn TestBackend) {
+async fn revisions_continue_after_the_store_is_opened_again(backend: &dyn TestBackend) {
     let mut last = Revision::ZERO;
     for round in 0..4 {
         let store = backend.open().await;
         assert!(store.stands().await >= last);
         let created = store.create("/a", vec![round]).await;
         assert!(created > last);
-        // The newest commit leaves no entry behind, and its revision must still not come again.
+        // The newest commit leaves no entry behind, and its revision must not be used again.
         last = store.delete("/a", created).await;
         if round % 2 == 0 {
             store.compact(last).await.unwrap();
@@ -311,14 +311,14 @@ async fn race(handles: &[Arc<dyn Store>], count: usize, write: impl Fn(usize) ->
     }
     for (_, answer) in lost {
         match answer {
-            // Nobody wrote but the winner, so this is what the others must be shown.
+            // No process wrote but the winner, so this is what the others must be shown.
             Err(CommitError::Conflict(shown)) => assert_eq!(shown, now),
             other => panic!("the others must be told of a conflict, but: {other:?}"),
         }
     }
 }
 
-/// Lets writers add one to a number again and again, each retrying on a conflict.
+/// Lets writers add one to a number periodically, each retrying on a conflict.
 async fn count_up(handles: &[Arc<dyn Store>]) {
     const WRITERS: usize = 6;
     const ROUNDS: usize = 10;

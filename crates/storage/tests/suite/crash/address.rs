@@ -19,7 +19,7 @@ pub(crate) enum Address {
     Mysql { server: String, database: String },
 }
 
-/// How long a request may take while servers come and go: hardly longer than their absence, so that clients
+/// How long a request may take while servers restart: hardly longer than their absence, so that clients
 /// see failures, and not only delays; but a busy machine must open a store in it.
 const REQUEST: Duration = Duration::from_secs(3);
 

@@ -25,7 +25,7 @@ use crate::{
     store_ext::{key, prefix},
 };
 
-/// What a child is told by its environment.
+/// Environment variables of a child.
 pub(crate) const JOB: &str = "K3_CHILD_JOB";
 pub(crate) const STORE: &str = "K3_CHILD_STORE";
 /// The number of the child's first request. Also the seed of its choices.
@@ -48,7 +48,7 @@ const LIFETIME: Duration = Duration::from_hours(1);
 #[ignore = "what the crash tests start as their child; it does nothing by itself"]
 fn act_as_a_child() {
     let Ok(job) = std::env::var(JOB) else { return };
-    // A parent that is gone, in whatever way, leaves no child behind.
+    // A parent that ended for any reason, leaves no child behind.
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
@@ -66,7 +66,7 @@ fn act_as_a_child() {
     });
 }
 
-/// Writes and reads until the end comes.
+/// Writes and reads until the end arrives.
 async fn write(store: Arc<dyn Store>) {
     let first: u64 = variable(FIRST).parse().unwrap();
     let numbers = Arc::new(AtomicU64::new(first));
@@ -102,7 +102,7 @@ async fn compact(store: Arc<dyn Store>, from: u64, upto: u64) {
 /// One of the clients of a child that writes.
 struct Client {
     store: Arc<dyn Store>,
-    /// Where the numbers of requests come from.
+    /// Where the numbers of requests are from.
     numbers: Arc<AtomicU64>,
     random: StdRng,
     /// What was seen of each key last.
@@ -195,7 +195,7 @@ impl Client {
     }
 }
 
-/// Watches until the end comes; reads the store again whenever it is told that it came too late.
+/// Watches until the end arrives; reads the store again whenever its events were compacted.
 async fn watch(store: Arc<dyn Store>) {
     let prefix = prefix("/k/");
     let mut after = Revision::new(variable(SPAN).parse().unwrap());
@@ -254,7 +254,7 @@ fn tell(number: u64, answer: Response) {
     });
 }
 
-/// Says a word at once: what is still in a buffer when the process is killed was not said.
+/// Reports a word at once: what is still in a buffer when the process is killed was not said.
 fn say(word: &Message) {
     let mut out = std::io::stdout().lock();
     let said = out

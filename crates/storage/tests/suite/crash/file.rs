@@ -1,4 +1,4 @@
-//! A process with a file store is killed again and again, at any instant.
+//! A process with a file store is killed periodically, at any instant.
 
 use std::{os::unix::fs::MetadataExt, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
 const CYCLES: u64 = 100;
 /// Names the number of cycles.
 const VARIABLE: &str = "K3_CRASH_CYCLES";
-/// Cycles whose history is judged as one.
+/// Cycles whose history is decided as one.
 const CHAPTER: u64 = 20;
 /// For each cycle, far more than it takes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -75,7 +75,7 @@ async fn kill_again_and_again(cycles: u64, seed: u64) {
         known.shrunk += u32::from(file != known.file && known.file != 0);
         known.file = file;
     }
-    // The test was one: many writes were acknowledged, and the file shrank while they went on.
+    // The test was one: many writes were acknowledged, and the file shrank while they continued.
     let written = known.ledger.acknowledged();
     assert!(
         written as u64 > 10 * cycles,
@@ -119,7 +119,7 @@ async fn live(address: &Address, cycle: u64, known: &mut FileState, random: &mut
         let moment = Duration::from_micros(random.random_range(0..60_000));
         process.hear(moment, |word| known.ledger.note(0, word)).await;
     } else {
-        // In the middle of its work, however slowly that goes.
+        // In the middle of its work, however slow that is.
         let enough = known.ledger.acknowledged() + random.random_range(0..120);
         let ready = process.word().await;
         known.ledger.note(0, ready);

@@ -1,4 +1,4 @@
-//! What the children requested and were told, put together to a history that can be judged.
+//! What the children requested and received, combined into one history for the checker.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub(crate) struct Ledger {
     operations: Vec<Operation>,
     /// Requests without an answer yet, by number, with the child that made them.
     open: HashMap<u64, Open>,
-    /// The highest revision that anyone was told.
+    /// The highest revision that any child received.
     known: Option<Revision>,
     acknowledged: usize,
 }
@@ -52,7 +52,7 @@ impl Ledger {
         }
     }
 
-    /// Writes down that a child is gone: what it requested last may have happened, or may not.
+    /// Records that a child was killed: what it requested last may have happened, or may not.
     pub(crate) fn end(&mut self, child: usize) {
         let mut numbers: Vec<_> = self
             .open
@@ -67,7 +67,7 @@ impl Ledger {
     }
 
     /// Forgets all that was requested and answered. The entries that are there now count as written by
-    /// somebody, long ago.
+    /// another process, long ago.
     pub(crate) fn begin_with(&mut self, entries: &[Entry]) {
         self.operations = entries
             .iter()
@@ -87,7 +87,7 @@ impl Ledger {
         &self.operations
     }
 
-    /// The highest revision that anyone was told.
+    /// The highest revision that any child received.
     pub(crate) fn known(&self) -> Revision {
         self.known.unwrap_or_default()
     }

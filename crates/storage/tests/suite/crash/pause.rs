@@ -1,4 +1,4 @@
-//! A process that watches is stopped while others write and compact, and goes on later.
+//! A process that watches is stopped while others write and compact, and continues later.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ const COMMITS: [usize; 4] = [5, 600, 5, 600];
 const PAUSE: Duration = Duration::from_secs(4);
 
 #[test]
-fn a_paused_client_of_etcd_is_told_everything_or_that_it_came_too_late() {
+fn paused_etcd_client_sees_every_event_or_compacted() {
     run_within(LIMIT, async {
         // Of its own: it is compacted.
         let etcd = tokio::task::spawn_blocking(etcd::start).await.unwrap().unwrap();
@@ -37,7 +37,7 @@ fn a_paused_client_of_etcd_is_told_everything_or_that_it_came_too_late() {
 }
 
 #[test]
-fn a_paused_client_of_mysql_is_told_everything_or_that_it_came_too_late() {
+fn paused_mysql_client_sees_every_event_or_compacted() {
     run_within(LIMIT, async {
         let database = mysql::Database::fresh().await;
         let address = Address::Mysql {
@@ -54,7 +54,7 @@ struct Observation {
     recordings: Vec<Recording>,
     /// Events since the last bookmark.
     events: Vec<Event>,
-    /// How far it has come.
+    /// How far it has arrived.
     reached: Revision,
 }
 
@@ -77,7 +77,7 @@ async fn pause_a_watcher(address: &Address) {
             store.compact(last).await.unwrap();
         }
         if commits < 10 {
-            // Nothing tells that time has passed but time.
+            // Nothing reports that time has passed but time.
             tokio::time::sleep(PAUSE).await;
         }
         watcher.resume();

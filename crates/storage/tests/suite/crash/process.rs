@@ -32,12 +32,12 @@ pub(crate) enum Job {
 /// A child that runs. Dropping it kills it.
 pub(crate) struct Process {
     child: Child,
-    /// What it says. Closed when it has ended, after all it said.
+    /// What it reports. Closed when it has ended, after all it said.
     pub(crate) words: mpsc::UnboundedReceiver<Message>,
     reader: Arc<Reader>,
 }
 
-/// Reads what the child says as it says it: a child that nobody listens to stands still.
+/// Reads what the child reports as it reports it: a child whose output is not read blocks.
 struct Reader(JoinHandle<()>);
 
 // --- Process ---
@@ -85,7 +85,7 @@ impl Process {
             note(self.word().await);
         }
         let end = tokio::time::Instant::now() + time;
-        // A time-out alone never comes while there is always another word: the clock is asked as well.
+        // A time-out alone never arrives while there is always another word: the clock is asked as well.
         while tokio::time::Instant::now() < end {
             let Ok(word) = tokio::time::timeout_at(end, self.words.recv()).await else {
                 return;
@@ -94,7 +94,7 @@ impl Process {
         }
     }
 
-    /// Kills the child, and returns what it had said and nobody had heard yet.
+    /// Kills the child, and returns what it had said and was not read yet.
     pub(crate) async fn kill(mut self) -> Vec<Message> {
         self.child.kill().await.unwrap();
         let mut rest = Vec::new();
@@ -116,7 +116,7 @@ impl Process {
         .await;
     }
 
-    /// Lets the child go on.
+    /// Lets the child continue.
     pub(crate) fn resume(&self) {
         kill_process(self.pid(), Signal::CONT).unwrap();
     }
@@ -150,7 +150,7 @@ impl Reader {
     fn start(mut lines: Lines<BufReader<ChildStdout>>, words: mpsc::UnboundedSender<Message>) -> Self {
         Self(tokio::spawn(async move {
             while let Some(line) = lines.next_line().await.unwrap() {
-                // The harness says other things.
+                // The test harness prints other lines.
                 let Ok(word) = line.parse() else { continue };
                 if words.send(word).is_err() {
                     return;

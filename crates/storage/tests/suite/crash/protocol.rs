@@ -1,4 +1,4 @@
-//! What a child says to its parent, a line each.
+//! What a child reports to its parent, a line each.
 //!
 //! Values are known by a number alone: both sides can make the bytes from it.
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use k3_storage::{Precondition, Revision};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Something a child says. Requests have a number that no other request of the test has.
+/// Something a child reports. Requests have a number that no other request of the test has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// The store is open, and stands there.
@@ -26,15 +26,15 @@ pub(crate) enum Message {
         number: u64,
         answer: Response,
     },
-    /// A watch told of a commit: what it put, or nothing for a deletion.
+    /// A watch delivered a commit: what it put, or nothing for a deletion.
     Event {
         revision: Revision,
         key: String,
         put: Option<(Sign, u64)>,
     },
-    /// A watch has told all up to here.
+    /// A watch has reported all up to here.
     Bookmark(Revision),
-    /// A watch was told that it came too late, and the watcher read the store at this revision instead.
+    /// A watch reported compaction, and the watcher read the store at this revision instead.
     Relisted(Revision),
 }
 

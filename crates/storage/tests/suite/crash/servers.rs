@@ -147,7 +147,7 @@ async fn kill_this_and_that(server: Arc<dyn Server>, address: Address, seed: u64
     store.close().await;
 }
 
-/// Writes down what a watch tells, until it has told all up to the end.
+/// Writes down what a watch reports, until it has reported all up to the end.
 async fn record(mut events: WatchStream, mut finished: watch::Receiver<Option<Revision>>) -> Vec<EventBatch> {
     let mut batches: Vec<EventBatch> = Vec::new();
     loop {

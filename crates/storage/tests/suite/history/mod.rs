@@ -2,7 +2,7 @@
 //!
 //! Every commit has a revision of its own, so the order of commits is known, and judging is a single
 //! pass: `linear` asks whether each answer fits some moment between its question and itself, `stream`
-//! whether a watch told exactly the commits it owed.
+//! whether a watch reported exactly the commits it owed.
 
 mod linear;
 mod operation;

@@ -1,4 +1,4 @@
-//! What a client requested, what it was told, and when.
+//! What a client requested, what it received, and when.
 
 use std::sync::{
     Mutex,
@@ -10,7 +10,7 @@ use k3_storage::{
 };
 
 /// A question and its answer, with the ticks of a clock that all clients share: when one was answered
-/// at a lower tick than another was requested, it came first. Where the ticks are equal, neither did.
+/// at a lower tick than another was requested, it arrived first. Where the ticks are equal, neither did.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) requested: u64,
@@ -25,7 +25,7 @@ pub(crate) enum Done {
     Committed { write: Write, revision: Revision },
     /// The write did not happen, because this was there.
     Conflicted { write: Write, shown: Option<Entry> },
-    /// Nobody knows whether the write happened.
+    /// No process knows whether the write happened.
     Uncertain { write: Write },
     /// A key was read.
     Got { key: Key, entry: Option<Entry> },

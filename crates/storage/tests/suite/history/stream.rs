@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use k3_storage::{Event, EventBatch, Prefix, Revision};
 
-/// What a watch told, from its beginning to where it was left.
+/// What a watch reported, from its beginning to where it was left.
 #[derive(Clone, Debug)]
 pub(crate) struct Recording {
     pub(crate) prefix: Prefix,
@@ -35,7 +35,7 @@ pub(crate) enum BrokenStream {
 // --- Recording ---
 
 impl Recording {
-    /// Whether the event is told at all.
+    /// Whether the event is reported at all.
     fn tells(&self, event: &Event) -> bool {
         self.batches.iter().any(|batch| batch.events.contains(event))
     }
@@ -126,7 +126,7 @@ mod tests {
         ]
     }
 
-    /// The first word of the verdict on a watch of `/a/`.
+    /// The first word of the result on a watch of `/a/`.
     fn verdict_on(after: u64, batches: Vec<EventBatch>) -> String {
         let recording = Recording {
             prefix: prefix("/a/"),
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// The same, of a watch that tells commits by their revisions; each batch has its bookmark behind.
+    /// The same, of a watch that reports commits by their revisions; each batch has its bookmark behind.
     fn result(after: u64, batches: &[(&[u64], u64)]) -> String {
         let acknowledged = |revision: &u64| {
             let known = log().into_iter().find(|event| event.revision.get() == *revision);
@@ -162,13 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn an_event_in_the_wrong_place_is_caught() {
+    fn catches_an_event_out_of_order() {
         assert_eq!(result(1, &[(&[2, 5, 4], 5)]), "ordered");
         assert_eq!(result(1, &[(&[2], 2), (&[5], 5), (&[4], 5)]), "ordered");
     }
 
     #[test]
-    fn an_event_that_comes_twice_is_caught() {
+    fn catches_a_duplicate_event() {
         assert_eq!(result(1, &[(&[2, 2], 2)]), "unique");
         assert_eq!(result(1, &[(&[2], 2), (&[2, 4], 4)]), "unique");
     }
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_bookmark_that_is_not_true_is_caught() {
-        // Ahead of an event that has not come yet, or never comes.
+        // Ahead of an event that has not arrived yet, or never arrives.
         assert_eq!(result(1, &[(&[], 2)]), "bookmarkable");
         assert_eq!(result(1, &[(&[], 2), (&[2], 2)]), "bookmarkable");
         assert_eq!(result(1, &[(&[2], 4)]), "bookmarkable");

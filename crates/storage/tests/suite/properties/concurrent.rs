@@ -16,8 +16,8 @@ use crate::{
 };
 
 conformance_tests! {
-    every: [concurrent_histories_are_linearizable_and_watched_without_fault],
-    shared: [histories_of_two_handles_are_linearizable_and_watched_without_fault],
+    every: [concurrent_histories_are_linearizable],
+    shared: [histories_of_two_handles_are_linearizable],
 }
 
 /// Failing is a matter of timing here, so a smaller input that passes proves nothing.
@@ -26,21 +26,21 @@ const EFFORT: Effort = Effort {
     shrinks: 0,
 };
 
-async fn concurrent_histories_are_linearizable_and_watched_without_fault(backend: &dyn TestBackend) {
+async fn concurrent_histories_are_linearizable(backend: &dyn TestBackend) {
     for_all(&EFFORT, &plans(), async |scenario| {
         let backend = backend.another().await;
         perform(&[backend.open().await], scenario).await
     });
 }
 
-async fn histories_of_two_handles_are_linearizable_and_watched_without_fault(backend: &dyn TestBackend) {
+async fn histories_of_two_handles_are_linearizable(backend: &dyn TestBackend) {
     for_all(&EFFORT, &plans(), async |scenario| {
         let backend = backend.another().await;
         perform(&[backend.open().await, backend.open().await], scenario).await
     });
 }
 
-/// Carries out a plan on the handles of a store, and judges what came of it.
+/// Carries out a plan on the handles of a store, and checks the result.
 async fn perform(handles: &[Arc<dyn Store>], scenario: Scenario) -> Result<(), String> {
     let handle = |number: usize| Arc::clone(&handles[number % handles.len()]);
     let start = handles[0].stands().await;
@@ -74,11 +74,11 @@ async fn perform(handles: &[Arc<dyn Store>], scenario: Scenario) -> Result<(), S
 
 /// A client.
 async fn act(store: Arc<dyn Store>, recorder: Arc<Recorder>, number: usize, steps: Vec<Step>) {
-    // What it saw of each key last, and the revisions it came by.
+    // What it saw of each key last, and the revisions it saw.
     let mut seen: BTreeMap<usize, Option<Entry>> = BTreeMap::new();
     let mut revisions = Vec::new();
     for (step, what) in steps.into_iter().enumerate() {
-        // A store in memory answers without a wait: others must come in between even so.
+        // A store in memory answers without a wait: others must arrive in between even so.
         tokio::task::yield_now().await;
         let value = format!("{number}.{step}");
         let expected_state = |key: usize| match seen.get(&key) {
@@ -165,7 +165,7 @@ async fn write_down(
             }
         }
         Err(CommitError::Conflict(shown)) => shown,
-        // It happened or not: the judge knows what to make of it, the client has to look.
+        // It happened or not: the decide knows what to make of it, the client has to look.
         Err(CommitError::Uncertain(_)) => recorder.get(store, &write.key).await.unwrap(),
         Err(error) => panic!("{error:?}"),
     }
@@ -202,7 +202,7 @@ async fn follow(
             if end.is_some_and(|end| told >= end) {
                 break true;
             }
-            // A quiet prefix reaches the end only when somebody asks.
+            // A quiet prefix reaches the end only when another process asks.
             if end.is_some() && !requested {
                 store.stands().await;
                 requested = true;

@@ -1,4 +1,4 @@
-//! Random histories, judged against the model and by the rules of linearizability.
+//! Random histories, decided against the model and by the rules of linearizability.
 
 mod concurrent;
 mod scenario;

@@ -31,8 +31,8 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
     pub(crate) prefix: usize,
-    /// After how many batches it begins anew, and how many batches before its last it goes back then,
-    /// again and again.
+    /// After how many batches it begins again, and how many batches before its last it is reset then,
+    /// periodically.
     pub(crate) restarts: Vec<(usize, usize)>,
 }
 

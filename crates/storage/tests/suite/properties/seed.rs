@@ -1,4 +1,4 @@
-//! Runs a property on random inputs, and says how to run the one that failed again.
+//! Runs a property on random inputs, and reports how to run the one that failed again.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -20,7 +20,7 @@ pub(crate) struct Effort {
     pub(crate) shrinks: u32,
 }
 
-/// Runs a test that makes random choices, and says how to run it again when it fails.
+/// Runs a test that makes random choices, and reports how to run it again when it fails.
 pub(crate) fn with_seed(test: impl FnOnce(u64)) {
     let seed = number(SEED).unwrap_or_else(any_number);
     let told = SeedReport(seed);
@@ -28,7 +28,7 @@ pub(crate) fn with_seed(test: impl FnOnce(u64)) {
     std::mem::forget(told);
 }
 
-/// Tells the seed when it is dropped, which a test that passes does not do.
+/// Reports the seed when it is dropped, which a test that passes does not do.
 struct SeedReport(u64);
 
 impl Drop for SeedReport {
@@ -64,7 +64,7 @@ pub(crate) fn for_all<S: Strategy>(
     }
 }
 
-/// A number that nobody chose: the keys of the standard hasher are random.
+/// A random number: the keys of the standard hasher are random.
 fn any_number() -> u64 {
     RandomState::new().build_hasher().finish()
 }

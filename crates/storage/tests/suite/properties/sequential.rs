@@ -22,7 +22,7 @@ use crate::{
 };
 
 conformance_tests! {
-    durable: [a_random_history_goes_as_on_the_model],
+    durable: [random_history_matches_the_memory_model],
 }
 
 const EFFORT: Effort = Effort {
@@ -77,7 +77,7 @@ struct Pair<'a> {
     model: Arc<MemoryStore>,
     /// Revisions of the model and of the store that mean the same, in their order.
     moments: Vec<(Revision, Revision)>,
-    /// What the store's watches must tell.
+    /// What the store's watches must report.
     log: Vec<Event>,
     /// Up to where the store was compacted, by its own numbers.
     compacted: Revision,
@@ -85,7 +85,7 @@ struct Pair<'a> {
     ended: Vec<Recording>,
 }
 
-async fn a_random_history_goes_as_on_the_model(backend: &dyn TestBackend) {
+async fn random_history_matches_the_memory_model(backend: &dyn TestBackend) {
     for_all(&EFFORT, &vec(step(), 1..80), async |steps| {
         let backend = backend.another().await;
         let mut pair = Pair::open(&*backend).await;
@@ -341,7 +341,7 @@ impl<'a> Pair<'a> {
                         reached = batch.revision;
                         recording.batches.push(batch);
                     }
-                    // It was overtaken; what it told until then still counts.
+                    // It was overtaken; what it reported until then still counts.
                     Err(WatchError::Compacted { .. }) if reached < self.compacted => break true,
                     Err(error) => return Err(format!("a watch that had reached {reached}: {error:?}")),
                 }

@@ -4,7 +4,7 @@
 //! Commits are ordered by their revisions, so only the reads are to be placed. A read can be placed at
 //! any revision at which what it saw was true, but not below what was known to anyone before it was
 //! requested (the floor), nor at or above a commit that was requested only after it was answered (the ceiling).
-//! Placing each as low as it can be leaves the most room for those that follow, so when that fails,
+//! Placing each as low as it can be leaves the most space for those that follow, so when that fails,
 //! nothing else would have worked.
 
 #[cfg(test)]
@@ -150,7 +150,7 @@ fn assign_linearization_points(
 ) -> CheckResult {
     let mut happened: HashMap<usize, Revision> = HashMap::new();
     happened.extend(writers.iter().map(|(revision, index)| (*index, *revision)));
-    // Questions before answers of the same tick: neither came first.
+    // Questions before answers of the same tick: neither was first.
     let requested = operations
         .iter()
         .enumerate()
@@ -172,7 +172,7 @@ fn assign_linearization_points(
         let floor = floors[&index];
         let ceiling = ceilings.at(operation.answered);
         let linearization_point = match &operation.done {
-            // It may yet happen after the answer: it is known to nobody by this.
+            // It may yet happen after the answer: this makes it known to no reader.
             Done::Uncertain { .. } => match happened.get(&index) {
                 Some(revision) if *revision <= floor => {
                     return Err(Violation::Backwards(operation.clone(), floor).into());

@@ -239,7 +239,7 @@ fn a_commit_below_what_was_known_is_caught() {
         .log(4, "/b", created("y"))
         .log(5, "/a", created("x"));
     assert_eq!(script.result(), "Premature");
-    // The same, told by a read instead of a commit.
+    // The same, reported by a read instead of a commit.
     let script = Script::default()
         .did(
             0,
