@@ -326,7 +326,7 @@ mod tests {
         let other = Machine::new();
         SharedKeys::create(&other.directory(), &SystemClock).unwrap();
         fs::copy(other.directory().join("ca.key"), there.directory().join("ca.key")).unwrap();
-        fs::write(there.directory().join("synced"), "half written").unwrap();
+        fs::write(there.directory().join("agreed"), "half written").unwrap();
         assert_eq!(there.starts(&store).await, SyncOutcome::Adopted);
         assert_eq!(there.keys(), here.keys());
     }
