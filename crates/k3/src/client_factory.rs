@@ -69,7 +69,7 @@ impl ClientFactory<'_> {
                     groups: groups.iter().map(|group| (*group).to_owned()).collect(),
                     ..User::default()
                 };
-                Ok(inside(server, user, agent))
+                Ok(in_process_client(server, user, agent))
             }
             ClientFactory::Remote(config) => {
                 let mut config = (**config).clone();
@@ -92,8 +92,8 @@ impl ClientFactory<'_> {
     }
 }
 
-fn inside(server: &Server, user: User, agent: &'static str) -> Client {
-    let inside = server.in_process(user);
+fn in_process_client(server: &Server, user: User, agent: &'static str) -> Client {
+    let in_process = server.in_process(user);
     let service = tower::service_fn(move |mut request: Request<Body>| {
         let inside = inside.clone();
         request

@@ -75,7 +75,7 @@ fn unusable(error: secret_file::FileError) -> Failure {
 
 impl FileFormat {
     /// The format of a JSON document, which stands in its fields `format` and `needs`. A text that is no such document is
-    /// of format 1: whoever reads all of it reports what is wrong.
+    /// of format 1: the full parser reports errors.
     pub(crate) fn of_json(bytes: &[u8]) -> Self {
         serde_json::from_slice(bytes).unwrap_or(FileFormat {
             format: first_format(),
@@ -83,12 +83,12 @@ impl FileFormat {
         })
     }
 
-    /// Refuses what is newer than the format `known`. `place` begins the message.
-    pub(crate) fn check(&self, place: &str, known: u32) -> Result<(), Failure> {
+    /// Refuses what is newer than the format `known`. `location` begins the message.
+    pub(crate) fn check(&self, location: &str, known: u32) -> Result<(), Failure> {
         let own = env!("CARGO_PKG_VERSION");
         if self.format == 0 {
             return Err(Failure::new(
-                format!("{place} is damaged: it is of format 0, which no version writes"),
+                format!("{location} is damaged: it is of format 0, which no version writes"),
                 "restore it from a backup",
             ));
         }
@@ -101,7 +101,7 @@ impl FileFormat {
         };
         Err(Failure::new(
             format!(
-                "{place} is of format {}, this program (k3 {own}) reads up to {known}: it needs {reader}",
+                "{location} is of format {}, this program (k3 {own}) reads up to {known}: it needs {reader}",
                 self.format
             ),
             format!("use {reader}, or restore a backup that was made before the upgrade"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_that_nobody_wrote_is_damage() {
+    fn rejects_invalid_formats() {
         let directory = tempfile::tempdir().unwrap();
         for text in ["", "what", "format=x", "format=0", "format=-1"] {
             fs::write(directory.path().join(FILE), text).unwrap();

@@ -6,7 +6,7 @@ use rustix::{
     thread::disable_transparent_huge_pages,
 };
 
-/// Raises the number of files that may be open as far as it goes without privileges. Each client connection
+/// Raises the limit of open files as far as possible without privileges. Each client connection
 /// is one, and the usual 1024 are fewer than a small cluster needs.
 pub(crate) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);

@@ -1,7 +1,6 @@
-//! How far long work has come, last_update to people.
+//! Progress of long commands.
 //!
-//! Promise: a line on standard error that is written over again and again while it is a terminal, and gone when the work is verb;
-//! nothing at all when it is not.
+//! Promise: on a terminal, one line on standard error that is updated in place and removed at the end; nothing otherwise.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -16,9 +15,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The progress line of one operation.
 pub(crate) struct Progress<W: Write = io::Stderr> {
-    /// Where the line goes; `None` if disabled looks.
+    /// `None` if standard error is not a terminal.
     out: Option<W>,
-    /// What is verb with objects, such as `copied`.
+    /// What happens to objects, such as `copied`.
     verb: &'static str,
     started: Instant,
     last_update: Option<Instant>,

@@ -1,8 +1,7 @@
 //! TLS of the server: 1.2 and newer, HTTP/2 or HTTP/1.1, optional client certificates.
 //!
-//! Promise: the connection proves that a client has the key of the certificate it shows; whether it is of an authority
-//! of users is for the API server to judge, which has [`Tls::clients`] for it. A client with another one gets an answer that
-//! says so, where a connection that breaks would say nothing.
+//! Promise: the handshake proves that a client has the key of its certificate; the API server verifies the authority per
+//! request with [`Tls::clients`]. So a client with a certificate of another authority gets a 401 instead of a broken connection.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -24,7 +23,7 @@ use crate::certificates::{CertificateError, Certificates};
 /// The settings of the serving side. What is certificate and who is verifier is replaced while connections live.
 pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,
-    /// What judges client certificates.
+    /// The verifier of client certificates.
     pub(crate) clients: Arc<dyn ClientCertVerifier>,
     certificate: Arc<ReloadableCertificate>,
     verifier: ReloadableClientVerifier,
@@ -34,23 +33,23 @@ pub(crate) struct Tls {
 #[derive(Debug)]
 struct ReloadableCertificate(RwLock<Arc<CertifiedKey>>);
 
-/// Whose certificates are verifier now. Clones are the same but for the stage in which they judge.
+/// The verifier of client certificates, which can be replaced. Clones share it, and differ in the stage.
 #[derive(Clone, Debug)]
 struct ReloadableClientVerifier {
     current: Arc<RwLock<Arc<dyn ClientCertVerifier>>>,
     stage: VerificationStage,
 }
 
-/// When the certificate of a client is judged.
+/// When a client certificate is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VerificationStage {
-    /// With the connection: only whether the client has the key of what it shows.
+    /// At the handshake: only the possession of the key.
     Connection,
-    /// With each request, for which the API server asks.
+    /// At each request, by the API server.
     Request,
 }
 
-/// The cryptography of all that is done here.
+/// The crypto provider.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
@@ -82,7 +81,8 @@ impl Tls {
         })
     }
 
-    /// Shows and believes others from now on. Connections that are there go on, and their clients are judged anew within seconds.
+    /// Replaces serving certificate and trusted authorities. Existing connections stay open, and their clients are verified
+    /// again within seconds.
     pub(crate) fn replace(&self, certificates: &Certificates) -> Result<(), CertificateError> {
         let (certificate, verifier) = (certified_key(certificates)?, client_verifier(certificates)?);
         *self.certificate.0.write().unwrap_or_else(PoisonError::into_inner) = certificate;
@@ -97,7 +97,7 @@ impl Tls {
 
 fn certified_key(certificates: &Certificates) -> Result<Arc<CertifiedKey>, CertificateError> {
     let (mut chain, key) = certificates.server.chain()?;
-    // With the authority, so that who has only its hash, such as a node that joins, learns of it.
+    // With the authority, so that a joining node, which only has its hash, can verify it.
     for authority in certificates.authorities()? {
         if !chain.contains(&authority) {
             chain.push(authority);
@@ -144,7 +144,7 @@ impl ClientCertVerifier for ReloadableClientVerifier {
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        // None: clients have one certificate for a server, and show it whatever is hinted at.
+        // None: clients have one certificate per server, and send it regardless of hints.
         &[]
     }
 

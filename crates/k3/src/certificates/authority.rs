@@ -1,5 +1,5 @@
-//! The authority that the server's certificates come from: a key that stays until somebody asks for another, and a certificate
-//! of its own that is renewed with the same key and name, so that what it signed stays good.
+//! The certificate authority of the server: a key that is replaced only on request, and a certificate that is renewed with the
+//! same key and name, so that signed certificates stay valid.
 
 use std::{path::Path, sync::Arc};
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::secret_file::{self, FileError};
 
-/// Whoever changes files of the directory has this one locked.
+/// Lock file for changes of the directory.
 pub(super) const LOCK: &str = ".lock";
 /// The names of certificates and of their keys, without endings.
 pub(super) const SERVER: &str = "server";
@@ -27,7 +27,7 @@ const ADMIN_PURPOSE: Purpose<'_> = Purpose::Client {
     name: "kubernetes-admin",
     groups: &["system:masters"],
 };
-/// Without groups: it may do to nodes what its role says, and nothing at API servers.
+/// Without groups: its role allows access to nodes, and nothing at API servers.
 const KUBELET_CLIENT_PURPOSE: Purpose<'_> = Purpose::Client {
     name: NODE_CLIENT_USER,
     groups: &[],
@@ -48,7 +48,7 @@ pub(crate) struct Certificates {
     pub(crate) kubelet_client: Identity,
     /// The key that service-account tokens are signed with: ECDSA P-256, PKCS#8 DER.
     pub(crate) signing_key: Vec<u8>,
-    /// Keys that tokens were signed with before, and are believed still.
+    /// Earlier signing keys whose tokens are still accepted.
     pub(crate) old_signing_keys: Vec<PublicKey>,
     /// What signs certificates for others.
     pub(crate) issuer: Arc<Authority>,
@@ -67,7 +67,7 @@ pub(crate) enum CertificateError {
         #[source]
         source: KeyError,
     },
-    /// The authority's key is gone.
+    /// The authority's key is missing.
     #[error("{} is missing, but the certificate beside it is there", .path.display())]
     KeyMissing { path: PathBuf },
     /// The authority's certificate is not for its key.
@@ -89,7 +89,7 @@ pub(crate) enum CertificateError {
     /// One authority is already taking the place of the other.
     #[error("a rotation of the authority is under way")]
     UnderWay,
-    /// The clock says something that no certificate can say.
+    /// The clock shows a time before 1970.
     #[error("the machine's clock is not set")]
     Clock,
     /// The machine has no randomness.
@@ -251,7 +251,7 @@ fn identity(
     Ok(identity)
 }
 
-/// The key that service-account tokens are signed with. It stays until somebody asks for another: tokens out there depend on it.
+/// The signing key of service account tokens. It is replaced only on request: existing tokens depend on it.
 fn signing_key(directory: &Path) -> Result<Vec<u8>, CertificateError> {
     let path = directory.join(SIGNING_KEY);
     if let Some(pem) = secret_file::read(&path)? {
@@ -343,9 +343,9 @@ mod tests {
         let old = Authority::ensure(directory.path(), seconds(TODAY)).unwrap();
         let new = Authority::ensure(directory.path(), late).unwrap();
         assert_ne!(old.der(), new.der());
-        for (maker, judge) in [(&old, &new), (&new, &old)] {
-            let made = Identity::issue(maker, &ADMIN_PURPOSE, late).unwrap();
-            assert_eq!(made.flaw(judge, &ADMIN_PURPOSE, late), None);
+        for (issuer, verifier) in [(&old, &new), (&new, &old)] {
+            let made = Identity::issue(issuer, &ADMIN_PURPOSE, late).unwrap();
+            assert_eq!(made.flaw(verifier, &ADMIN_PURPOSE, late), None);
         }
     }
 
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_does_not_belong_together_is_made_anew() {
+    fn replaces_a_mismatched_key_pair() {
         let directory = tempfile::tempdir().unwrap();
         let first = ensure(directory.path(), TODAY);
         // As if the power had gone between the two files.
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_of_another_authority_are_made_anew() {
+    fn replaces_certificates_of_another_authority() {
         let [ours, theirs] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         ensure(ours.path(), TODAY);
         let other = ensure(theirs.path(), TODAY);
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_or_foreign_key_of_the_authority_is_told_and_not_replaced() {
+    fn rejects_a_lost_or_foreign_authority_key() {
         let directory = tempfile::tempdir().unwrap();
         ensure(directory.path(), TODAY);
         let again = || Certificates::ensure(directory.path(), &names(&[]), &Day(TODAY)).map(|_| ());

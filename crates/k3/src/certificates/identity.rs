@@ -18,7 +18,7 @@ use crate::tls;
 
 /// How long a certificate lives.
 const LIFE_DAYS: i64 = 365;
-/// How long before its end it is made anew.
+/// How long before expiry it is renewed.
 const RENEWAL_DAYS: i64 = 90;
 pub(super) const DAY: i64 = 24 * 60 * 60;
 

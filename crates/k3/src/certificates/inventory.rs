@@ -1,4 +1,4 @@
-//! What is in a directory of certificates, as it is: nothing is made, and nothing is judged but what can be seen.
+//! Lists the certificates of a directory without creating or verifying anything.
 
 use std::path::Path;
 
@@ -31,14 +31,14 @@ pub(crate) struct CertificateInfo {
 }
 
 const CERTIFICATES: [(&str, &str); 5] = [
-    ("ca", "the authority that signs the server's certificate"),
+    ("ca", "certificate authority of the cluster"),
     (
         "ca-next",
-        "the authority that will take its place: `k3 certs rotate --finish`",
+        "next certificate authority: `k3 certs rotate --finish`",
     ),
-    (SERVER, "what the server shows to clients"),
-    (ADMIN, "what the admin shows to the server"),
-    (KUBELET_CLIENT, "what the server shows to nodes"),
+    (SERVER, "serving certificate of the API server"),
+    (ADMIN, "client certificate of the admin"),
+    (KUBELET_CLIENT, "client certificate of the server for nodes"),
 ];
 
 /// What is in a directory.
@@ -61,7 +61,7 @@ pub(crate) fn list_certificates(
         });
     }
     let name = "service-account";
-    let purpose = "what tokens of service accounts are signed with";
+    let purpose = "signing key of service account tokens";
     infos.push(match secret_file::read(&directory.join(SIGNING_KEY))? {
         None => CertificateInfo::flawed(name, purpose, format!("{SIGNING_KEY} is missing")),
         Some(_) => CertificateInfo {
@@ -76,7 +76,7 @@ pub(crate) fn list_certificates(
             names: vec![format!("{} keys", old.len())],
             ..CertificateInfo::flawed(
                 "service-account-old",
-                "what they were signed with before: believed until `k3 certs rotate --finish`",
+                "earlier token signing keys: trusted until `k3 certs rotate --finish`",
                 String::new(),
             )
         });
@@ -138,7 +138,7 @@ mod tests {
     };
 
     #[test]
-    fn what_is_good_is_told_with_its_end_and_what_is_not_with_its_flaw() {
+    fn lists_expiry_of_valid_and_flaw_of_invalid_certificates() {
         let directory = tempfile::tempdir().unwrap();
         Certificates::ensure(directory.path(), &Names::new([]), &SystemClock).unwrap();
         let infos = list_certificates(directory.path(), &SystemClock).unwrap();

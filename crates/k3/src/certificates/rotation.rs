@@ -5,7 +5,7 @@
 //! goes on, and learns of the new one from the kubeconfig, or from the config map in its namespace. The second step makes the new one the
 //! only one. A server that showed the new one from the start would be a stranger to every client that has not learned of it yet.
 //!
-//! The key of tokens is replaced at once: the new one signs, and the old one is believed until the second step.
+//! The token signing key is replaced at once: the new one signs, and the old one is trusted until the second step.
 //!
 //! Promises: each step survives a crash at any moment; a server that runs notices when [`GENERATION`] changes, which is written last.
 
@@ -60,18 +60,19 @@ pub(crate) fn rotate(
         if parts.contains(&RotationTarget::ServiceAccount) {
             replace_signing_key(directory)?;
         }
-        let gone = parts.iter().flat_map(|part| match part {
+        let replaced = parts.iter().flat_map(|part| match part {
             RotationTarget::Serving => &[SERVER][..],
             RotationTarget::Client => &[ADMIN, KUBELET_CLIENT],
             RotationTarget::Ca | RotationTarget::ServiceAccount => &[],
         });
         // What is not there is made: so that a crash in between is repaired by the next start.
-        gone.into_iter()
+        replaced
+            .into_iter()
             .try_for_each(|name| remove(directory, &format!("{name}.crt")))
     })
 }
 
-/// Takes the second step: what was replaced is not believed any more.
+/// The second step: replaced keys are no longer trusted.
 pub(crate) fn finish(directory: &Path, clock: &dyn Clock) -> Result<Certificates, CertificateError> {
     change(directory, clock, |_| {
         if directory.join("ca-next.crt").exists() {
@@ -130,7 +131,7 @@ fn replace_signing_key(directory: &Path) -> Result<(), CertificateError> {
     Ok(secret_file::write(&path, &key.to_pem())?)
 }
 
-/// The keys that tokens were signed with before, and are believed still.
+/// Earlier signing keys whose tokens are still accepted.
 pub(super) fn old_signing_keys(directory: &Path) -> Result<Vec<PublicKey>, CertificateError> {
     let path = directory.join(OLD_SIGNING_KEYS);
     let Some(pem) = secret_file::read(&path)? else {
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_key_of_tokens_is_believed_until_the_second_step() {
+    fn trusts_the_old_signing_key_until_the_second_step() {
         let (directory, old) = started();
         let both = rotate(directory.path(), &[RotationTarget::ServiceAccount], &SystemClock).unwrap();
         assert_ne!(both.signing_key, old.signing_key);

@@ -19,7 +19,7 @@ use crate::secret_file;
 
 /// The file that names the value which the directory had in common with the others last.
 pub(super) const AGREED: &str = "agreed";
-/// What it says while another value is being written.
+/// Its content while another value is being written.
 const HALF_WRITTEN: &str = "half written";
 
 /// What servers have in common, in PEM form.
@@ -33,7 +33,7 @@ pub(crate) struct SharedKeys {
     next_authority: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next_authority_key: Option<String>,
-    /// Public keys of tokens that are believed still.
+    /// Public keys of earlier signing keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     old_signing_keys: Option<String>,
 }
@@ -142,7 +142,7 @@ impl SharedKeys {
         Ok(secret_file::write(&directory.join(AGREED), &self.name())?)
     }
 
-    /// A name that no others have, and that says nothing of them.
+    /// A hash that identifies them without revealing them.
     pub(crate) fn name(&self) -> String {
         let bytes = serde_json::to_vec(self).expect("texts can be written");
         STANDARD.encode(digest(&SHA256, &bytes))

@@ -88,9 +88,9 @@ fn check(file: &Path) -> Result<(), Failure> {
         variable_names: &Vec::new,
         directory: Path::new(""),
     };
-    let mut words: Vec<OsString> = ["k3", "run", "--config"].map(OsString::from).into();
-    words.push(file.into());
-    match config::read(&command(), words, &environment) {
+    let mut arguments: Vec<OsString> = ["k3", "run", "--config"].map(OsString::from).into();
+    arguments.push(file.into());
+    match config::read(&command(), arguments, &environment) {
         Ok(line) => {
             let validated = super::validate_run(&line.matches);
             validated.map_err(|failure| {

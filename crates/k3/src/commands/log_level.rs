@@ -33,11 +33,11 @@ pub(crate) struct LogLevelFlags {
 pub(super) fn run(flags: &LogLevelFlags) -> Result<(), Failure> {
     server_flags::block_on(async {
         let cluster = ApiClient::connect(&flags.server).await?;
-        let told = match &flags.levels {
+        let response = match &flags.levels {
             None => cluster.request_text("GET", LEVEL_PATH, "").await?,
             Some(levels) => cluster.request_text("PUT", LEVEL_PATH, levels).await?,
         };
-        print_line!("{}", told.trim_end());
+        print_line!("{}", response.trim_end());
         Ok(())
     })
 }

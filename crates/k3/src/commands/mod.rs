@@ -85,8 +85,8 @@ pub(crate) fn run() -> Result<(), Failure> {
         },
         directory: Path::new(""),
     };
-    let words = k3_client::in_order(&command(), env::args_os().collect());
-    let line = match read(&command(), words, &environment) {
+    let arguments = k3_client::in_order(&command(), env::args_os().collect());
+    let line = match read(&command(), arguments, &environment) {
         Ok(line) => line,
         Err(CommandLineError::Settings(failure)) => return Err(failure),
         Err(CommandLineError::Usage(error, notes)) => refuse(&error, &notes),

@@ -128,9 +128,9 @@ async fn ended(child: &mut Child, signals: &mut Signals) -> io::Result<ExitStatu
         tokio::select! {
             status = child.wait() => return status,
             signal = signals.next() => {
-                let is_told = matches!(signal, Signal::INT | Signal::QUIT) && is_at_terminal();
+                let is_delivered = matches!(signal, Signal::INT | Signal::QUIT) && is_at_terminal();
                 if let Some(id) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
-                    && !is_told
+                    && !is_delivered
                 {
                     // One that has just ended needs no signal any more.
                     let _ = kill_process(id, signal);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::server_flags::{self, ApiClient, ServerFlags};
 use crate::failure::Failure;
 
-/// How long a server may take to answer: nobody waits long for a version.
+/// Timeout of the request.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 const EXAMPLES: &str = "\
@@ -50,11 +50,11 @@ pub(super) fn run(flags: &VersionFlags) -> Result<(), Failure> {
         };
         let client = k3_apiserver::version();
         if flags.output == "json" {
-            let mut told = json!({"k3Version": env!("CARGO_PKG_VERSION"), "clientVersion": client});
+            let mut versions = json!({"k3Version": env!("CARGO_PKG_VERSION"), "clientVersion": client});
             if let Some(server) = server {
-                told["serverVersion"] = server;
+                versions["serverVersion"] = server;
             }
-            print_line!("{told:#}");
+            print_line!("{versions:#}");
             return Ok(());
         }
         print_line!("k3 {}", env!("CARGO_PKG_VERSION"));

@@ -96,8 +96,8 @@ pub(crate) fn read(
         return Ok(CommandLine { matches, settings });
     }
     // After the names of the commands.
-    let place = 1 + names.len();
-    arguments.splice(place..place, added.into_iter().map(OsString::from));
+    let position = 1 + names.len();
+    arguments.splice(position..position, added.into_iter().map(OsString::from));
     match whole.try_get_matches_from(arguments) {
         Ok(matches) => Ok(CommandLine { matches, settings }),
         Err(error) => {

@@ -10,8 +10,7 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// The first says all that the second does. Who gives the first means it, unless the second was configured by somebody more
-/// important: that part is then another one.
+/// The first setting contains the second. The first wins, unless the second comes from a source of higher precedence.
 const WHOLE_AND_PART: &[(&str, &str)] = &[
     ("mysql_url", "mysql_host"),
     ("mysql_url", "mysql_port"),
@@ -97,8 +96,8 @@ fn refuse_flags_of_other_stores(configured: &[ConfiguredValue], command: &Comman
     let chosen = configured.iter().find(|set| set.key == key);
     let store = chosen.map_or_else(|| defaults(key, arg).concat(), ConfiguredValue::text);
     for set in configured.iter().filter(|set| set.origin == Origin::Flag) {
-        let inside = set.key.name.strip_prefix("storage.");
-        let Some((owner, _)) = inside.and_then(|rest| rest.split_once('.')) else {
+        let name = set.key.name.strip_prefix("storage.");
+        let Some((owner, _)) = name.and_then(|rest| rest.split_once('.')) else {
             continue;
         };
         if owner != store {

@@ -31,7 +31,7 @@ pub(super) struct ConfigFile {
 
 /// The file that is meant: the one that is named, else the first one there is. A file that is only found must belong to
 /// this user or to root, and must not be writable for everybody: in a shared directory it could be another user's, and what
-/// it says (a kubeconfig, a store, a runtime) is used with the rights of this one.
+/// settings (a kubeconfig, a store, a runtime) are used with the permissions of this one.
 ///
 /// The owner is asked of the open file that is read then: a path can lead to another file a moment later.
 pub(super) fn find(
@@ -118,9 +118,9 @@ pub(super) fn checked(
             continue;
         };
         if entry.is_list && !value::takes_list(arg) {
-            let place = format!("{path}:{}: {}", entry.line, entry.key);
+            let location = format!("{path}:{}: {}", entry.line, entry.key);
             errors.push(format!(
-                "{place}: is a list, but takes one value; write it without brackets and dashes"
+                "{location}: is a list, but takes one value; write it without brackets and dashes"
             ));
             continue;
         }
@@ -157,12 +157,12 @@ fn is_unset(configured: &ConfiguredValue, arg: &Arg) -> bool {
 /// Why a key is unknown, with a suggestion.
 fn unknown_key_reason(name: &str) -> String {
     let section = format!("{name}.");
-    let inside: Vec<_> = KEYS
+    let keys: Vec<_> = KEYS
         .iter()
         .filter_map(|key| key.name.strip_prefix(&section))
         .collect();
-    if !inside.is_empty() {
-        return format!("is a section: it holds {}", inside.join(", "));
+    if !keys.is_empty() {
+        return format!("is a section: it holds {}", keys.join(", "));
     }
     if let Some(key) = KEYS.iter().find(|key| {
         name.strip_prefix(key.name)

@@ -96,13 +96,14 @@ fn flags_override_environment_override_file_override_defaults() {
 #[test]
 fn finds_the_file_in_this_order() {
     let directory = tempfile::tempdir().unwrap();
-    let place = |name: &str| directory.path().join(name);
-    let write = |name: &str, port: u16| fs::write(place(name), format!("api: {{port: {port}}}")).unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let write = |name: &str, port: u16| fs::write(path(name), format!("api: {{port: {port}}}")).unwrap();
     let found = |line: &str, env: &[(&str, &str)]| port(&parse_in(directory.path(), line, env).unwrap());
-    let (by_flag, by_variable) = (place("a.yaml"), place("b.yaml"));
+    let by_flag = path("a.yaml");
+    let by_variable = path("b.yaml");
     let line = format!("k3 start --config {}", by_flag.display());
     let env = [("CONFIG_PATH", by_variable.to_str().unwrap())];
-    fs::create_dir(place("configs")).unwrap();
+    fs::create_dir(path("configs")).unwrap();
     assert_eq!(found("k3 start", &[]), 6443);
     write("configs/config-example.yaml", 4);
     assert_eq!(found("k3 start", &[]), 4);

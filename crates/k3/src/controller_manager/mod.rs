@@ -55,12 +55,12 @@ pub(crate) struct ComponentSelection {
 
 /// Parses the list of `--controllers`.
 pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failure> {
-    let words: Vec<String> = list
+    let selectors: Vec<String> = list
         .split(',')
         .map(|word| word.trim().to_owned())
         .filter(|word| !word.is_empty())
         .collect();
-    if words.is_empty() {
+    if selectors.is_empty() {
         return Ok(ComponentSelection::default());
     }
     let wrong = |why: String| {
@@ -75,17 +75,17 @@ pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failur
     };
     let names =
         |known: &ControllerDescriptor, word: &str| word == "*" || known.name == word || known.alias == word;
-    for word in &words {
+    for word in &selectors {
         let word = word.strip_prefix('-').unwrap_or(word);
         let is_known = SCHEDULER_NAMES.contains(&word) || CONTROLLERS.iter().any(|known| names(known, word));
         if !is_known {
             return Err(wrong(format!("unknown controller {word}")));
         }
     }
-    let selection = ControllerSelection::parse(&words).map_err(wrong)?;
+    let selection = ControllerSelection::parse(&selectors).map_err(wrong)?;
     // Some are off by default, as upstream, and run only if they are named.
     let is_meant = |known: &ControllerDescriptor| {
-        known.is_on || words.iter().any(|word| word != "*" && names(known, word))
+        known.is_on || selectors.iter().any(|word| word != "*" && names(known, word))
     };
     let controllers = CONTROLLERS
         .iter()

@@ -14,7 +14,7 @@ pub(crate) const INSTANCE_LABEL: &str = "k3.io/database-instance";
 
 /// Where etcd is in its images: they have no entry point.
 const ETCD: &str = "/usr/local/bin/etcd";
-/// The ports of etcd, where nobody says otherwise.
+/// Default ports of etcd.
 const ETCD_CLIENT: u16 = 2379;
 const ETCD_PEER: u16 = 2380;
 const MYSQL_PORT: u16 = 3306;

@@ -57,7 +57,7 @@ impl LocalEndpoint {
         address.to_canonical().is_loopback().then_some(address)
     }
 
-    /// Whether somebody listens there.
+    /// Whether a process listens there.
     pub(super) async fn is_in_use(&self) -> bool {
         let connected = timeout(LIMIT, TcpStream::connect((self.host.as_str(), self.port))).await;
         matches!(connected, Ok(Ok(_)))

@@ -20,11 +20,11 @@ use crate::{failure::Failure, signals::Signals};
 
 /// How long a database may take from its start to its first answer.
 const START_TIMEOUT: Duration = Duration::from_mins(2);
-/// How long a container that was made may take until somebody starts it: longer, and nobody will.
+/// How long a created container may wait for its start before it counts as abandoned.
 const CREATED_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_millis(300);
-/// How long a database may take to write what it holds when it is told to end.
+/// Grace period in which a database writes its data.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often the start is tried when another process starts the same at the same time.
 const ATTEMPTS: usize = 3;
@@ -56,7 +56,7 @@ struct DatabaseContainer {
 
 /// What is there before anything is started.
 enum ExistingDatabase {
-    /// Somebody who is none of our business, or nobody who could be helped.
+    /// A database that k3 does not manage, or none that it could start.
     Others,
     /// A container that serves, or is about to.
     Running(Box<DatabaseContainer>),
@@ -87,7 +87,7 @@ pub(crate) async fn with_database(
 }
 
 /// Sees that the database of a store is there: starts it if it is missing and may be started, and waits until it answers. A
-/// password that nobody gave is written into `storage`. `stopped` ends the wait.
+/// generated password is written into `storage`. `stopped` ends the wait.
 async fn ensure(
     settings: &Settings,
     storage: &mut StorageConfig,
@@ -248,7 +248,7 @@ async fn remove_stopped(engine: &Engine, name: &str, mut found: FoundService) ->
         }
         Ok(())
     });
-    // Nobody started it in all this time: it was left behind.
+    // It was not started in this time: it is abandoned.
     waited.await.unwrap_or(Ok(())).map_err(failed)?;
     if found.state == ServiceState::Running {
         // The name is taken then, which leads to another look.
@@ -271,7 +271,7 @@ async fn pull_image_if_missing(engine: &Engine, image: &str) -> Result<(), Failu
     Ok(())
 }
 
-/// Starts the container. `None` if somebody else was quicker.
+/// Starts the container. `None` if another process did so at the same time.
 async fn start_container(
     engine: Engine,
     service: Service,
@@ -347,7 +347,7 @@ impl DatabaseContainer {
                         store.close().await;
                         return Ok(());
                     }
-                    // It is told by whoever opens the store.
+                    // Opening the store reports it.
                     Err(OpenError::InvalidSetting { .. }) => return Ok(()),
                     Err(error) => last = Some(error),
                 }
@@ -400,7 +400,7 @@ impl DatabaseContainer {
     /// What it said last, for people.
     async fn last_log_lines(&self) -> String {
         match self.engine.last_words(&self.id, LOG_LINES).await {
-            Ok(words) if !words.is_empty() => format!("its last words:\n{words}"),
+            Ok(lines) if !lines.is_empty() => format!("its last log lines:\n{lines}"),
             _ => String::new(),
         }
     }

@@ -1,16 +1,16 @@
 //! Databases on demand: a MySQL or an etcd of this machine that is not there is started as a container.
 //!
 //! ```text
-//! settings   what may be done, from the flags
-//! address    whether the store is on this machine, and whether somebody listens there
-//! plan       the container that would serve it                             (pure)
-//! password   the password that nobody gave
-//! life       from nothing to a database that answers, and to its end
+//! settings        flags
+//! endpoint        whether the store is on this machine, and whether its port is in use
+//! container_spec  the container of a database                             (pure)
+//! password        the generated password
+//! lifecycle       starts, waits for and stops a database
 //! ```
 //!
-//! Promises: nothing is started for an address of another machine, or where somebody listens; what runs already is used and never
-//! stopped; what this process started it stops and removes, and the volume with the data stays; a container of somebody else is
-//! never touched; there is no password that others could know.
+//! Promises: nothing is started for a remote address or a port in use; a running database is used and never
+//! stopped; containers that this process started are stopped and removed, their volumes stay; other containers are
+//! never touched; passwords are random.
 
 mod container_spec;
 mod endpoint;

@@ -1,4 +1,4 @@
-//! The password of a database that nobody gave one.
+//! The generated password of a database.
 //!
 //! Promise: it is made once for a data directory, of random bytes, and only the directory's owner can read it.
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_made_once_and_is_nobody_elses() {
+    fn generates_a_private_password_once() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(load(directory.path()).unwrap(), None);
         let first = load_or_create(directory.path()).unwrap();

@@ -45,7 +45,7 @@ pub(crate) struct Settings {
     pub(crate) etcd_image: String,
     /// What names end with; empty for the one database of the machine.
     pub(crate) instance: String,
-    /// The data directory, which keeps a password that nobody gave.
+    /// The data directory, which stores a generated password.
     pub(crate) directory: PathBuf,
     /// Where Docker or Podman is looked for.
     pub(crate) runtime: Wanted,

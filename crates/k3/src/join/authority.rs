@@ -1,5 +1,5 @@
-//! The authorities of a server, which it shows with its certificate: of one that nobody knows yet but for the hash of its
-//! authority, and of one that is known and may have got another authority.
+//! The certificate authorities of a server, from its TLS handshake: verified by the hash in a join token, or by known
+//! authorities that may have been rotated.
 
 use std::{
     io,
@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 struct AnyServer;
 
-/// The certificate of the authority of a server, if it is the one that is meant. Nothing is told to the server.
+/// The authority of a server, if its hash matches. Nothing is sent to the server.
 pub(super) async fn find_authority(server: &Uri, pin: Pin) -> Result<CertificateDer<'static>, Failure> {
     let anybody = Arc::new(TlsVerifier::new(AnyServer, &tls::provider()));
     let chain = fetch_chain(server, anybody).await.map_err(|error| {
@@ -38,7 +38,7 @@ pub(super) async fn find_authority(server: &Uri, pin: Pin) -> Result<Certificate
     chain.into_iter().find(is_meant).ok_or_else(|| {
         Failure::new(
             format!("the server at {server} is of another authority than the one that the token names"),
-            "it is another cluster, or somebody between you and it; make a token with `k3 token create --join` there",
+            "it is another cluster, or the connection is intercepted; create a token with `k3 token create --join` there",
         )
     })
 }

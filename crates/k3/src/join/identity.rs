@@ -18,7 +18,7 @@ use crate::{
 };
 
 const FILE: &str = "identity.json";
-/// The format that this version reads and writes. Format 1 has no field that says so.
+/// The format that this version reads and writes. Format 1 has no format field.
 const FORMAT: u32 = 1;
 
 /// Who a node is. It is kept in one file, so that it is there whole or not at all.

@@ -1,6 +1,6 @@
-//! How nodes come into a cluster.
+//! How nodes join a cluster.
 //!
-//! Promises: a node trusts no server but that of the authority its token names; it shows the token to nobody else; the key of
+//! Promises: a node trusts no server but that of the authority its token names; it sends the token to no other server; the key of
 //! its certificate never leaves its machine; once it has a certificate, it needs neither token nor administrator again, also when
 //! the cluster gets another authority or other servers while it runs.
 

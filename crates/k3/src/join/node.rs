@@ -19,13 +19,13 @@ use crate::{
     server::{self, ApiEndpoint, NodeSettings},
 };
 
-/// How a node comes to its first certificate.
+/// How a node gets its first certificate.
 pub(crate) enum JoinMethod {
-    /// Not at all: it has one.
+    /// It has one.
     Existing,
     /// With a token.
     Token(Servers, JoinToken),
-    /// Through somebody who may ask for certificates of nodes, such as an administrator.
+    /// With the kubeconfig of a user who may request node certificates, such as an administrator.
     Kubeconfig(Box<Config>),
 }
 
@@ -38,7 +38,7 @@ fn claim_data_dir(data_dir: &Path) -> Result<(), Failure> {
     file_format::claim_data_dir(data_dir)
 }
 
-/// Joins if need be, and runs a node until it is told to stop.
+/// Joins if necessary, and runs a node until `stop`.
 pub(crate) async fn run(
     method: JoinMethod,
     servers: Option<Servers>,
@@ -188,7 +188,7 @@ async fn join(method: &JoinMethod, name: &str) -> Result<NodeIdentity, Failure> 
             return Err(Failure::new(
                 format!("the cluster has a node {name} already"),
                 format!(
-                    "choose another name with --node-name; or, if that node is gone, `kubectl delete node {name}`"
+                    "choose another name with --node-name; or, if that node no longer exists, `kubectl delete node {name}`"
                 ),
             ));
         }

@@ -21,16 +21,16 @@ const SYNC_PERIOD: Duration = Duration::from_secs(30);
 /// The endpoints that name the servers of the cluster. Nodes may see them.
 const SERVERS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 
-/// A node that has joined, and what is told of changes.
+/// Renews certificate, authorities and servers of a joined node.
 pub(super) struct NodeRenewal {
     pub(super) identity: NodeIdentity,
     /// The clients in use.
     pub(super) current: CurrentServer,
-    /// The servers that this node was told of when it started, besides the first one.
+    /// Configured servers besides the first one.
     pub(super) configured: Vec<String>,
     /// The directory of the node.
     pub(super) directory: PathBuf,
-    /// Whom the node trusts: it begins again when that is somebody else, which its pods do not notice.
+    /// The trusted authorities. The agent is restarted when they change; pods keep running.
     pub(super) trust: watch::Sender<String>,
 }
 
@@ -89,7 +89,7 @@ impl NodeRenewal {
         Ok(())
     }
 
-    /// The authorities of the server in use. Those that are known stay if it cannot tell.
+    /// The authorities of the current server, or the known ones if it does not answer.
     async fn authorities(&self) -> String {
         let known = &self.identity.authority;
         let Some(server) = self.identity.servers().nth(self.current.index()) else {
@@ -109,7 +109,7 @@ impl NodeRenewal {
     }
 }
 
-/// The servers that the cluster names; nothing if nobody can tell.
+/// The API servers of the cluster; `None` if the request fails.
 async fn api_servers(client: &Client) -> Option<Vec<String>> {
     let request = Request::get(SERVERS)
         .body(Vec::new())

@@ -1,7 +1,7 @@
 //! The servers of a cluster, of which a node asks one, and another when that one does not answer.
 //!
-//! Promises: a request goes to one server alone, and fails if that does not take it: whoever asks tries again, and is sent to the
-//! next one then. What a request shows is the certificate of the moment, and whom it trusts the authorities of the moment.
+//! Promises: a request is sent to one server, and fails if that does not answer; the retry goes to the
+//! next one. What a request shows is the certificate of the moment, and whom it trusts the authorities of the moment.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use http::{Request, Response, Uri};
 use kube::{Client, client::Body};
 use tokio::time::Instant;
 
-/// A question that was given up after this time was not answered; one that was given up earlier may have been in nobody's method.
+/// A request that is dropped after this time counts as unanswered.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where the servers of a cluster are, the preferred one first. There is one at least.
@@ -131,7 +131,7 @@ impl CurrentServer {
         answer
     }
 
-    /// Goes on to the next server, unless somebody has done so already.
+    /// Fails over to the next server, unless another request has done so.
     fn fail_over(&self, failovers: usize) {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if state.failovers == failovers && state.clients.len() > 1 {
@@ -173,7 +173,7 @@ mod tests {
                     unreachable!("it waits for ever");
                 };
                 if code == 0 {
-                    return Err("nobody there".into());
+                    return Err("connection refused".into());
                 }
                 Ok::<_, Box<dyn std::error::Error + Send + Sync>>(
                     Response::builder().status(code).body(Body::empty()).unwrap(),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_does_not_answer_is_passed_over_and_one_that_refuses_is_not() {
+    async fn fails_over_on_connection_errors_but_not_on_rejections() {
         let current = CurrentServer::new(vec![
             client(|| Some(503)),
             client(|| Some(0)),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_keeps_silent_is_passed_over_when_somebody_gave_up() {
+    async fn fails_over_after_a_request_times_out() {
         let current = CurrentServer::new(vec![client(|| None), client(|| Some(200))]);
         let used = current.client();
         assert!(timeout(PATIENCE / 2, used.send(request())).await.is_err());

@@ -1,7 +1,7 @@
 //! Log files with a maximum size.
 //!
 //! Promises: a line is in one file, whole; the file is its owner's alone; with `k3.log` there are `k3.log.1`, the one before it,
-//! up to as many as are max_files. A file that somebody else moved away is begun again.
+//! up to `max_files`. A file that another program moved away is created again.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -1,8 +1,8 @@
 //! Renewal of certificates and keys while the server runs.
 //!
-//! Promises: what `k3 certs rotate` has made is in use within seconds, without a restart and without a connection being cut; what
-//! comes near its end is made anew in time, however long the server runs: that is looked at every hour, and when the clock jumps. Looking costs one question to the file system, and one to
-//! the store where servers share it: there the others follow within seconds, and none uses what is new before it is in the store.
+//! Promises: files of `k3 certs rotate` are in use within seconds, without a restart or a broken connection; certificates are
+//! renewed before they expire: they are checked every hour, and when the clock jumps. With a shared store the other servers
+//! follow within seconds, and no server uses new keys before they are in the store.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The keys that all servers of a cluster must have in common, where they have a store in common.
+//! The keys that servers with a shared store share.
 //!
 //! Promises: what one server signed, another one of the same store believes. The first server that comes puts its keys into the
 //! store, under a name that no request reaches; whoever comes later takes them from there. Keys that were rotated in the directory of
@@ -26,23 +26,22 @@ pub(super) struct SyncedKeys {
     pub(super) outcome: SyncOutcome,
 }
 
-/// How it came to that.
+/// Direction of the synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SyncOutcome {
-    /// They had the same already.
     Unchanged,
-    /// The store has got what the directory had.
+    /// The keys of the directory were written to the store.
     Published,
-    /// The directory has got what the store had.
+    /// The keys of the store were written to the directory.
     Adopted,
 }
 
-/// Who is right when both have changed.
+/// What happens when directory and store differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConflictPolicy {
-    /// It may be another cluster: nobody.
+    /// It may be another cluster: fail.
     Reject,
-    /// It is the same store as before: the store. What was rotated here at the same time was never used.
+    /// The store wins: keys that were rotated here at the same time were never used.
     StoreWins,
 }
 
@@ -57,19 +56,19 @@ pub(crate) async fn has_private_keys(store: &dyn Store) -> Result<bool, Failure>
     Ok(revision(store).await?.is_some())
 }
 
-/// The commit that put what is in the store there; nothing if nobody has.
+/// The revision of the keys in the store, if there are any.
 pub(super) async fn revision(store: &dyn Store) -> Result<Option<Revision>, Failure> {
     let entry = store.get(&store_key()).await.map_err(store_error)?;
     Ok(entry.map(|entry| entry.revision))
 }
 
-/// Makes the keys of a directory those of the store, or the other way round if the directory's are the newer ones.
+/// Synchronizes the keys of a directory with those of the store, in either direction.
 pub(super) async fn sync_keys(
     store: &dyn Store,
     directory: &Path,
     policy: ConflictPolicy,
 ) -> Result<SyncedKeys, Failure> {
-    // Keys that were made a moment ago and did not reach the store were never used.
+    // Keys that were generated here and did not reach the store were never used.
     let mut is_unused = false;
     loop {
         let StoredKeys { keys, last_sync } = SharedKeys::read(directory).map_err(certificate_error)?;
@@ -103,7 +102,7 @@ pub(super) async fn sync_keys(
                     outcome: SyncOutcome::Unchanged,
                 });
             }
-            // Nobody else has changed them since: they were rotated here.
+            // Unchanged in the store since the last sync: they were rotated here.
             Some(own) if was_last_synced(&stored) => {
                 let update = Write::update(store_key(), revision, bytes(&own));
                 if let Some(revision) = publish(store, update, &own, directory).await? {
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn servers_of_one_store_have_the_same_keys_whichever_comes_first() {
+    async fn servers_of_one_store_share_keys() {
         let store = MemoryStore::new();
         let machines = [(); 3].map(|()| Machine::new());
         assert_eq!(machines[0].starts(&store).await, SyncOutcome::Published);
@@ -247,15 +246,15 @@ mod tests {
         let store = MemoryStore::new();
         let machines = Arc::new([(); 8].map(|()| Machine::new()));
         let mut starts = tokio::task::JoinSet::new();
-        for place in 0..machines.len() {
+        for index in 0..machines.len() {
             let (machines, store) = (Arc::clone(&machines), Arc::clone(&store));
-            starts.spawn(async move { machines[place].starts(&store).await });
+            starts.spawn(async move { machines[index].starts(&store).await });
         }
         let outcomes = starts.join_all().await;
-        let told = outcomes
+        let published = outcomes
             .iter()
             .filter(|outcome| **outcome == SyncOutcome::Published);
-        assert_eq!(told.count(), 1);
+        assert_eq!(published.count(), 1);
         let first = machines[0].keys();
         assert!(machines.iter().all(|machine| machine.keys() == first));
     }
@@ -327,7 +326,7 @@ mod tests {
         let other = Machine::new();
         SharedKeys::create(&other.directory(), &SystemClock).unwrap();
         fs::copy(other.directory().join("ca.key"), there.directory().join("ca.key")).unwrap();
-        fs::write(there.directory().join("synced"), "half written").unwrap();
+        fs::write(there.directory().join("agreed"), "half written").unwrap();
         assert_eq!(there.starts(&store).await, SyncOutcome::Adopted);
         assert_eq!(there.keys(), here.keys());
     }

@@ -43,7 +43,7 @@ pub(super) struct Connection {
     pub(super) kubeconfig: PathBuf,
 }
 
-/// Runs a cluster until the other end of `stopped` has gone, and tells when it is ready, or why it never is.
+/// Runs a cluster until the sender of `stopped` is dropped, and reports when it is ready, or why it failed.
 pub(super) async fn run(
     builder: &TestEnvBuilder,
     directory: &Path,

@@ -109,7 +109,7 @@ pub(super) async fn install(client: &Client, definitions: Vec<Definition>) -> Re
             .body(text.into_bytes())
             .expect("a path of ours makes a request");
         let made: Value = client.request(request).await.map_err(|error| {
-            let advice = "correct the file as the message says";
+            let advice = "correct the error in the file";
             Failure::new(format!("cannot use the {KIND} in {}", file.display()), advice).caused_by(error)
         })?;
         names.extend(made["metadata"]["name"].as_str().map(str::to_owned));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_are_found_among_other_things() {
+    fn finds_definitions_among_other_documents() {
         let directory = tempfile::tempdir().unwrap();
         write(
             directory.path(),

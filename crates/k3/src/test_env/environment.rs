@@ -17,7 +17,7 @@ use crate::failure::Failure;
 const END: Duration = Duration::from_secs(5);
 
 /// A Kubernetes cluster in this process: an API server over HTTPS on a free port, controllers and a scheduler. Each is alone;
-/// any number may run at once. Dropping it ends all of it, and its directory goes.
+/// any number may run at once. Dropping it stops everything and removes its directory.
 ///
 /// It runs in threads of its own, so a test may block its thread, as with [`std::process::Command::output`].
 ///
@@ -44,14 +44,14 @@ pub struct TestEnv {
     config: Config,
     kubeconfig: PathBuf,
     _running: ClusterThread,
-    /// Declared last: it goes when nothing uses it any more.
+    /// Declared last: removed when nothing uses it.
     _directory: TempDir,
 }
 
 /// The thread of a cluster. Dropping it ends the cluster, and waits for that.
 #[derive(Debug)]
 struct ClusterThread {
-    /// Gone: the cluster ends.
+    /// Dropping it stops the cluster.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -69,7 +69,7 @@ impl TestEnv {
         TestEnvBuilder::default()
     }
 
-    /// The file by which kubectl and its kin find the cluster and are its administrator. Gone with the cluster.
+    /// Path of the admin's kubeconfig. Removed with the cluster.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -95,7 +95,7 @@ impl TestEnv {
             let runtime = match crate::runtime::multi_thread(2) {
                 Ok(runtime) => runtime,
                 Err(failure) => {
-                    // Nobody waits any more where this cannot be told.
+                    // A dropped receiver means that the caller is not waiting.
                     let _ = ready.send(Err(failure));
                     return;
                 }
@@ -133,7 +133,7 @@ impl Drop for ClusterThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic in there has been told where it happened.
+            // A panic in the thread was printed when it happened.
             let _ = thread.join();
         }
     }

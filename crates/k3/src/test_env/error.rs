@@ -4,7 +4,7 @@ use std::{error::Error, fmt};
 
 use crate::failure::Failure;
 
-/// Why a [`TestEnv`](crate::TestEnv) did not start. Its text says what went wrong, and what to do.
+/// Why a [`TestEnv`](crate::TestEnv) did not start. Its text describes what failed, and what to do.
 #[derive(Debug)]
 pub struct TestEnvError(pub(super) Failure);
 

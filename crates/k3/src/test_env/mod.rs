@@ -1,4 +1,4 @@
-//! A cluster for a test: in the process of the test, on a free port, with controllers, and gone when it is dropped.
+//! A cluster for a test: in the process of the test, on a free port, with controllers, and removed when it is dropped.
 //!
 //! ```text
 //! builder      what a cluster is to have

@@ -37,14 +37,14 @@ pub(super) fn run(flags: &ShowFlags) -> Result<(), Failure> {
         Failure::new("cannot read the certificates", "check the owner of the files").caused_by(error)
     })?;
     if flags.output == "json" {
-        let told: Vec<_> = infos
+        let entries: Vec<_> = infos
             .iter()
             .map(|infos| {
                 json!({"name": infos.name, "purpose": infos.purpose, "ends": infos.ends.map(date),
                     "daysLeft": infos.days_left, "names": infos.names, "flaw": infos.flaw})
             })
             .collect();
-        print_line!("{:#}", json!(told));
+        print_line!("{:#}", json!(entries));
         return Ok(());
     }
     print_text!("{}", text(&infos));

@@ -174,8 +174,8 @@ impl ClusterDirectory {
             io::ErrorKind::NotFound => none(&format!("it has no file {MARKER}")),
             _ => none(&format!("its file {MARKER} cannot be read")).caused_by(error),
         })?;
-        let place = format!("the cluster in {}", path.display());
-        FileFormat::of_json(text.as_bytes()).check(&place, FORMAT)?;
+        let location = format!("the cluster in {}", path.display());
+        FileFormat::of_json(text.as_bytes()).check(&location, FORMAT)?;
         let Marker {
             directory, cluster, ..
         } = serde_json::from_str(&text)

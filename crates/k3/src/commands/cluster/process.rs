@@ -1,7 +1,6 @@
 //! Processes that outlive the command that started them, known by files.
 //!
-//! Promises: a number that belongs to another process by now is never taken for ours, and never signalled; what has ended is told
-//! as ended, also while nobody has waited for it.
+//! Promises: a reused process id is never mistaken for ours, and never signalled; a zombie counts as exited.
 
 use std::{
     fs::{self, OpenOptions},
@@ -18,7 +17,7 @@ use tokio::time::{sleep, timeout};
 /// The pause between two looks at a process.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A process that was started, told apart from all others there have been since the machine started.
+/// A started process, identified by id, start time and boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pid: i32,
@@ -42,7 +41,7 @@ pub(super) enum StopOutcome {
 // --- Process ---
 
 impl Process {
-    /// Starts a program that goes on when this one ends, and writes who it is to `file`. What it prints is added to `log`.
+    /// Starts a program that outlives this one, and writes its identity to `file`. Its output is appended to `log`.
     pub(super) fn start(command: &mut Command, file: &Path, log: &Path) -> io::Result<Child> {
         let log = k3_files::open(log, OpenOptions::new().create(true).append(true))?;
         let child = command
@@ -53,9 +52,9 @@ impl Process {
             .process_group(0)
             .spawn()?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        // Nobody has waited for it: it is there, if only as a corpse.
+        // It was not waited for, so it is in /proc, if only as a zombie.
         let (_, started) = stat(pid).ok_or_else(|| io::Error::other("it is not in /proc"))?;
-        // At once: who reads half of it would take it for nobody.
+        // Atomically: a half-written file would look like no process.
         let new = file.with_extension("new");
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
@@ -73,11 +72,11 @@ impl Process {
     /// The process of a file: the last that was started, whether it runs or not.
     pub(super) fn last_started(file: &Path) -> Option<Self> {
         let text = fs::read_to_string(file).ok()?;
-        let mut words = text.split_whitespace();
+        let mut fields = text.split_whitespace();
         Some(Self {
-            pid: words.next()?.parse().ok()?,
-            started: words.next()?.parse().ok()?,
-            boot: words.next()?.to_owned(),
+            pid: fields.next()?.parse().ok()?,
+            started: fields.next()?.parse().ok()?,
+            boot: fields.next()?.to_owned(),
         })
     }
 
@@ -105,7 +104,7 @@ impl Process {
         Ok(StopOutcome::Killed)
     }
 
-    /// A handle that stays this process's, whoever gets its number later.
+    /// A pidfd, which stays valid for this process when its id is reused.
     fn handle(&self) -> io::Result<Option<OwnedFd>> {
         let Some(pid) = Pid::from_raw(self.pid) else {
             return Ok(None);

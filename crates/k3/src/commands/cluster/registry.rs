@@ -1,6 +1,6 @@
 //! Which clusters this user has made, so that they can be listed.
 //!
-//! Promise: the list is a convenience. Nothing depends on it, and what is gone leaves it by itself.
+//! Promise: nothing depends on the list, and removed clusters are dropped from it.
 
 use std::{env, fs, path::PathBuf};
 
@@ -18,7 +18,7 @@ pub(super) fn all() -> Vec<ClusterDirectory> {
         .collect()
 }
 
-/// Adds a cluster, and leaves out those that are gone. Best effort: a list that cannot be written lists less.
+/// Adds a cluster, and drops removed ones. Best effort.
 pub(super) fn add(directory: &ClusterDirectory) {
     let mut all: Vec<_> = all().iter().map(|known| known.path().to_owned()).collect();
     if !all.iter().any(|path| path == directory.path()) {

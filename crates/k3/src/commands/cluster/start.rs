@@ -1,4 +1,4 @@
-//! `k3 cluster start`: the processes that do not run, and somebody who looks after them.
+//! `k3 cluster start`: starts the supervisor, and waits until all nodes are ready.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -28,7 +28,7 @@ const REPORT_PERIOD: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How much of the log of a node that failed is shown.
 const LOG_LINES: usize = 15;
-/// So many ends of a node, and it is told.
+/// Exits of a node that make the start fail.
 const MAX_EXITS: u32 = 2;
 
 /// The process of a node that was started last, and how many have ended while one looked. None is missed, however short its life:
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_is_counted_once_whoever_saw_the_life_before_it() {
+    fn counts_each_exit_once() {
         let fixture = ProcessFixture {
             directory: tempfile::tempdir().unwrap(),
         };

@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn prints_a_line_and_the_advice_below_it() {
         assert_eq!(Check::ok("clock", "sane").to_string(), "ok    clock: sane\n");
-        let told = Check::warn("disk", "slow", "buy\nanother").to_string();
-        assert_eq!(told, "warn  disk: slow\n      -> buy\n      -> another\n");
+        let text = Check::warn("disk", "slow", "buy\nanother").to_string();
+        assert_eq!(text, "warn  disk: slow\n      -> buy\n      -> another\n");
         assert_eq!(
             worst(&[
                 Check::ok("a", ""),

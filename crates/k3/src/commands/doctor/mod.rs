@@ -64,10 +64,10 @@ pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
     server_flags::block_on(async {
         let checks = all(flags).await?;
         if flags.output == "json" {
-            let told: Vec<_> = checks.iter().map(Check::json).collect();
+            let results: Vec<_> = checks.iter().map(Check::json).collect();
             print_line!(
                 "{:#}",
-                json!({"checks": told, "verdict": check::worst(&checks).name()})
+                json!({"checks": results, "verdict": check::worst(&checks).name()})
             );
         } else {
             for check in &checks {

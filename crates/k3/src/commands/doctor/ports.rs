@@ -39,18 +39,18 @@ mod tests {
     fn fails_for_a_port_of_another_program() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let nobody = ServerState::NotRunning(String::new());
+        let not_running = ServerState::NotRunning(String::new());
         let server = ServerState::Running {
             port: Some(port),
             ready: true,
             time: None,
         };
         let check = |running| super::check("port", port, "--secure-port", running);
-        let found = check(&nobody);
+        let found = check(&not_running);
         assert_eq!(found.status, CheckStatus::Fail);
         assert!(found.advice.unwrap().contains("--secure-port"));
         assert_eq!(check(&server).status, CheckStatus::Ok);
         drop(taken);
-        assert_eq!(check(&nobody).status, CheckStatus::Ok);
+        assert_eq!(check(&not_running).status, CheckStatus::Ok);
     }
 }

@@ -1,4 +1,4 @@
-//! What stands in for kube-apiserver: the API server of k3, told by the flags that test environments pass.
+//! Stands in for kube-apiserver: the API server of k3 with the flags that test environments pass.
 
 use std::{
     env,
@@ -70,7 +70,7 @@ struct ApiserverFlags {
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     authorization_mode: Vec<String>,
 
-    /// Taken, and without meaning: pods may be privileged
+    /// Ignored: pods may be privileged
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     allow_privileged: Option<String>,
 
@@ -94,7 +94,7 @@ struct ApiserverFlags {
     audit: AuditFlags,
 }
 
-/// Runs until it is told to stop.
+/// Runs until a signal.
 pub(super) fn run(arguments: impl IntoIterator<Item = String>) -> Result<(), Failure> {
     let given = arguments::read(arguments)?;
     log::init_stderr(LogLevel::WARN.with_verbosity(verbosity(&given)));
@@ -199,7 +199,7 @@ impl ApiserverFlags {
         })
     }
 
-    /// Says what is asked for and is otherwise here.
+    /// Warns about flags that have no effect.
     fn warn_about_unsupported_flags(&self) {
         for mode in &self.authorization_mode {
             if !["RBAC", "Node"].contains(&mode.as_str()) {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_run_where_the_environment_says_so() {
+    fn the_environment_selects_controllers() {
         for (asked, runs) in [
             ("", false),
             ("0", false),

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_come_in_each_form_that_go_programs_take() {
+    fn parses_flags_in_every_form_of_go_programs() {
         let flags = read_line("--a=1 --b 2  --c --d=x=y -v=4").unwrap();
         let expected = [
             pair("a", Some("1")),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_flag_is_a_mistake() {
+    fn rejects_arguments_that_are_not_flags() {
         for line in ["serve", "-a", "--A=1", "--=1", "--a=1 b c"] {
             assert!(read_line(line).unwrap_err().contains("invalid flag"), "{line}");
         }

@@ -45,20 +45,20 @@ struct EtcdFlags {
     #[arg(long, value_name = "DIR", default_value = "default.etcd")]
     data_dir: PathBuf,
 
-    /// Taken, and without meaning: nobody else is there
+    /// Ignored: there are no peers
     #[arg(long, value_name = "URLS")]
     listen_peer_urls: Option<String>,
 
-    /// Taken, and without meaning
+    /// Ignored
     #[arg(long, value_name = "URLS")]
     advertise_client_urls: Option<String>,
 
-    /// Taken, and without meaning: nothing here ever waits for the disk
+    /// Ignored: writes never wait for the disk
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     unsafe_no_fsync: Option<String>,
 }
 
-/// Runs until it is told to stop.
+/// Runs until a signal.
 pub(super) fn run(arguments: impl IntoIterator<Item = String>) -> Result<(), Failure> {
     log::init_stderr(LogLevel::WARN);
     let flags: EtcdFlags = arguments::parse(&arguments::read(arguments)?);

@@ -59,7 +59,7 @@ impl KeyFlags {
         check_certificates(&certificate, &made.server.certificate)?;
         read_private_key(made.server.key.as_bytes())
             .map_err(|error| unusable(&key, "a key").caused_by(error))?;
-        // Who is to believe the server finds at least its own certificate here: the authority behind it is not told to us.
+        // Clients trust at least the serving certificate: its authority is unknown here.
         made.authority.clone_from(&made.server.certificate);
         if let Some(file) = &self.client_ca_file {
             let authorities = text(file)?;

@@ -24,7 +24,7 @@ impl Program {
         }
     }
 
-    /// Does what the arguments ask for, until it is told to stop.
+    /// Runs the program until a signal.
     pub(crate) fn run(self, arguments: ArgsOs) -> Result<(), Failure> {
         let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
         match self {

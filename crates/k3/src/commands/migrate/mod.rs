@@ -1,6 +1,6 @@
 //! `k3 migrate`: all objects of a store into another.
 //!
-//! Promise: the target is read again and compared before success is told, and it is closed to servers until all has arrived.
+//! Promise: the target is read back and compared before success is reported, and servers cannot use it before that.
 
 mod store_url;
 
@@ -92,7 +92,7 @@ pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
         }
         if copied.missed_commits > 0 {
             eprintln!(
-                "warning: {} writes came to the source meanwhile and are not in the target: stop the servers that use it, \
+                "warning: {} writes to the source during the copy are not in the target: stop the servers that use it, \
                  and copy again with --force",
                 copied.missed_commits
             );

@@ -16,7 +16,7 @@ const FORMS: &str = "write it as file:DIR, etcd://HOST:PORT?prefix=/k3/ or mysql
 #[derive(Clone)]
 pub(super) struct StoreUrl(String);
 
-/// What a URL says, as `k3 start` is told it: so both know the same settings.
+/// The flags of `k3 start` that a URL stands for.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
 struct StoreUrlFlags {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_without_a_password() {
+    fn rejects_invalid_urls_without_repeating_passwords() {
         for (text, word) in [
             ("", "begins with none"),
             ("file:", "no directory"),

@@ -12,7 +12,7 @@ use crate::{failure::Failure, progress, progress::Progress};
 
 /// How many objects are listed at a time.
 const PAGE: usize = 500;
-/// How often an object is read again that somebody else changes at the same time.
+/// Attempts for an object that another client changes at the same time.
 const ATTEMPTS: usize = 10;
 
 /// Rewrite all objects of encrypted resources that are not stored with the current key.

@@ -26,7 +26,7 @@ pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
     let summary = check(&flags.file).await?;
     let taken = date(&summary);
     if flags.output == "json" {
-        let told = json!({
+        let summary = json!({
             "file": flags.file,
             "format": summary.format,
             "revision": summary.revision.get(),
@@ -34,7 +34,7 @@ pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
             "objects": summary.transferred.entries,
             "bytes": summary.transferred.bytes,
         });
-        print_line!("{told:#}");
+        print_line!("{summary:#}");
         return Ok(());
     }
     print_line!(
@@ -57,7 +57,7 @@ pub(super) async fn open(file: &Path) -> Result<BufReader<File>, Failure> {
     Ok(BufReader::with_capacity(256 * 1024, opened))
 }
 
-/// Reads the whole file, and tells what is in it.
+/// Reads and verifies the whole file.
 pub(super) async fn check(file: &Path) -> Result<BackupSummary, Failure> {
     transfer::inspect(open(file).await?).await.map_err(|error| {
         let what = format!("{} is not a valid snapshot", file.display());

@@ -26,7 +26,7 @@ pub(super) struct SaveFlags {
     file: PathBuf,
 
     /// Include the private keys that servers of an etcd or MySQL share: the key of the certificate authority and the key that
-    /// signs service account tokens. Whoever reads the file is then an administrator of the cluster
+    /// signs service account tokens. Every reader of the file can then control the cluster
     #[arg(long)]
     include_keys: bool,
 
@@ -88,7 +88,7 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
     );
     if is_shared && flags.include_keys {
         eprintln!(
-            "warning: the private keys of the cluster are in the snapshot: whoever reads it is an administrator of the cluster"
+            "warning: the snapshot contains the private keys of the cluster: every reader can control the cluster"
         );
         return Ok(());
     }

@@ -17,13 +17,13 @@ pub(super) fn parse(url: &str) -> Result<MysqlOptions, Problem> {
         return Err("it has parameters; the flags --mysql-... set what can be set");
     }
     // A password may hold what a host may not.
-    let (login, place) = rest
+    let (login, location) = rest
         .rsplit_once('@')
         .ok_or("it must name the user: mysql://user@host")?;
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     options.user = decoded(user)?;
     options.password = decoded(password)?;
-    let (host, database) = place.split_once('/').unwrap_or((place, ""));
+    let (host, database) = location.split_once('/').unwrap_or((location, ""));
     if !database.is_empty() {
         options.database = decoded(database)?;
     }

@@ -287,7 +287,7 @@ fn secret_or_file(secret: Option<&Secret>, file: Option<&Path>) -> Result<Option
 
 fn some_path(text: &str) -> Result<PathBuf, &'static str> {
     if text.is_empty() {
-        return Err("must be the path of a directory");
+        return Err("must not be empty: it is the path of a directory");
     }
     Ok(text.into())
 }

@@ -1,4 +1,4 @@
-//! `k3 token create`: a token for somebody, for a while.
+//! `k3 token create`: creates a short-lived token.
 
 use std::time::Duration;
 

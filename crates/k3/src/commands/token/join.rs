@@ -49,11 +49,11 @@ pub(super) struct JoinLimits {
     pub(super) ttl: Duration,
     /// The only node name; any if there is none.
     pub(super) node_name: Option<String>,
-    /// How many nodes may join; as many as come if there is none.
+    /// Maximum number of nodes; unlimited if unset.
     pub(super) uses: Option<u32>,
 }
 
-/// A join token as its secret tells of it, without what is secret.
+/// A join token without its secret.
 pub(super) struct JoinTokenSummary {
     pub(super) id: String,
     /// For whom it is, within which limits.
@@ -149,7 +149,7 @@ fn secret(token: &JoinToken, expires: &str, limits: &JoinLimits) -> Value {
 // --- JoinTokenSummary ---
 
 impl JoinTokenSummary {
-    /// What a secret tells; nothing if it is no token with which somebody can join.
+    /// Reads a secret; `None` if it is not a join token.
     pub(super) fn read(secret: &Value) -> Option<Self> {
         let text = |name: &str| {
             let encoded = secret.get("data")?.get(name)?.as_str()?;
@@ -185,7 +185,7 @@ fn expiry(ttl: Duration) -> String {
     end.round(Unit::Second).unwrap_or(end).to_string()
 }
 
-/// Where other machines find the server. That a kubeconfig names this machine alone says nothing about them.
+/// The URL of the server for other machines. A kubeconfig may contain a loopback address.
 async fn reachable(cluster: &ApiClient, known: &Uri) -> String {
     let is_local = ["127.", "localhost", "[::1]"]
         .iter()
