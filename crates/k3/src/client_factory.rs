@@ -95,11 +95,11 @@ impl ClientFactory<'_> {
 fn in_process_client(server: &Server, user: User, agent: &'static str) -> Client {
     let in_process = server.in_process(user);
     let service = tower::service_fn(move |mut request: Request<Body>| {
-        let inside = inside.clone();
+        let in_process = in_process.clone();
         request
             .headers_mut()
             .insert(header::USER_AGENT, HeaderValue::from_static(agent));
-        async move { Ok::<_, Infallible>(inside.ask(request).await) }
+        async move { Ok::<_, Infallible>(in_process.ask(request).await) }
     });
     Client::new(service, "default")
 }

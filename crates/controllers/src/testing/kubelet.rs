@@ -54,7 +54,7 @@ impl TestCluster {
     }
 
     /// Runs pods until a condition is met.
-    pub(crate) async fn until<L: WaitCondition>(&self, mut look: impl FnMut() -> L) -> L::Found {
+    pub(crate) async fn until<L: WaitCondition>(&self, mut look: impl FnMut() -> L) -> L::Output {
         eventually(|| {
             self.run_pods(|_| false);
             let seen = look();
