@@ -18,7 +18,6 @@ mod source_files;
 mod step;
 mod test;
 mod tidy;
-mod tidy_backlog;
 mod tools;
 mod unused;
 mod upstream_references;

@@ -8,7 +8,7 @@ use crate::source_files;
 pub(crate) fn complaints(root: &Path, paths: &[String]) -> io::Result<Vec<String>> {
     let mut complaints = Vec::new();
     for (name, text) in source_files::read_all(root, paths)? {
-        if !name.ends_with(".rs") {
+        if !source_files::is_rust(&name) {
             continue;
         }
         for (number, line) in (1..).zip(text.lines()) {

@@ -32,6 +32,17 @@ pub(crate) fn read_all(root: &Path, paths: &[String]) -> io::Result<Vec<(String,
     Ok(texts)
 }
 
+/// Whether a file of this name is Rust source.
+pub(crate) fn is_rust(name: &str) -> bool {
+    has_extension(name, "rs")
+}
+
+pub(crate) fn has_extension(name: &str, expected: &str) -> bool {
+    Path::new(name)
+        .extension()
+        .is_some_and(|extension| extension == expected)
+}
+
 /// The path of a file from `root`, with slashes.
 pub(crate) fn relative_name(root: &Path, file: &Path) -> String {
     file.strip_prefix(root).unwrap_or(file).display().to_string()

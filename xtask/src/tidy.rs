@@ -8,7 +8,7 @@
 use std::{fs, io, path::Path};
 
 use crate::{
-    Outcome, architecture_paths, certificate_code, paired_bindings, source_files, step, tidy_backlog, unused,
+    Outcome, architecture_paths, certificate_code, paired_bindings, source_files, step, unused,
     upstream_references, vocabulary, workspace::Workspace,
 };
 
@@ -50,9 +50,6 @@ fn all_complaints(root: &Path, paths: &[String]) -> io::Result<Vec<String>> {
     complaints.extend(vocabulary::complaints(root, paths)?);
     complaints.extend(paired_bindings::complaints(root, paths)?);
     complaints.extend(upstream_references::complaints(root, paths)?);
-    if paths.is_empty() {
-        return tidy_backlog::apply(root, complaints);
-    }
     Ok(complaints)
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn complaints(root: &Path, paths: &[String]) -> io::Result<Vec<String
     }
     let mut complaints = Vec::new();
     for (name, text) in source_files::read_all(root, paths)? {
-        if !name.ends_with(".rs") || name.starts_with("xtask/") {
+        if !source_files::is_rust(&name) || name.starts_with("xtask/") {
             continue;
         }
         let mut references = 0;
@@ -64,7 +64,7 @@ pub(crate) fn complaints(root: &Path, paths: &[String]) -> io::Result<Vec<String
 fn check(reference: &str, symbols: Option<&Symbols>) -> Result<(), String> {
     let reference = reference.split(';').next().unwrap_or_default().trim();
     let (path, names) = reference.split_once(' ').unwrap_or((reference, ""));
-    if !path.ends_with(".go") || path.starts_with('/') {
+    if !source_files::has_extension(path, "go") || path.starts_with('/') {
         return Err(format!(
             "`{path}` is not a path of upstream; write `{MARK} <path>.go <Func>`"
         ));

@@ -7,47 +7,40 @@
 mod allow_list;
 mod retired;
 mod rust_source;
+mod type_names;
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fs, io,
+    io,
     path::Path,
     sync::LazyLock,
 };
 
 use crate::{source_files, vocabulary::rust_source::Fragment};
 
+use crate::vocabulary::allow_list::ALLOWED;
 pub(crate) use crate::vocabulary::{
-    allow_list::AllowList,
     retired::{RULES, Rule},
     rust_source::{Role, read_fragments},
 };
 
-/// Where the exceptions are, from the root of the workspace.
-pub(crate) const ALLOW_LIST: &str = "xtask/vocabulary-allow.tsv";
-
 /// Files that must name the retired words.
-const EXEMPT: [&str; 3] = [
-    "xtask/src/vocabulary/",
-    "xtask/src/paired_bindings.rs",
-    ALLOW_LIST,
-];
+const EXEMPT: [&str; 2] = ["xtask/src/vocabulary/", "xtask/src/paired_bindings.rs"];
 
 /// Returns one line for each retired word in the files below `paths` (all files when it is empty).
 pub(crate) fn complaints(root: &Path, paths: &[String]) -> io::Result<Vec<String>> {
-    let allow_list = match fs::read_to_string(root.join(ALLOW_LIST)) {
-        Ok(text) => AllowList::parse(&text)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => AllowList::default(),
-        Err(error) => return Err(error),
-    };
     let mut used = BTreeSet::new();
     let mut complaints = Vec::new();
     for (name, text) in source_files::read_all(root, paths)? {
         if EXEMPT.iter().any(|prefix| name.starts_with(prefix)) {
             continue;
         }
-        for (line, word, advice) in retired_words(&name, &text) {
-            match allow_list.find(&name, word) {
+        let mut found = retired_words(&name, &text);
+        if source_files::is_rust(&name) {
+            found.extend(type_names::retired(&text));
+        }
+        for (line, word, advice) in found {
+            match allow_list::find(ALLOWED, &name, word) {
                 Some(entry) => {
                     used.insert(entry);
                 }
@@ -58,11 +51,9 @@ pub(crate) fn complaints(root: &Path, paths: &[String]) -> io::Result<Vec<String
         }
     }
     if paths.is_empty() {
-        complaints.extend(
-            allow_list
-                .unused(&used)
-                .map(|entry| format!("{ALLOW_LIST}: no file needs the entry `{entry}` any more; delete it")),
-        );
+        complaints.extend(allow_list::unused(ALLOWED, &used).map(|entry| {
+            format!("no file needs the exception `{entry}` any more; delete it from allow_list.rs")
+        }));
     }
     Ok(complaints)
 }
@@ -84,10 +75,7 @@ fn path_words(name: &str) -> impl Iterator<Item = (usize, &'static str, &'static
 }
 
 fn text_words(name: &str, text: &str) -> Vec<(usize, &'static str, &'static str)> {
-    if Path::new(name)
-        .extension()
-        .is_some_and(|extension| extension == "rs")
-    {
+    if source_files::is_rust(name) {
         return read_fragments(text).iter().flat_map(matches_of).collect();
     }
     let lines = (1..).zip(text.lines());
@@ -201,27 +189,5 @@ mod tests {
     fn raw_strings_and_lifetimes_do_not_confuse_the_reader() {
         let text = "fn a<'a>(b: &'a str) -> char { let c = r#\"a \"told\" b\"#; '\"' } // fine";
         assert_eq!(words("a.rs", text), ["told"]);
-    }
-
-    #[test]
-    fn an_exception_covers_its_path_and_word() {
-        let list = AllowList::parse("crates/a/\tverdict\tnf_tables calls it so\n").expect("it is valid");
-        assert!(list.find("crates/a/src/b.rs", "verdict").is_some());
-        assert!(list.find("crates/b/src/b.rs", "verdict").is_none());
-        assert!(list.find("crates/a/src/b.rs", "told").is_none());
-    }
-
-    #[test]
-    fn an_exception_needs_a_reason_and_a_known_word() {
-        assert!(AllowList::parse("crates/a/\tverdict\t\n").is_err());
-        assert!(AllowList::parse("crates/a/\tverdict\n").is_err());
-        assert!(AllowList::parse("crates/a/\tsunshine\tis nice\n").is_err());
-    }
-
-    #[test]
-    fn an_exception_that_nothing_needs_is_found() {
-        let list = AllowList::parse("crates/a/\tverdict\tnf_tables calls it so\n").expect("it is valid");
-        assert_eq!(list.unused(&BTreeSet::new()).count(), 1);
-        assert_eq!(list.unused(&BTreeSet::from([0])).count(), 0);
     }
 }
