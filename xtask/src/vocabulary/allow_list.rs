@@ -33,7 +33,7 @@ pub(crate) fn unused(entries: &[AllowEntry], used: &BTreeSet<usize>) -> impl Ite
         .iter()
         .enumerate()
         .filter(|(number, _)| !used.contains(number))
-        .map(|(_, entry)| format!("{} {}", entry.path, entry.word))
+        .map(|(_, entry)| format!("{} {} ({})", entry.path, entry.word, entry.reason))
 }
 
 #[cfg(test)]
