@@ -196,7 +196,7 @@ impl NodeLifecycleRunner {
         let mut state = self.controller.state.lock();
         let silent = state.health.take_expired(now);
         let change = state.zones.evaluate(now);
-        if change == DisruptionModeChange::Resumed {
+        if change == DisruptionModeChange::Exited {
             state.health.mark_all_heard(now);
         }
         for (zone, ready, unready) in state.zones.counts() {
@@ -208,8 +208,16 @@ impl NodeLifecycleRunner {
         }
         drop(state);
         self.enqueue(silent);
+        match change {
+            DisruptionModeChange::None => {}
+            DisruptionModeChange::Entered => {
+                tracing::info!("entered master disruption mode: no node is ready; no pod is evicted");
+            }
+            DisruptionModeChange::Exited => {
+                tracing::info!("left master disruption mode: a node is ready");
+            }
+        }
         if change != DisruptionModeChange::None {
-            tracing::info!(?change, "master disruption mode changed");
             let queue = self.runner.handle().queue();
             for key in self.controller.nodes.store().keys() {
                 queue.add(key);

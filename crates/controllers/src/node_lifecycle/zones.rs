@@ -40,9 +40,9 @@ pub(super) struct Zones {
 pub(super) enum DisruptionModeChange {
     None,
     /// Entered.
-    Stopped,
+    Entered,
     /// Left.
-    Resumed,
+    Exited,
 }
 
 struct Zone {
@@ -248,7 +248,7 @@ impl Zones {
             return if was_stopped {
                 DisruptionModeChange::None
             } else {
-                DisruptionModeChange::Stopped
+                DisruptionModeChange::Entered
             };
         }
         let was_stopped = std::mem::replace(&mut self.in_master_disruption, false);
@@ -261,7 +261,7 @@ impl Zones {
             }
         }
         if was_stopped {
-            DisruptionModeChange::Resumed
+            DisruptionModeChange::Exited
         } else {
             DisruptionModeChange::None
         }
@@ -382,9 +382,9 @@ mod tests {
             (&[("a", 3, 2)], DisruptionModeChange::None, &[0, 10]),
             (&[("a", 2, 3)], DisruptionModeChange::None, &[]),
             (&[("a", 24, 30)], DisruptionModeChange::None, &[0, 100]),
-            (&[("a", 0, 2)], DisruptionModeChange::Stopped, &[]),
+            (&[("a", 0, 2)], DisruptionModeChange::Entered, &[]),
             (&[("a", 0, 2), ("b", 1, 0)], DisruptionModeChange::None, &[0, 10]),
-            (&[("a", 0, 2), ("b", 0, 1)], DisruptionModeChange::Stopped, &[]),
+            (&[("a", 0, 2), ("b", 0, 1)], DisruptionModeChange::Entered, &[]),
         ];
         for (sizes, change, expected) in cases {
             let mut zones = zones(sizes, start);
@@ -431,11 +431,11 @@ mod tests {
     async fn resets_the_rate_after_recovery() {
         let start = Instant::now();
         let mut zones = zones(&[("a", 0, 2)], start);
-        assert_eq!(zones.evaluate(start), DisruptionModeChange::Stopped);
+        assert_eq!(zones.evaluate(start), DisruptionModeChange::Entered);
         assert_eq!(zones.evaluate(start), DisruptionModeChange::None);
         assert!(zones.in_master_disruption());
         zones.observe(&node("a1", "a", true), start);
-        assert_eq!(zones.evaluate(start), DisruptionModeChange::Resumed);
+        assert_eq!(zones.evaluate(start), DisruptionModeChange::Exited);
         assert!(!zones.in_master_disruption() && !zones.request_eviction("a0", start));
         assert_eq!(zones.next_allowed_at(), Some(start + EVICTION_INTERVAL));
     }
@@ -465,8 +465,8 @@ mod tests {
         excluded.metadata.labels = labels.chain([(EXCLUDED, "")]).collect();
         zones.observe(&excluded, start);
         zones.observe(&node("a0", "a", false), start);
-        assert_eq!(zones.evaluate(start), DisruptionModeChange::Stopped);
+        assert_eq!(zones.evaluate(start), DisruptionModeChange::Entered);
         zones.forget("a0");
-        assert_eq!(zones.evaluate(start), DisruptionModeChange::Resumed);
+        assert_eq!(zones.evaluate(start), DisruptionModeChange::Exited);
     }
 }

@@ -48,6 +48,7 @@ fn replica(cluster: &Cluster, file: &Path) -> Operator {
         "--leader-elect-renew-deadline=10s".to_owned(),
         "--leader-elect-retry-period=500ms".to_owned(),
         "--leader-elect-resource-namespace=default".to_owned(),
+        "--log-level=debug".to_owned(),
     ];
     cluster.operator(&flags.each_ref().map(String::as_str))
 }
