@@ -23,6 +23,7 @@ const USUAL_PORT: u16 = 6443;
 
 /// Makes what is missing: first the namespaces and the range that services get addresses from, then everything else at once,
 /// so that the store takes it in few steps.
+// upstream: plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoles, ClusterRoleBindings; pkg/registry/rbac/rest/storage_rbac.go ensures them
 pub(crate) async fn run(registry: &Registry, config: &Config) -> Result<(), StartError> {
     let objects = bootstrap::objects().chain(bootstrap::api_services());
     let (first, others): (Vec<_>, Vec<_>) = objects

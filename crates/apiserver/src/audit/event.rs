@@ -19,7 +19,8 @@ use super::{
 /// Longer user agents are truncated.
 const LONGEST_AGENT: usize = 1024;
 
-/// One stage of one request.
+/// One audit event: one stage of one request.
+// upstream: staging/src/k8s.io/apiserver/pkg/apis/audit/types.go Event
 #[derive(Debug)]
 pub(super) struct AuditEvent {
     pub facts: Arc<RequestFacts>,

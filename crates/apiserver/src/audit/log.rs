@@ -31,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Lost events are logged once per this number.
 const LOG_EVERY: u64 = 1000;
 
-/// What writes requests down.
+/// The audit log backend: a queue and the thread that writes the file.
+// upstream: staging/src/k8s.io/apiserver/plugin/pkg/audit/log/backend.go backend, ProcessEvents
 pub(crate) struct Auditor {
     policy: AuditPolicy,
     clock: Arc<dyn Clock>,
@@ -108,6 +109,7 @@ impl Auditor {
     }
 
     /// Queues an event unless the queue is full.
+    // upstream: staging/src/k8s.io/apiserver/pkg/audit/types.go Sink
     pub(super) fn write(&self, event: AuditEvent) {
         let metrics = &self.metrics.audit;
         metrics.events.count();

@@ -233,7 +233,8 @@ impl Authenticator {
         None
     }
 
-    /// Who is meant by a request that shows nothing, or nothing that is looked at.
+    /// An anonymous user, if the request has no credentials and anonymous access is enabled.
+    // upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/anonymous/anonymous.go NewAuthenticator
     fn authenticate_anonymous(&self, request: &Credentials<'_>) -> Result<AuthenticatedUser, Status> {
         let shows_nothing =
             !request.headers.contains_key(header::AUTHORIZATION) && request.peer.certificate.is_none();
@@ -260,6 +261,7 @@ impl Authenticator {
     }
 
     /// Whose a token is, for one who asks about it. Without audiences, those of this server are meant.
+    // upstream: pkg/registry/authentication/tokenreview/storage.go Create
     pub(crate) async fn review(&self, token: &str, audiences: &[String], now: Time) -> TokenReviewResult {
         let audiences = if audiences.is_empty() {
             self.tokens.own_audiences()

@@ -215,6 +215,7 @@ fn bound(
     Ok(user)
 }
 
+// upstream: pkg/serviceaccount/claims.go Validate
 fn check_time(claims: &Value, now: Time) -> Result<(), String> {
     let now = now.unix_seconds();
     let is_after = |name: &str| seconds(claims.at(name)).is_some_and(|time| time > now + LEEWAY);

@@ -31,8 +31,8 @@ struct Coverage<'r> {
     compared: usize,
 }
 
-/// What some rules allow and others do not, as rules of one group, resource, verb and name each, and no more of them than are listed.
-/// `None`: there are too many combinations to compare.
+/// The rules that `own` does not cover; `None` if all are covered.
+// upstream: staging/src/k8s.io/component-helpers/auth/rbac/validation/policy_comparator.go Covers
 pub(super) fn uncovered(own: &[PolicyRule], rules: &[PolicyRule]) -> Option<Vec<PolicyRule>> {
     compare(own, rules).map(|(missing, _)| missing)
 }

@@ -8,6 +8,7 @@ use super::{AuthorizationAttributes, AuthorizationTarget, Authorizer, ResourceAt
 
 impl Authorizer {
     /// Whether a user may `approve`, `sign` or `attest` for a signer, by its name or by its domain with a `*`.
+    // upstream: pkg/certauthorization/certauthorization.go IsAuthorizedForSignerName
     pub(crate) fn allows_signer(&self, user: &User, verb: &str, signer: &str) -> bool {
         let domain = signer.split('/').next().unwrap_or_default();
         let of_domain = format!("{domain}/*");

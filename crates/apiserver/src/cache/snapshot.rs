@@ -8,6 +8,7 @@ use k3_storage::Key;
 use super::CachedObject;
 
 /// The objects of a resource at one revision.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/store/store_btree.go Clone
 #[derive(Clone)]
 pub(crate) struct Snapshot {
     /// Everything up to here is in it, and nothing after.

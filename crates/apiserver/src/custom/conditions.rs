@@ -16,6 +16,7 @@ pub(super) struct Condition {
 }
 
 /// Whether a condition holds.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/helpers.go IsCRDConditionTrue
 pub(super) fn is_true(crd: &Value, kind: &str) -> bool {
     find(crd, kind).is_some_and(|condition| condition.text("status") == "True")
 }
@@ -44,6 +45,7 @@ impl Condition {
     }
 
     /// Sets the condition. The transition time changes only with the status.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/helpers.go SetCRDCondition
     pub(super) fn set(&self, crd: &mut Value, now: Time) {
         let mut condition = json!({
             "type": self.kind,

@@ -299,6 +299,7 @@ fn with_status(crd: &Value, taken: &TakenNames, now: Time) -> Value {
     kept
 }
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/establish/establishing_controller.go sync
 fn established(crd: &Value) -> Condition {
     let config = crd.at("spec").at("conversion").at_path("webhook.clientConfig");
     if k3_api::kinds::is_invalid_ca_bundle(config.at("caBundle")) {
@@ -311,6 +312,7 @@ fn established(crd: &Value) -> Condition {
 
 /// Finalizes a deleted definition: first its objects, then itself. Returns whether it is done.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go CRDFinalizer
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go sync, deleteInstances
 async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: bool) -> Result<bool, Status> {
     let now = registry.now();
     let terminating = |holds: bool, reason: &str, message: String| {

@@ -132,6 +132,8 @@ impl CustomResourceConverter {
         Ok(converted.into_iter().next().unwrap_or_default())
     }
 
+    /// Calls the conversion webhook.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go Convert, createConversionReviewObjects
     async fn ask(
         &self,
         webhook: &Value,
@@ -193,6 +195,7 @@ fn of_kind(object: &Value) -> String {
 }
 
 /// The converted objects in the answer of a webhook.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go getConvertedObjectsFromResponse
 fn converted_objects<'r>(review: &'r Value, version: &str, uid: &str) -> Result<&'r [Value], String> {
     let response = review.at("response");
     if version == "v1" {
@@ -218,6 +221,7 @@ fn converted_objects<'r>(review: &'r Value, version: &str, uid: &str) -> Result<
 }
 
 /// What a webhook made of an object, if it left alone what it must not touch.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go validateConvertedObject
 fn check_converted(object: &Value, mut converted: Value, api_version: &str) -> Result<Value, String> {
     let at = "converted object at index <index>";
     if converted.text("kind").is_empty() {
@@ -250,6 +254,7 @@ fn check_converted(object: &Value, mut converted: Value, api_version: &str) -> R
 }
 
 /// The metadata of an object with the labels and annotations that a webhook gave it.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go restoreObjectMeta
 fn restored(before: &Value, after: &Value) -> Result<Value, String> {
     if !after.is_object() {
         return Err("missing metadata in converted object".to_owned());

@@ -35,6 +35,7 @@ impl TakenNames {
 
 /// The accepted names of a definition, and the resulting condition.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go NamingConditionController
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go calculateNamesAndConditions
 pub(super) fn accept(crd: &Value, taken: &TakenNames) -> (Value, Condition) {
     let wanted = crd.at("spec").at("names");
     let given = crd.at("status").at("acceptedNames");

@@ -29,6 +29,7 @@ const VERBS: [&str; 8] = [
 const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// A definition whose objects are served.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go crdInfo, getOrCreateServingInfoFor
 #[derive(Debug)]
 pub(crate) struct ServedDefinition {
     /// The parsed definition.

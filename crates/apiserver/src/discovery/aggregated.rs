@@ -11,7 +11,8 @@ pub(super) const VERSION: &str = "v2";
 /// Their kind.
 pub(super) const KIND: &str = "APIGroupDiscoveryList";
 
-/// The document of some groups.
+/// The aggregated discovery document (APIGroupDiscoveryList, KEP-3352) of some groups.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/aggregated/handler.go calculateAPIGroupsLocked
 pub(super) fn document<'g>(groups: impl Iterator<Item = &'g Group>) -> Value {
     let items: Vec<_> = groups.map(item).collect();
     json!({

@@ -134,6 +134,7 @@ impl Group {
 
     /// Adds the groups, versions and resources of definitions. Custom groups are last, by name; in a version that is also built
     /// in, the built-in resources are first.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go sync
     pub(crate) fn add_custom(groups: &mut Vec<Self>, definitions: &DefinitionRegistry) {
         let known: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
         for served in definitions.all().values() {

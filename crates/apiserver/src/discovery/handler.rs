@@ -185,6 +185,7 @@ fn tag(content: &[u8]) -> HeaderValue {
 impl AggregatedRequest {
     /// The aggregated form that an Accept header asks for, if any: an earlier clause without parameters asks for the legacy
     /// form.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/aggregated/negotiation.go AllowsMediaTypeTransform
     fn find(accept: &str) -> Option<Self> {
         for range in ranges(accept) {
             let takes = |format: &Format| range.takes(format.media());

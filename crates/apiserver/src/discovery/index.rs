@@ -17,6 +17,7 @@ const FIXED: [&str; 8] = [
 ];
 
 /// The list: fixed paths, groups and versions, and `others`.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/routes/index.go ServeHTTP
 pub(super) fn index(groups: &[Group], others: &[&str]) -> Value {
     let mut paths: Vec<String> = FIXED.iter().chain(others).map(|&path| path.to_owned()).collect();
     for group in groups {

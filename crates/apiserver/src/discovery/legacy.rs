@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::group::{Group, Resource, Version};
 
 /// `/api`: the versions of the core group.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/legacy.go ServeHTTP
 pub(super) fn core(group: &Group, address: &str) -> Value {
     let versions: Vec<_> = group.versions.iter().map(|version| &version.name).collect();
     json!({
@@ -15,12 +16,14 @@ pub(super) fn core(group: &Group, address: &str) -> Value {
 }
 
 /// `/apis`: all groups but the core group.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/root.go ServeHTTP
 pub(super) fn groups<'g>(groups: impl Iterator<Item = &'g Group>) -> Value {
     let groups: Vec<_> = groups.map(|group| Value::Object(fields(group))).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/<group>`: the versions of a group.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go ServeHTTP
 pub(super) fn group(group: &Group) -> Value {
     let mut document = fields(group);
     document.insert("kind".to_owned(), json!("APIGroup"));
@@ -30,6 +33,7 @@ pub(super) fn group(group: &Group) -> Value {
 
 /// `/api/v1` and `/apis/<group>/<version>`: the resources of a version. Those of the core group have no
 /// apiVersion: clients older than the field are still served.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/version.go ServeHTTP
 pub(super) fn resources(group: &Group, version: &Version) -> Value {
     let resources: Vec<_> = version.resources.iter().flat_map(entries).collect();
     let mut document = json!({

@@ -22,6 +22,7 @@ struct Names<'k> {
 }
 
 /// The paths of a kind, whose type and that of its lists have these names.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go buildRoute, newBuilder
 pub(super) fn paths(kind: &Kind, object: &str, list: &str) -> Vec<Path> {
     let word = of_group(&kind.group);
     let names = Names {

@@ -22,6 +22,7 @@ pub(super) enum Dialect {
 }
 
 /// The definitions of a document: those that were referred to, and those that these refer to.
+// upstream: vendor/k8s.io/kube-openapi/pkg/builder3/openapi.go BuildOpenAPIDefinitionsForResources
 pub(super) struct Definitions {
     dialect: Dialect,
     /// The groups and versions of the document: kinds that belong to every group say all of them.

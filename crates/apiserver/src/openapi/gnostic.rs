@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 
 /// The message, built field by field. Paths and definitions are nested messages and are collected separately.
+// upstream: vendor/k8s.io/kube-openapi/pkg/handler/handler.go ToProtoBinary
 pub(super) struct Document {
     head: Vec<u8>,
     paths: Vec<u8>,

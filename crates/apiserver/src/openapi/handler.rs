@@ -136,6 +136,7 @@ impl OpenApi {
         Some(self.version_3(name, hash, accept, known, stored))
     }
 
+    // upstream: vendor/k8s.io/kube-openapi/pkg/handler/handler.go RegisterOpenAPIVersionedService
     fn version_2(&self, accept: &str, known: &str, stored: DefinitionLookup<'_>) -> HttpResponse {
         let accept = if accept.is_empty() { "*/*" } else { accept };
         for range in ranges(accept) {
@@ -158,6 +159,7 @@ impl OpenApi {
         varied(bare(StatusCode::NOT_ACCEPTABLE))
     }
 
+    // upstream: vendor/k8s.io/kube-openapi/pkg/handler3/handler.go HandleGroupVersion
     fn version_3(
         &self,
         name: &str,
@@ -201,6 +203,7 @@ impl OpenApi {
     }
 
     /// The index has a hash of each part, so all parts are built for it.
+    // upstream: vendor/k8s.io/kube-openapi/pkg/handler3/handler.go HandleDiscovery, computeETag
     fn index(&self, stored: DefinitionLookup<'_>) -> &CachedDocument {
         self.index.get_or_init(|| {
             let mut paths = Map::new();

@@ -49,6 +49,7 @@ pub(super) fn base(group: &str, version: &str) -> String {
 }
 
 /// The paths of some kinds, which are of one group and version.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers
 pub(super) fn paths(kinds: &[&'static Kind]) -> Vec<Path> {
     let mut paths: Vec<Path> = kinds
         .iter()

@@ -33,7 +33,8 @@ struct NodeTls {
     unverified: Arc<ClientConfig>,
 }
 
-/// Where a node's own API is.
+/// Where the kubelet API of a node is.
+// upstream: pkg/kubelet/client/kubelet_client.go ConnectionInfo
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeConnectionInfo {
     pub host: String,
@@ -85,7 +86,8 @@ impl NodeConnectionInfoGetter {
         Arc::clone(&self.dialer)
     }
 
-    /// Where a node is. A simulated one is nowhere.
+    /// The address of a node's kubelet. A simulated node has none.
+    // upstream: pkg/kubelet/client/kubelet_client.go GetConnectionInfo
     pub(crate) fn find(&self, name: &str) -> Result<NodeConnectionInfo, Status> {
         let nodes = self.resource();
         let key = nodes.key("", name)?;
@@ -167,6 +169,7 @@ fn is_simulated(node: &Value) -> bool {
 }
 
 /// The address and port that a node reports.
+// upstream: pkg/util/node/node.go GetPreferredNodeAddress
 fn reached(node: &Value) -> Result<NodeConnectionInfo, String> {
     let status = node.at("status");
     let addresses = status.items("addresses");

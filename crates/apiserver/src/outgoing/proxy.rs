@@ -222,7 +222,8 @@ impl Location {
         Ok((response, task))
     }
 
-    /// Passes a request on that is to become a conversation.
+    /// Proxies an upgrade request (exec, attach, port-forward).
+    // upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go tryUpgrade
     pub(crate) async fn converse(&self, passed: ProxyRequest) -> Result<HttpResponse, ProxyError> {
         let ProxyRequest {
             method,
@@ -264,7 +265,8 @@ impl Location {
         Ok(answer)
     }
 
-    /// Passes a request on, and its answer back.
+    /// Proxies a request and its response.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go ServeHTTP
     pub(crate) async fn pass(&self, passed: ProxyRequest) -> Result<HttpResponse, ProxyError> {
         let ProxyRequest {
             method,
@@ -352,6 +354,7 @@ fn strip_connection(headers: &mut HeaderMap) {
 }
 
 /// Adds `X-Forwarded-For`.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/net/http.go AppendForwardedForHeader
 fn forwarded_for(headers: &mut HeaderMap, peer: Option<IpAddr>) {
     const FORWARDED: &str = "x-forwarded-for";
     let Some(peer) = peer else { return };
@@ -396,6 +399,7 @@ async fn tunnel(client: OnUpgrade, server: OnUpgrade) -> Result<(), Box<dyn Erro
 
 impl ProxyRequest {
     /// Whether the client wants its connection to become something else than HTTP, and it can.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/httpstream.go IsUpgradeRequest
     pub(crate) fn wants_upgrade(&self) -> bool {
         let mut connection = self.headers.get_all(header::CONNECTION).iter();
         self.upgrade.is_some()

@@ -12,6 +12,7 @@ use crate::{
 };
 
 /// The address and port to connect to, or why there is none.
+// upstream: staging/src/k8s.io/apiserver/pkg/util/proxy/proxy.go ResolveEndpoint, ResolveCluster
 pub(super) fn resolve(
     caches: &WatchCaches,
     namespace: &str,

@@ -15,7 +15,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 // --- Registry ---
 
 impl Registry {
-    /// Refuses to give away what the user does not have.
+    /// Rejects a role or binding that grants permissions that the user does not have (privilege escalation).
+    // upstream: pkg/registry/rbac/role/policybased/storage.go Create, Update
     pub(super) fn check_grant(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
         if !attributes.subresource.is_empty() {
             return Ok(());
@@ -32,7 +33,8 @@ impl Registry {
         })
     }
 
-    /// Lets admission change a new object.
+    /// Runs the mutating admission plugins for a new object.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go MutationInterface
     pub(super) async fn admit_new(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
         self.admit_with_retry(attributes).await?;
         self.admission

@@ -28,6 +28,7 @@ pub(super) struct ExpectedKind<'e> {
 }
 
 /// Decodes the body of a create or an update. What it may leave out, kind and apiVersion, is filled in.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go createHandler
 pub(super) fn read(
     ctx: &RequestContext,
     expected: ExpectedKind<'_>,
@@ -62,7 +63,8 @@ pub(super) fn read(
     Ok(object)
 }
 
-/// The answer to a body in a format that is not read.
+/// 415 Unsupported Media Type: no serializer for the body.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/errors.go NewUnsupportedMediaTypeError
 fn unread() -> Status {
     Status::unsupported_media_type(
         "the body of the request was in an unknown format - accepted media types include: application/json, \
@@ -70,6 +72,7 @@ fn unread() -> Status {
     )
 }
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go transformDecodeError
 fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<Decoded, Status> {
     let unrecognized = |error: &dyn std::fmt::Display| {
         Status::bad_request(format!(
@@ -124,6 +127,7 @@ fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<
     }
 }
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go transformDecodeError
 fn not_handled(kind: &str, version: &str, wanted: &str, why: &str) -> Status {
     Status::bad_request(format!(
         "{kind} in version {} cannot be handled as a {wanted}: {why}",
@@ -132,6 +136,7 @@ fn not_handled(kind: &str, version: &str, wanted: &str, why: &str) -> Status {
 }
 
 /// The beginning of a body, to recognize it by: text if it looks like JSON, else hexadecimal digits.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go summarizeData
 fn summary(body: &[u8]) -> String {
     const SHOWN: usize = 30;
     let shown = &body[..body.len().min(SHOWN)];

@@ -58,7 +58,8 @@ struct ListPage {
     remaining: Option<usize>,
 }
 
-/// A continue token.
+/// A continue token: where the next page starts, and at which resource version.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/continue.go continueToken, EncodeContinue, DecodeContinue
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ContinueToken {
     revision: u64,
@@ -69,7 +70,8 @@ struct ContinueToken {
 // --- Registry ---
 
 impl Registry {
-    /// Answers with one object.
+    /// GET: one object.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go GetResource
     pub(crate) async fn get(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let version = ctx.query.text("resourceVersion");
@@ -95,7 +97,8 @@ impl Registry {
         response::object(200, &made, ctx, &resource, &Warnings::default())
     }
 
-    /// Answers with a list.
+    /// GET: a list.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go ListResource
     pub(crate) async fn list(
         &self,
         ctx: &RequestContext,
@@ -133,6 +136,7 @@ impl Registry {
         answer_trees(trees, &metadata, ctx, &resource)
     }
 
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go GetList
     async fn find(
         &self,
         ctx: &RequestContext,
@@ -206,6 +210,7 @@ impl Registry {
     }
 
     /// The state that the options ask for.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go shouldDelegateExactRV
     async fn snapshot(&self, resource: &Resource, options: &ListOptions) -> Result<Snapshot, Status> {
         let revision = match options.resource_version.as_str() {
             "" => {
@@ -283,6 +288,7 @@ pub(super) fn parse_version(text: &str) -> Result<u64, String> {
     })
 }
 
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/errors.go handleCompactedErrorForPaging
 fn expired(token: &ContinueToken) -> Status {
     let mut status = Status::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the \
@@ -539,6 +545,7 @@ impl Selection {
     }
 
     /// Whether an object is meant.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/selection_predicate.go MatchesObjectAttributes
     pub(super) fn matches(&self, object: &CachedObject, resource: &Resource) -> bool {
         self.names.iter().all(|term| term.matches(object.name()))
             && self
@@ -570,6 +577,7 @@ impl Selection {
     }
 
     /// The one name that is meant, if it is one.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/selection_predicate.go MatchesSingle
     pub(super) fn name(&self) -> Option<&str> {
         self.names.iter().find_map(|term| term.exact())
     }

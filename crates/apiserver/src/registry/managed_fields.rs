@@ -29,6 +29,7 @@ pub(super) type Custom<'c> = Option<(&'c ServedDefinition, &'c CustomResourceCon
 struct SingleVersion;
 
 /// Calls `run` with what a write through a subresource is about.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers; field managers of resources and subresources
 pub(super) fn with_subject<R>(
     kind: &Kind,
     rules: &dyn RestStrategy,

@@ -29,6 +29,7 @@ pub(super) struct Rows {
 }
 
 /// A table of a list of objects.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go asTable
 pub(super) fn of_list(
     objects: impl IntoIterator<Item = Value>,
     metadata: &Value,
@@ -51,6 +52,7 @@ pub(super) fn of_list(
 }
 
 /// A table of one object.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go asTable
 pub(super) fn of_one(object: Value, ctx: &RequestContext, resource: &Resource) -> Result<Value, Status> {
     let metadata = json!({"resourceVersion": object.at("metadata").text("resourceVersion")});
     let row = resource.strategy().row(&object, ctx.now);

@@ -77,7 +77,8 @@ struct WatchForm {
 // --- Registry ---
 
 impl Registry {
-    /// Answers with a watch.
+    /// WATCH: streams events.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/watch.go serveWatchHandler, HandleHTTP
     pub(crate) async fn watch(
         &self,
         ctx: &RequestContext,
@@ -201,6 +202,7 @@ fn error_frame(status: &Status, format: Format) -> Vec<u8> {
 }
 
 /// Which events the cache is to send.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go triggerValuesThreadUnsafe
 fn interest(selection: &Selection, resource: &Resource, namespace: &str) -> WatchFilter {
     if let Some(name) = selection.name()
         && (!namespace.is_empty() || !resource.kind.is_namespaced())
@@ -221,6 +223,7 @@ fn interest(selection: &Selection, resource: &Resource, namespace: &str) -> Watc
 
 impl WatchBody {
     /// What an event is to this watcher, if it is anything.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go convertToWatchEvent
     fn as_type(&self, delivery: &EventDelivery) -> Option<EventType> {
         let event = &delivery.event;
         let matches = |object: &Option<Arc<CachedObject>>| {
@@ -407,6 +410,7 @@ impl WatchBody {
         self.form.write(out, word, &shown, &ty);
     }
 
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go nextBookmarkTime, add; progress bookmarks and the initial-events-end bookmark (KEP-3157)
     fn write_bookmark(&mut self, out: &mut BytesMut, revision: u64, ends_initial: bool) {
         let kind = self.resource.kind.clone();
         let mut tree = Value::Object(kind.ty.zero());

@@ -16,6 +16,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// A request, as far as it is known.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/audit.go evaluatePolicyAndCreateAuditEvent
 pub(super) fn audit_attributes<'a>(
     head: &'a RequestHead,
     peer: &Peer,
@@ -71,6 +72,7 @@ pub(super) fn attempts(head: &RequestHead, peer: &Peer) -> String {
 }
 
 /// Where a request comes from: what proxies say, which may be anything, then who is at the other end.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/net/http.go SourceIPs
 fn sources(head: &RequestHead, peer: Option<IpAddr>) -> Vec<IpAddr> {
     let parsed = |text: &str| text.trim().parse::<IpAddr>().ok();
     let mut found: Vec<_> = head.text(&FORWARDED_FOR).split(',').filter_map(parsed).collect();

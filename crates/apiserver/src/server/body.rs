@@ -60,6 +60,7 @@ impl BodyMemory {
     }
 
     /// Reads a body, up to the limit. One that is compressed is not read: what it would become is not known before it is too late.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go limitedReadBody, limitedReadBodyWithRecordMetric
     pub(super) async fn read(
         &self,
         mut body: RequestBody,
@@ -124,6 +125,7 @@ impl BodyMemory {
     }
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go NewRequestEntityTooLargeError
 fn too_large() -> Status {
     Status::request_entity_too_large(format!("limit is {MAX_REQUEST_BODY_BYTES}"))
 }

@@ -74,6 +74,7 @@ struct Connections {
 /// Takes connections until `stop` is ready.
 ///
 /// Boxed here: so what connections do is compiled with this crate, not with each that serves.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/secure_serving.go Serve, RunServer
 #[inline(never)]
 pub(super) fn serve<'a>(
     handler: &'a Arc<Handler>,

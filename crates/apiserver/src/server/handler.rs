@@ -154,6 +154,7 @@ impl Handler {
     }
 
     /// Handles a request. `end` is notified when the connection must not be reused.
+    // upstream: staging/src/k8s.io/apiserver/pkg/server/config.go DefaultBuildHandlerChain; the order of the filters: request info, audit ID, panic recovery
     pub(super) async fn handle(
         self: &Arc<Self>,
         request: Request<RequestBody>,
@@ -193,6 +194,7 @@ impl Handler {
     }
 
     /// Answers a request in the time that it has, and if need be that it failed.
+    // upstream: staging/src/k8s.io/apiserver/pkg/server/filters/timeout.go WithTimeoutForNonLongRunningRequests
     async fn limited(
         self: &Arc<Self>,
         head: &RequestHead,
@@ -266,6 +268,7 @@ impl Handler {
         Ok(answer)
     }
 
+    // upstream: staging/src/k8s.io/apiserver/pkg/server/config.go DefaultBuildHandlerChain; filters WithAuthentication, WithAudit, WithImpersonation, WithMaxInFlightLimit, WithAuthorization
     async fn answer_to(
         self: &Arc<Self>,
         head: &RequestHead,
@@ -354,7 +357,8 @@ impl Handler {
         Ok(web::json(200, tree.to_string().into_bytes(), format, head.pretty))
     }
 
-    /// Begins to write a request down, if it is to be.
+    /// Starts the audit record of a request if the audit policy matches it.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/audit.go WithAudit, evaluatePolicyAndCreateAuditEvent
     fn begin_audit(&self, head: &RequestHead, peer: &Peer, user: &User, observer: &mut RequestObserver) {
         if let Some(auditor) = &self.auditor {
             let id = observer.id.to_str().unwrap_or_default();
@@ -372,7 +376,8 @@ impl Handler {
         }
     }
 
-    /// Writes down a request that got no further than the door.
+    /// Audits a request that failed before authentication completed.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/authn_audit.go WithFailedAuthenticationAudit
     fn audit_rejection(
         &self,
         head: &RequestHead,
@@ -388,6 +393,7 @@ impl Handler {
         }
     }
 
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers
     async fn resource(
         self: &Arc<Self>,
         head: &RequestHead,
@@ -555,6 +561,7 @@ impl Handler {
     }
 
     /// Documents of the server itself.
+    // upstream: staging/src/k8s.io/apiserver/pkg/server/routes/index.go ServeHTTP
     async fn document(&self, head: &RequestHead) -> Result<HttpResponse, Status> {
         let caches = &self.registry.caches;
         let metrics = &self.registry.metrics;
@@ -625,11 +632,13 @@ impl Handler {
 }
 
 /// The answer to a path that leads to nothing the server knows of.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/routes/index.go ServeHTTP; an unknown path is 404 with a text body
 fn no_page() -> HttpResponse {
     web::text(404, "404 page not found\n")
 }
 
-/// The answer when too many requests are being served.
+/// The response 429 Too Many Requests when the in-flight limit is reached.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go tooManyRequests
 fn too_many(observer: &RequestObserver) -> HttpResponse {
     observer.refused();
     let mut answer = web::text(429, "Too many requests, please try again later.\n");

@@ -22,6 +22,7 @@ pub(super) fn is_asked_for(path: &str) -> bool {
 }
 
 /// Answers `/healthz`, `/livez`, `/readyz`, and `/<of them>/<check>`; `None` for other paths.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go handleRootHealth, adaptCheckToHandler
 pub(super) async fn answer(
     path: &str,
     query: &Query,
@@ -70,6 +71,7 @@ async fn checks(endpoint: &str, caches: &WatchCaches) -> Vec<Check> {
     checks
 }
 
+// upstream: staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go handleRootHealth
 fn all(endpoint: &str, checks: &[Check], query: &Query) -> HttpResponse {
     let excluded: Vec<_> = query.all("exclude").collect();
     let mut lines = Vec::new();

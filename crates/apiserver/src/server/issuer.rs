@@ -16,6 +16,7 @@ const JSON: &str = "application/json";
 const KEYS: &str = "application/jwk-set+json";
 
 /// The answer to one of the paths of an issuer, which is found at an address; `None` if it is another path.
+// upstream: pkg/routes/openidmetadata.go serveConfiguration, serveKeys
 pub(super) fn answer(
     path: &str,
     accept: &str,

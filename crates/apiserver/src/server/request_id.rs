@@ -28,7 +28,8 @@ impl RequestIds {
         }
     }
 
-    /// The name the client gave the request, or a new one: a UUID.
+    /// The audit ID: the client's `Audit-ID` header, or a new UUID.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/audit_init.go withAuditInit
     pub(super) fn of(&self, headers: &HeaderMap) -> HeaderValue {
         match headers.get(AUDIT_ID) {
             Some(given) if !given.is_empty() => given.clone(),

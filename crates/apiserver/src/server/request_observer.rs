@@ -215,6 +215,7 @@ impl RequestObserver {
     }
 
     /// Reports the request, once.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go MonitorRequest
     fn report(&mut self) {
         if std::mem::replace(&mut self.is_reported, true) {
             return;
@@ -260,6 +261,7 @@ impl Drop for RequestObserver {
     }
 }
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go MonitorRequest, CleanVerb, CleanScope
 fn labels<'l>(head: &'l RequestHead, route: &'l Route) -> RequestLabels<'l> {
     let Route::Resource(target) = route else {
         let path = |known: &&&str| {
@@ -299,6 +301,7 @@ fn labels<'l>(head: &'l RequestHead, route: &'l Route) -> RequestLabels<'l> {
     }
 }
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go CleanScope
 fn scope(head: &RequestHead, target: &Target) -> &'static str {
     if !target.name.is_empty() || head.method == Method::POST {
         "resource"

@@ -27,6 +27,7 @@ pub(super) struct PodReferences {
 }
 
 /// A volume with a claim.
+// upstream: plugin/pkg/auth/authorizer/node/graph.go AddPV
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct VolumeReferences {
     /// Namespace and name of the claim it is bound to.
@@ -115,6 +116,7 @@ impl PodReferences {
         Some(references)
     }
 
+    // upstream: plugin/pkg/auth/authorizer/node/graph.go AddPod
     fn read_spec(&mut self, pod: &Pod, namespace: &str, pod_name: &str) {
         let spec = &pod.spec;
         let mut add = |sort: ReferenceKind, name: &str| {

@@ -36,6 +36,7 @@ const FOR_OTHER_SITES: [header::HeaderName; 4] = [
 
 impl Registry {
     /// A request to be passed on to a service, a pod or a node.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go ServeHTTP
     pub(super) async fn proxy(
         &self,
         ctx: &RequestContext,
@@ -85,6 +86,7 @@ impl Registry {
         Ok(answer)
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go ResourceLocation
     fn pod_location(&self, ctx: &RequestContext, named: &ProxyTarget<'_>) -> Result<Location, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let pod = object(&resource, &ctx.target.namespace, named.name)?;
@@ -111,6 +113,7 @@ impl Registry {
         Ok(self.elsewhere(named, literal(address)?, port))
     }
 
+    // upstream: pkg/registry/core/service/storage/storage.go ResourceLocation
     fn service_location(&self, ctx: &RequestContext, named: &ProxyTarget<'_>) -> Result<Location, Status> {
         let namespace = &ctx.target.namespace;
         let quoted = go::quote(named.name);
@@ -173,6 +176,7 @@ impl Registry {
     }
 
     /// A node's own API, or another port of the same machine.
+    // upstream: pkg/registry/core/node/strategy.go ResourceLocation
     fn own_location(&self, named: &ProxyTarget<'_>) -> Result<Location, Status> {
         let reached = self.nodes.find(named.name)?;
         if named.port.is_empty() || named.port == reached.port.to_string() {
@@ -208,6 +212,7 @@ impl Registry {
 // --- ProxyTarget ---
 
 impl<'n> ProxyTarget<'n> {
+    // upstream: staging/src/k8s.io/apimachinery/pkg/util/net/port_split.go SplitSchemeNamePort
     fn read(text: &'n str) -> Option<Self> {
         let parts: Vec<&str> = text.split(':').collect();
         let (scheme, name, port) = match parts.as_slice() {
@@ -285,6 +290,7 @@ fn authority(location: &Location) -> String {
 }
 
 /// Makes a redirection within the same server lead back through here.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/transport.go rewriteURL, RoundTrip
 fn rewrite(answer: &mut HttpResponse, prefix: &str, hosts: &[String]) {
     let Some(to) = answer
         .headers()

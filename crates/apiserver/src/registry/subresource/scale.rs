@@ -41,6 +41,7 @@ const REPLICAS: &str = "spec.replicas";
 
 impl Registry {
     /// Reads or writes the scale of an object.
+    // upstream: pkg/registry/apps/deployment/storage/storage.go Get, Update; ScaleREST
     pub(super) async fn scale(&self, ctx: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         if verb == Verb::Get {
