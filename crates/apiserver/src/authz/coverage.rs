@@ -31,7 +31,8 @@ struct Coverage<'r> {
     compared: usize,
 }
 
-/// The rules that `own` does not cover; `None` if all are covered.
+/// The rules of `rules` that `own` does not cover, split into single combinations of group, resource, verb and name; the list is
+/// truncated. `None`: there are too many combinations to compare.
 // upstream: staging/src/k8s.io/component-helpers/auth/rbac/validation/policy_comparator.go Covers
 pub(super) fn uncovered(own: &[PolicyRule], rules: &[PolicyRule]) -> Option<Vec<PolicyRule>> {
     compare(own, rules).map(|(missing, _)| missing)
