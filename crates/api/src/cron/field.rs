@@ -66,6 +66,7 @@ impl Bounds {
     }
 
     /// Reads a field: ranges with commas between them.
+    // upstream: vendor/github.com/robfig/cron/v3/parser.go getField
     pub(super) fn read(&self, text: &str) -> Result<Values, ParseError> {
         let mut values = Values { bits: 0, open: false };
         for range in text.split(',').filter(|range| !range.is_empty()) {
@@ -77,6 +78,7 @@ impl Bounds {
     }
 
     /// Reads `*`, `3`, `1-5`, each with or without `/2` after it.
+    // upstream: vendor/github.com/robfig/cron/v3/parser.go getRange
     fn range(&self, text: &str) -> Result<Values, ParseError> {
         let steps: Vec<_> = text.split('/').collect();
         let ends: Vec<_> = steps[0].split('-').collect();

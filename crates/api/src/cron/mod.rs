@@ -23,6 +23,7 @@ pub enum Schedule {
 }
 
 /// The minutes that fit: a bit for each value of each field.
+// upstream: vendor/github.com/robfig/cron/v3/spec.go SpecSchedule
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crontab {
     minute: field::Values,

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 pub(crate) const MAX_DEPTH: usize = 400;
 
 /// Reads a text from the front.
+// upstream: vendor/sigs.k8s.io/json/internal/golang/encoding/json/scanner.go scanner
 pub(super) struct Lexer<'b> {
     bytes: &'b [u8],
     at: usize,

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 pub(super) const MAX_OBJECTS: usize = 1 << 17;
 
 /// Decodes one body.
+// upstream: vendor/sigs.k8s.io/json/internal/golang/encoding/json/decode.go decodeState
 pub(super) struct Decoder<'b> {
     pub(super) lexer: Lexer<'b>,
     pub(super) strict_errors: StrictErrors,

@@ -32,6 +32,7 @@ pub fn yaml(body: &[u8], ty: StructRef) -> Result<Decoded, DecodeError> {
 }
 
 /// Reads YAML into a tree. Of two equal keys the later one counts, and is reported.
+// upstream: vendor/sigs.k8s.io/yaml/yaml.go YAMLToJSONStrict
 pub fn yaml_to_json(body: &[u8]) -> Result<Decoded, DecodeError> {
     let text =
         std::str::from_utf8(body).map_err(|_| DecodeError::Yaml("invalid leading UTF-8 octet".to_owned()))?;

@@ -16,6 +16,7 @@ pub const MAGIC: [u8; 4] = *b"k8s\0";
 const RAW: u32 = 2;
 
 /// An envelope, opened.
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/types.go Unknown
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown<'b> {
     /// The group and version of the object; empty if it has none.

@@ -92,6 +92,7 @@ impl QuotaEvaluator {
     }
 
     /// What an object uses.
+    // upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/interfaces.go Evaluator; Usage
     pub fn measure(&self, object: &Value, now: Time, around: &impl UsageLookup) -> Totals {
         match self {
             QuotaEvaluator::Pods => pod::usage(object, now),
@@ -134,6 +135,7 @@ fn pieces(count: usize) -> Quantity {
 }
 
 /// Whether quotas never count the objects of a resource.
+// upstream: pkg/quota/v1/install/registry.go DefaultIgnoredResources
 pub fn is_ignored_resource(group: &str, plural: &str) -> bool {
     matches!((group, plural), ("" | "events.k8s.io", "events"))
 }

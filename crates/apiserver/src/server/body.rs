@@ -20,6 +20,7 @@ use tokio::{
 use crate::http::{RequestBody, RequestBodyError};
 
 /// The longest body.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/config.go NewConfig; MaxRequestBodyBytes
 const MAX_REQUEST_BODY_BYTES: usize = 3 * 1024 * 1024;
 /// How much of a body that is not wanted is received, and for how long.
 const MOST_DISCARDED: usize = 16 * 1024 * 1024;

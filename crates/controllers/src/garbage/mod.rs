@@ -1,4 +1,4 @@
-//! The garbage collector: deletes dependents whose owners are deleted (background, foreground and orphan deletion).
+//! The garbage collector: cascading deletion of dependents whose owners are deleted (background, foreground and orphan deletion).
 //!
 //! ```text
 //! monitors             informers for all deletable resources

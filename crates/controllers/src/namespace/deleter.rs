@@ -193,7 +193,8 @@ impl NamespacedResourcesDeleter {
         }
     }
 
-    /// Deletes the contents: pods first, since they may need other objects to terminate cleanly; then everything else.
+    /// Deletes the contents in the namespace deletion order (KEP-5080): pods first, since they may need other objects (network
+    /// policies, secrets) to terminate cleanly; then everything else.
     // upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContent
     async fn delete_all_content(
         &self,

@@ -53,6 +53,7 @@ impl NodeSelector {
 }
 
 impl Term {
+    // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go match; also searched as MatchNodeSelectorTerms
     fn matches(&self, node: &Node) -> bool {
         let asks = !self.match_expressions.is_empty() || !self.match_fields.is_empty();
         let label = |asked: &Requirement| asked.holds_for_label(node.metadata.label(&asked.key));

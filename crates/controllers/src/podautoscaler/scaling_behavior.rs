@@ -7,7 +7,7 @@ use k8s_openapi::{
     jiff::{SignedDuration, Timestamp},
 };
 
-/// Default stabilization window for scaling down, in seconds.
+/// Default scale down stabilization window, in seconds (kube-controller-manager --horizontal-pod-autoscaler-downscale-stabilization).
 const STABILIZATION_WINDOW: i32 = 300;
 /// Without policies a target at most doubles, or reaches this number (scaleUpLimitMinimum).
 const SCALE_UP_LIMIT_MINIMUM: i32 = 4;
@@ -101,7 +101,7 @@ impl ScaleHistory {
         }
     }
 
-    /// Normalizes a recommendation.
+    /// Normalizes a recommendation with spec.behavior: stabilization windows for scale up and scale down, then scaling policies.
     // upstream: pkg/controller/podautoscaler/horizontal.go normalizeDesiredReplicasWithBehaviors, stabilizeRecommendationWithBehaviors
     pub(super) fn normalize(
         &mut self,
@@ -137,7 +137,8 @@ impl ScaleHistory {
         }
     }
 
-    /// Without spec.behavior: the highest recommendation of the window, and at most twice the current replicas.
+    /// Normalizes a recommendation without spec.behavior: scale down stabilization (the highest recommendation of the window), and
+    /// at most twice the current replicas.
     // upstream: pkg/controller/podautoscaler/horizontal.go normalizeDesiredReplicas, stabilizeRecommendation
     fn normalize_without_behavior(
         &mut self,

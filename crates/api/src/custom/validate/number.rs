@@ -44,6 +44,7 @@ pub(super) fn type_of(number: &Number) -> (&'static str, &'static str) {
 }
 
 /// Validates a number.
+// upstream: vendor/k8s.io/kube-openapi/pkg/validation/validate/validator.go Validate; numberValidator
 pub(super) fn validate(number: &Number, node: &Node, path: &ValuePath<'_>) -> ValidationResult {
     let mut result = ValidationResult::passed(1);
     let number_value = NumberValue::of(number);

@@ -13,7 +13,8 @@ use crate::{
     strategy::{ErrorList, Tree},
 };
 
-/// Cost limit of one expression for one object.
+/// StaticEstimatedCostLimit: the estimated CEL cost limit of one expression for one object.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go ObserveExpressionCost
 const EXPRESSION_COST_LIMIT: u64 = 10_000_000;
 /// Cost limit of all expressions of a schema for one object.
 const TOTAL_COST_LIMIT: u64 = 100_000_000;
