@@ -1,4 +1,4 @@
-//! How much text one answer may carry.
+//! Limits the size of error messages in responses.
 //!
 //! Upstream prints whole values into errors. A request may hold megabytes and thousands of errors, so texts beyond these
 //! limits are cut; what is within them reads as upstream prints it.

@@ -1,4 +1,4 @@
-//! Short text that is cheap to keep: part of the program, or shared.
+//! A string that is cheap to clone: static, or reference-counted.
 
 use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 

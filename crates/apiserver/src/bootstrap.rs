@@ -1,4 +1,4 @@
-//! The objects a cluster is born with.
+//! Creates the objects of a new cluster at start.
 //!
 //! Promises: what is missing is made at every start, what is there is left as it is. Two servers that start at once make each
 //! object once.

@@ -1,4 +1,4 @@
-//! Every namespace has a config map with the certificate of the authority, so that pods can trust the API server.
+//! The root CA publisher: creates the ConfigMap kube-root-ca.crt in every namespace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

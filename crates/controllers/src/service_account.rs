@@ -1,4 +1,4 @@
-//! Every namespace has a service account `default`.
+//! The ServiceAccount controller: creates the service account `default` in every namespace.
 
 use kubecontroller::{
     Key,

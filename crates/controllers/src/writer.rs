@@ -37,6 +37,7 @@ pub struct ObjectRef<'a> {
 // --- ObjectRef ---
 
 impl<'a> ObjectRef<'a> {
+    /// A reference to an object; the namespace is empty for cluster-scoped resources.
     pub fn new(resource: &'a Resource, namespace: &'a str, name: &'a str) -> Self {
         ObjectRef {
             resource,
@@ -72,10 +73,12 @@ impl<'a> ObjectRef<'a> {
 // --- Writer ---
 
 impl ApiWriter {
+    /// Writes with this client, as its user.
     pub fn new(client: Client) -> Self {
         ApiWriter { client }
     }
 
+    /// The client that requests are sent with.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -351,6 +354,7 @@ pub fn is_namespace_terminating(error: &kube::Error) -> bool {
         .any(|cause| cause.reason == "NamespaceTerminating")
 }
 
+/// Whether a create failed because the object exists already.
 pub fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
 }

@@ -1,4 +1,4 @@
-//! One step of a field path.
+//! One element of a field path (`fieldpath.PathElement`).
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/element.go PathElement, Compare
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/serialize-pe.go SerializePathElement, DeserializePathElement

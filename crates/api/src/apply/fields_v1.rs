@@ -1,4 +1,4 @@
-//! How field sets are kept in `managedFields`.
+//! The serialized form of field sets in `managedFields` (`FieldsV1`).
 //!
 //! A JSON object per level, the steps as its keys, `.` for "this path too". A step with nothing below it is
 //! `{}`. Siblings stand in the order of the set, not of their text: port 80 before port 443.

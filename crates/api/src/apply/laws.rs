@@ -1,4 +1,4 @@
-//! The laws of field sets, held against sets of plain paths.
+//! Property tests of field sets: they are compared with sets of plain paths.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/set.go Union, Intersection, Difference
 

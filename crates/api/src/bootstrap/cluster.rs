@@ -1,4 +1,4 @@
-//! The namespaces, priorities and single objects of a new cluster.
+//! Namespaces, priority classes and single objects of a new cluster.
 
 use std::net::IpAddr;
 

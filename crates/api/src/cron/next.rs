@@ -1,4 +1,4 @@
-//! When it is time.
+//! Computes the next activation of a schedule.
 
 // upstream: vendor/github.com/robfig/cron/v3/spec.go Next, dayMatches
 

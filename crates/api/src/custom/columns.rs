@@ -1,4 +1,4 @@
-//! The tables of custom resources.
+//! Table columns of custom resources (`additionalPrinterColumns`).
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go ConvertToTable, cellForJSONValue
 

@@ -1,4 +1,4 @@
-//! Which value of the old object a value of the new one was: what did not change is not validated again.
+//! Correlates values of the new object with values of the old one, for ratcheting: unchanged values are not validated again.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/cel/common/equality.go CorrelatedObject, CachedDeepEqual, Key, Index
 

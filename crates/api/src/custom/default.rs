@@ -1,4 +1,4 @@
-//! Filling in what was left out.
+//! Defaulting of custom resources from their structural schema.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/algorithm.go Default, isNonNullableNull
 

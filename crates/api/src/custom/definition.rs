@@ -1,4 +1,4 @@
-//! What a custom resource definition states, as the server needs it.
+//! A CustomResourceDefinition, parsed for serving.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/version/helpers.go CompareKubeAwareVersionStrings
 

@@ -1,4 +1,4 @@
-//! Paths through an object, as the columns of tables name them: `.status.conditions[?(@.type=="Ready")].status`.
+//! JSONPath of printer columns, scale and selectable fields: `.status.conditions[?(@.type=="Ready")].status`.
 
 // upstream: staging/src/k8s.io/client-go/util/jsonpath/jsonpath.go FindResults, evalField, evalArray, evalFilter
 // upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go Parse

@@ -1,4 +1,4 @@
-//! Lists whose items must differ: sets, and lists identified by fields.
+//! Uniqueness of list items: `x-kubernetes-list-type: set` and `map`.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype/validation.go ValidateListSetsAndMaps, validateListSet, validateListMap
 

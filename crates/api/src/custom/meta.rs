@@ -1,4 +1,4 @@
-//! Kind, apiVersion and metadata: the parts of an object that no schema decides, at the top and in objects inside.
+//! TypeMeta and ObjectMeta of custom resources, at the root and in embedded resources.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/algorithm.go CoerceWithOptions
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/validation.go Validate, validateEmbeddedResource

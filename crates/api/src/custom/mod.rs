@@ -1,4 +1,4 @@
-//! Custom resources: the rules of kinds that users define, made from a custom resource definition.
+//! Custom resources: validation, defaulting, pruning and tables according to a CustomResourceDefinition.
 //!
 //! A [`Definition`] is what the server needs to serve them; each of its versions has [`CustomResourceStrategy`], the counterpart
 //! of the compiled rules of a built-in kind. Promises: what upstream's structural schemas accept, prune, fill in and

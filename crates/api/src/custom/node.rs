@@ -1,4 +1,4 @@
-//! A schema as objects are validated by it: compact, and without documentation.
+//! A structural schema, compiled for validation: compact, and without documentation.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/structural.go Structural
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/convert.go NewStructural

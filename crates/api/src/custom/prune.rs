@@ -1,4 +1,4 @@
-//! Taking out what a schema does not know.
+//! Pruning: removes fields that the structural schema does not specify.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning/algorithm.go PruneWithOptions, prune
 

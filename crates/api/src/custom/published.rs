@@ -1,4 +1,4 @@
-//! The schemas of a version as documents show them, for `kubectl explain` and for clients that check before they send.
+//! The schemas of a version as published in OpenAPI, for `kubectl explain` and client-side validation.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go BuildOpenAPIV2, BuildOpenAPIV3, newBuilder, addEmbeddedProperties
 

@@ -1,4 +1,4 @@
-//! A schema seen through [`shape`](crate::shape): what patches and apply ask of it.
+//! Implements [`TypeSchema`](crate::type_schema::TypeSchema) for structural schemas: input of patches and apply.
 
 use serde_json::Value;
 

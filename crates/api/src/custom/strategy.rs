@@ -1,4 +1,4 @@
-//! The rules of the objects of one version of a definition.
+//! The REST strategy of one version of a custom resource.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go customResourceStrategy, PrepareForCreate, PrepareForUpdate, generateWarningsFromObj
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/validator.go customResourceValidator, ValidateTypeMeta, validateKubeFinalizerName

@@ -1,4 +1,4 @@
-//! The tokens of JSON: strings, numbers, punctuation, with the error texts of Go's scanner.
+//! JSON tokens, with the error messages of Go's scanner.
 
 use super::error::DecodeError;
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! Where in a body the decoder is: a chain of steps on its own stack, turned into text only for errors.
+//! The position of the decoder in a body: a linked list on the stack, formatted only for errors.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Whole bodies.
+//! Entry points: decodes whole bodies.
 
 use super::error::{DecodeError, StrictErrors};
 use super::lexer::{Lexer, Start};

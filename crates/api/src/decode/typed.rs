@@ -1,4 +1,4 @@
-//! Values of a known type.
+//! Decodes values of a known type; reports unknown and duplicate fields (strict decoding).
 
 use super::error::{DecodeError, StrictError, StrictErrors};
 use super::leaf::{self, Precision};

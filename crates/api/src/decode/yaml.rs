@@ -1,4 +1,4 @@
-//! YAML bodies: to JSON first, then as JSON, so that both mean the same.
+//! YAML bodies: converted to JSON and decoded as such, so that both mean the same.
 
 use super::error::{DecodeError, StrictError, StrictErrors};
 use super::lexer::MAX_DEPTH;

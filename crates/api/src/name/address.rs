@@ -1,4 +1,4 @@
-//! Addresses and networks of the Internet Protocol.
+//! IP addresses and CIDRs, as strict or as sloppy as upstream's parsers.
 //!
 //! Old fields take forms that today are ambiguous: octets with zeros before them, IPv4 inside IPv6, bits beyond
 //! the prefix. New fields take one form only.

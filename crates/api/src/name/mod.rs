@@ -1,4 +1,4 @@
-//! What names of all sorts may look like.
+//! Validation of names, keys, labels and addresses.
 //!
 //! Each rule gives what is wrong with a name, with the messages clients of the API know; nothing means it is valid.
 //! Promises: linear in the length of the name, and nothing is allocated for a valid one.

@@ -1,4 +1,4 @@
-//! Patches by operations (RFC 6902).
+//! JSON patch (RFC 6902).
 //!
 //! Older than the standard's last word, as clients know it: an index may be negative and counts from the end;
 //! replacing a field that is not there adds it; a missing field is as good as null to `test` and `copy`.

@@ -1,5 +1,5 @@
-//! Patches by example with a plan: lists are merged item by item where their type declares how, and directives
-//! (`$patch`, `$retainKeys`, `$setElementOrder/..`, `$deleteFromPrimitiveList/..`) say the rest.
+//! Strategic merge patch: lists are merged by merge key where their type declares one, and directives (`$patch`,
+//! `$retainKeys`, `$setElementOrder/..`, `$deleteFromPrimitiveList/..`) control the merge.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go StrategicMergeMapPatchUsingLookupPatchMeta, mergeMap
 

@@ -1,4 +1,4 @@
-//! The envelope around a message: four bytes of magic, then which kind it is.
+//! The envelope of protobuf bodies (`runtime.Unknown`): four magic bytes, apiVersion and kind, then the message.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go Serializer, Decode, Encode
 

@@ -1,4 +1,4 @@
-//! What objects use of the quotas of their namespace, and which quotas they concern.
+//! ResourceQuota evaluators: the usage of an object, and the quotas whose scopes match it.
 //!
 //! ```text
 //! scope                          which objects a quota is about

@@ -1,4 +1,4 @@
-//! What a pod uses.
+//! Quota usage of a pod.
 
 // upstream: pkg/quota/v1/evaluator/core/pods.go PodUsageFunc, QuotaV1Pod, Constraints, enforcePodContainerConstraints
 

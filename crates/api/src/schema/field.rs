@@ -1,4 +1,4 @@
-//! What the table declares for a type and for a field.
+//! Types and fields in the type table.
 
 use super::table::schema;
 use crate::type_schema::Patch;

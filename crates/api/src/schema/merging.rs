@@ -1,4 +1,4 @@
-//! The table seen through [`shape`]: what patches and apply ask of it.
+//! Implements [`TypeSchema`](crate::type_schema::TypeSchema) for the type table: input of patches and apply.
 
 use super::field::{Field, Listing, StructRef, Type};
 use crate::type_schema::{self, ListKind, Patch, ScalarKind, Shape, TypeSchema};

@@ -1,4 +1,4 @@
-//! The type of the objects of a kind: of the table, or from a definition.
+//! The object type of a kind: built in, or from a CustomResourceDefinition.
 
 use std::{fmt, sync::Arc};
 

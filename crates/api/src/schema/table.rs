@@ -1,4 +1,4 @@
-//! The table itself: all types, and how one is found.
+//! The type table: all built-in types by name.
 
 use super::field::{Field, Struct, StructRef};
 use super::text::{Entry, Package};

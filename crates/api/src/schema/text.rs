@@ -1,4 +1,4 @@
-//! Reading the table's text.
+//! Parser of the type table.
 //!
 //! The text is part of the program: a mistake in it is a bug, caught by the first test that touches the
 //! table, so reading panics with the line rather than returning an error no caller could act upon.

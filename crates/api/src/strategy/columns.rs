@@ -1,4 +1,4 @@
-//! What a table shows of an object.
+//! Table columns of a kind (`kubectl get`).
 
 use std::borrow::Cow;
 

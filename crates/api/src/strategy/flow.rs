@@ -1,4 +1,4 @@
-//! The order in which the rules of a kind are asked, the same for all kinds.
+//! The order in which the functions of a REST strategy are called, the same for all kinds (BeforeCreate, BeforeUpdate).
 
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go BeforeCreate
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go BeforeUpdate

@@ -1,5 +1,4 @@
-//! What a kind asks of its objects, beside their shape: what is filled in, what a client may set and change,
-//! what is wrong, and what a table shows.
+//! REST strategies: defaulting, validation, immutable and ignored fields, and table columns of each kind.
 //!
 //! Every kind has a [`RestStrategy`]; [`of`] finds it. The functions of this module bring them into the order that
 //! all kinds share: [`create`] and [`update`] take an object from "decoded" to "may be stored", and [`review`]

@@ -1,4 +1,4 @@
-//! The priority of a pod is that of its class. One class at most is the default, and those of the system stay.
+//! `Priority`: sets the priority of a pod from its PriorityClass; at most one class is the global default.
 
 use k3_api::{
     status::Status,

@@ -1,4 +1,4 @@
-//! Where addresses come from: the networks of the service ranges.
+//! The networks of ServiceCIDRs that cluster IPs are allocated from.
 
 use k3_api::{
     kinds::{builtin, service::IpFamily},

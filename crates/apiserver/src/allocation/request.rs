@@ -1,4 +1,4 @@
-//! What one service asks for, and how it gets it.
+//! Allocates the cluster IPs and node ports of one Service.
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -1,4 +1,4 @@
-//! What is set aside for one service that is about to be stored.
+//! Addresses and ports reserved for a Service that is about to be stored: committed or reverted after the write.
 
 use k3_storage::{CommitError, Key, Revision, Write};
 

@@ -1,4 +1,4 @@
-//! One stage of one request, as the line that is written.
+//! Audit events: one stage of one request, serialized as a JSON line.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The thread that writes, and the queue to it.
+//! The audit log backend: a queue, and a thread that writes.
 
 use std::{
     fmt, io,

@@ -1,4 +1,4 @@
-//! Which requests are written down, and how much of them.
+//! The audit policy: which requests are audited, and at which level.
 
 use std::{
     fs, io,

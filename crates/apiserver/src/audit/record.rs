@@ -1,4 +1,4 @@
-//! One request, from stage to stage.
+//! The audit context of one request, from stage to stage.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Service-account tokens.
+//! Service account tokens: bound tokens (KEP-1205) and legacy tokens.
 //!
 //! Promises: a token is valid if one of our keys signed it, for a requested audience, within its time, and as long as the
 //! service account and the bound object exist with the same UIDs. A token whose account or pod is deleted is invalid at once.

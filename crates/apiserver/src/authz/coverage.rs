@@ -1,4 +1,4 @@
-//! What some rules allow and others do not.
+//! Computes which rules a set of rules does not cover, for escalation checks.
 //!
 //! Promise: the time it takes grows with the number of words in the rules and with a bounded number of their combinations, never with
 //! the product of the rules of both sides.

@@ -1,4 +1,4 @@
-//! RBAC escalation checks.
+//! RBAC privilege escalation checks of roles and bindings (verbs `escalate` and `bind`).
 //!
 //! Promises: the author of a role holds all its rules or has `escalate`; the author of a binding holds all rules of its role or
 //! has `bind`. Aggregated roles require all permissions.

@@ -1,4 +1,4 @@
-//! Authorization.
+//! Authorization: system:masters, the node authorizer, RBAC, and impersonation.
 //!
 //! ```text
 //! attributes      the attributes of an authorization request, and the decision

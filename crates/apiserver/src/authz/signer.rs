@@ -1,4 +1,4 @@
-//! Who may approve, sign and attest for a signer of certificates.
+//! Authorization for certificate signers: verbs approve, sign and attest.
 
 use k3_api::strategy::User;
 

@@ -1,4 +1,4 @@
-//! One change of one object, and its encoded frames.
+//! Watch cache events: one change of one object, and its encoded frames.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,4 +1,4 @@
-//! From the store into the caches.
+//! The reflector: feeds the watch caches from the store's watch.
 
 use std::{sync::Arc, time::Duration};
 

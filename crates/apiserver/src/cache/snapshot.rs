@@ -1,4 +1,4 @@
-//! The objects of one resource, as they were at one moment.
+//! Snapshots of the objects of one resource at one revision, for lists and continue tokens.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The objects of one resource.
+//! The watch cache of one resource: objects, recent events and watchers.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -1,4 +1,4 @@
-//! The caches of all resources.
+//! The watch caches of all resources, fed from one watch of the store.
 
 use std::{
     collections::{BTreeSet, HashMap},

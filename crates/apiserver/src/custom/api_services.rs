@@ -1,4 +1,4 @@
-//! The API services of groups that users define: one for each version of a group that is served.
+//! Keeps the APIServices of custom groups: one for each served version.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The conditions of a definition.
+//! Conditions of CustomResourceDefinitions.
 
 use k3_api::{
     strategy::{Tree, TreeMut},

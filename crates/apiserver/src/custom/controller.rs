@@ -1,4 +1,4 @@
-//! Writes the status of definitions, and ends those that are deleted.
+//! The CustomResourceDefinition controller: names, `Established`, and finalization of deleted definitions.
 
 use std::{
     collections::{BTreeSet, HashMap},

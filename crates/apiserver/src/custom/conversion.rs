@@ -1,4 +1,4 @@
-//! Objects from one version to another.
+//! Converts custom resources between versions, by schema or by conversion webhook.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The table of the definitions whose objects are served.
+//! The table of served CustomResourceDefinitions.
 
 use std::{
     collections::BTreeMap,

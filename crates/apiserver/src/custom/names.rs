@@ -1,4 +1,4 @@
-//! Which names a definition may have. A name belongs to the definition of its group that was given it first.
+//! Accepted names of CustomResourceDefinitions: within a group, a name belongs to the definition that got it first.
 
 use std::collections::HashSet;
 

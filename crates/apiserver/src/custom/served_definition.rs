@@ -1,4 +1,4 @@
-//! A definition whose objects are served.
+//! A served CustomResourceDefinition: its kinds by version.
 
 use std::sync::Arc;
 

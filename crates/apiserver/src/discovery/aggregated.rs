@@ -1,4 +1,4 @@
-//! The aggregated form: everything there is below `/api` or `/apis`, in one document.
+//! Aggregated discovery (KEP-3352): everything below `/api` or `/apis` in one document.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What is served, as data: the list that all documents are made from.
+//! Served groups, versions and resources: the data of all discovery documents.
 
 use k3_api::{
     base64,

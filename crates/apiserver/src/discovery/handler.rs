@@ -1,4 +1,4 @@
-//! From a path and what a client accepts to an answer.
+//! Serves discovery: chooses the document by path and Accept header.
 
 use std::{fmt::Write, sync::OnceLock};
 

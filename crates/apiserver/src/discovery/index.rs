@@ -1,4 +1,4 @@
-//! The paths there are, as `/` lists them.
+//! The list of paths at `/`.
 
 use serde_json::{Value, json};
 

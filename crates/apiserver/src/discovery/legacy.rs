@@ -1,4 +1,4 @@
-//! The documents of the old form: one for each place that a client looks at.
+//! Unaggregated discovery documents: APIVersions, APIGroupList, APIGroup, APIResourceList.
 
 use serde_json::{Value, json};
 

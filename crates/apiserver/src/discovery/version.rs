@@ -1,4 +1,4 @@
-//! `/version`: what the server is.
+//! `/version`: the version of the server.
 
 use serde_json::{Value, json};
 

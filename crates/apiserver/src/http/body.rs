@@ -1,4 +1,4 @@
-//! The bodies of requests and answers.
+//! Request and response bodies.
 
 use std::{
     any::Any,

@@ -1,4 +1,4 @@
-//! Long answers, compressed for clients that take them so.
+//! Compresses long responses for clients that accept gzip.
 
 use std::{
     io::Write,

@@ -1,4 +1,4 @@
-//! Which form of an answer a client wants.
+//! Content negotiation: format (JSON, YAML, protobuf) and transformation (Table, PartialObjectMetadata) of a response.
 
 use k3_api::status::Status;
 

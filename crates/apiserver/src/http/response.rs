@@ -1,4 +1,4 @@
-//! What is sent back.
+//! Builds responses: objects, statuses, texts, warnings.
 
 use std::collections::HashSet;
 

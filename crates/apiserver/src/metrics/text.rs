@@ -1,4 +1,4 @@
-//! The text form of Prometheus.
+//! The Prometheus text exposition format.
 
 use std::fmt::{Display, Write};
 

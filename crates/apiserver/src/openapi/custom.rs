@@ -1,4 +1,4 @@
-//! The paths of custom resources. They differ a little from those of built-in ones.
+//! OpenAPI paths of custom resources, which differ slightly from those of built-in ones.
 
 use k3_api::{kinds::Kind, text::Text};
 

@@ -1,4 +1,4 @@
-//! Types, as the documents define them.
+//! OpenAPI definitions (schemas) of types.
 
 use std::collections::BTreeMap;
 

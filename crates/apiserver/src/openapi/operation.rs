@@ -1,4 +1,4 @@
-//! What can be asked at a path.
+//! OpenAPI operations of a path.
 
 use k3_api::{schema::StructRef, text::Text};
 

@@ -1,4 +1,4 @@
-//! What may stand in the query or the path of a request.
+//! OpenAPI parameters of query and path.
 
 use super::definition::Dialect;
 use serde_json::{Value, json};

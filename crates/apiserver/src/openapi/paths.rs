@@ -1,4 +1,4 @@
-//! The paths of a group and version.
+//! OpenAPI paths of a built-in group and version.
 
 use k3_api::{
     kinds::{Kind, Subresource},

@@ -1,4 +1,4 @@
-//! Paths, as the documents write them.
+//! Renders OpenAPI paths as JSON.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! The destination of a call.
+//! The destination of a webhook call: URL or service, and CA bundle.
 
 use std::time::Duration;
 

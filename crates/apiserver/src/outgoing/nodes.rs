@@ -1,4 +1,4 @@
-//! Nodes: where they are, and how the server proves to them that it is the server.
+//! Connections to kubelets: address, port and client certificate.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 

@@ -1,4 +1,4 @@
-//! Requests of clients that are passed on: to nodes, pods and services.
+//! The proxy to nodes, pods and services, with upgrades (exec, attach, port-forward).
 //!
 //! Promises: a client's credentials stay here. Bytes are tunnelled only after the other side agreed to it, and then as they are,
 //! in both directions, each of which ends on its own. What is passed on ends with its client.

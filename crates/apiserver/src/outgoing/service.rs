@@ -1,4 +1,4 @@
-//! The address behind a service.
+//! Resolves a Service to an endpoint.
 //!
 //! A ready endpoint is called directly, for nothing on this machine need know the way to cluster addresses; without one the
 //! cluster address is.

@@ -1,5 +1,4 @@
-//! Admission of a new object, which may need what is only just coming; and of roles and bindings, which must not give away what
-//! their maker does not have.
+//! Runs admission for new objects, and RBAC escalation checks for roles and bindings.
 
 use std::time::Duration;
 

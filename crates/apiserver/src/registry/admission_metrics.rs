@@ -1,4 +1,4 @@
-//! Steps of admission, whose time is counted.
+//! Metrics of admission steps.
 
 use std::future::Future;
 

@@ -1,4 +1,4 @@
-//! The object a request brings.
+//! Decodes the object in a request body.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Writes to the store, and waits for the cache before the client is answered.
+//! Commits writes to the store, and waits for the watch cache before the response.
 
 use std::time::Duration;
 

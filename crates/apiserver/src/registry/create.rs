@@ -1,4 +1,4 @@
-//! A new object.
+//! POST: creates objects.
 
 use std::{collections::HashSet, fmt::Write as _};
 

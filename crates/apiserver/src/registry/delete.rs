@@ -1,4 +1,4 @@
-//! One object, or many, with grace, finalizers and dependents.
+//! DELETE: one object or a collection, with grace period, finalizers and propagation policy.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Lists, whole or page by page, and single objects.
+//! GET and LIST: resource version semantics, selectors, limit and continue tokens.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,4 @@
-//! Who set which field of an object.
+//! Field managers of resources and subresources: updates `managedFields` on writes.
 
 use k3_api::{
     apply::{

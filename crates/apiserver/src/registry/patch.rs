@@ -1,4 +1,4 @@
-//! Patches: the new state of an object, made from the old one.
+//! Decodes and applies patches: JSON patch, merge patch, strategic merge patch, server-side apply.
 
 use k3_api::{
     apply::managed::{ApplyError, Force},

@@ -1,4 +1,4 @@
-//! Objects and lists, in the form that was asked for.
+//! Encodes objects and lists in the negotiated form (object, Table, PartialObjectMetadata).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Tables: what people want to see of objects.
+//! Table responses (`kubectl get`).
 
 use k3_api::{
     encode,

@@ -1,4 +1,4 @@
-//! An object that is changed: by a PUT, a patch, an apply.
+//! PUT and PATCH: updates objects, with optimistic locking.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Watches: what changes, as it changes.
+//! WATCH: streams events, bookmarks and initial events.
 
 use std::{
     collections::VecDeque,

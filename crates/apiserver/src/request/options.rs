@@ -1,4 +1,4 @@
-//! The options of each verb, as query and body have them.
+//! ListOptions, CreateOptions, UpdateOptions, PatchOptions and DeleteOptions: parsing and validation.
 
 use k3_api::{
     field::{Error, Path},

@@ -1,4 +1,4 @@
-//! The path of a URL.
+//! Maps the path of a URL to a resource.
 
 use k3_api::kinds::{KindRef, Subresource, builtin};
 

@@ -1,4 +1,4 @@
-//! The query of a URL.
+//! Parses the query of a URL.
 
 use std::num::ParseIntError;
 

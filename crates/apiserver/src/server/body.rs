@@ -1,4 +1,4 @@
-//! The body of a request: read up to a limit, in a bounded share of memory, or discarded so that the answer arrives.
+//! Reads request bodies with a size limit and bounded memory, and discards unread ones so that the response arrives.
 
 use std::{
     pin::Pin,

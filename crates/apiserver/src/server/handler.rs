@@ -1,4 +1,4 @@
-//! The handler chain of a request.
+//! The handler chain of a request: authentication, audit, limits, impersonation, authorization, routing.
 
 use std::{
     net::{IpAddr, SocketAddr},

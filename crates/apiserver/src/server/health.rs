@@ -1,4 +1,4 @@
-//! Whether the server is alive and ready.
+//! Health endpoints: `/healthz`, `/livez`, `/readyz`.
 
 use http::{HeaderValue, header::CACHE_CONTROL};
 

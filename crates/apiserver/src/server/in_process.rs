@@ -1,4 +1,4 @@
-//! The server as parts of the same process use it: the same requests and answers, no socket.
+//! The in-process transport: other parts of the process use the server without a socket.
 //!
 //! Promise: who asks from inside is authorized, limited, counted and written down like everybody else. Only who they are
 //! need not be proven.

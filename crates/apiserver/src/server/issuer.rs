@@ -1,4 +1,4 @@
-//! What others need to verify the tokens of service accounts that are issued here.
+//! Service account issuer discovery: `/.well-known/openid-configuration` and `/openid/v1/jwks` (KEP-1393).
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! The name of a request: in the answer, in the access log and in the audit log.
+//! The audit ID of a request: in the response, the access log and the audit log.
 
 use std::{
     fmt::Write,

@@ -1,4 +1,4 @@
-//! Which verb of the registry a method and a path mean.
+//! Maps HTTP method and path to a verb.
 
 use http::Method;
 use k3_api::status::{GroupResource, Status, StatusReason};

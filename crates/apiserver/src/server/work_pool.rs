@@ -1,4 +1,4 @@
-//! Large requests, which run on threads of their own: the threads that serve connections never wait for them.
+//! The work pool: large requests run on separate threads, so that the threads that serve connections never wait for them.
 //!
 //! Promises: no more large requests run at once than there are processors, less one; what they work on at once has a bounded number
 //! of bytes; those that wait are bounded too, in number and in time, and are refused with 429 beyond that. Users that are exempt from

@@ -1,4 +1,4 @@
-//! The objects that are answered with.
+//! Builds NodeMetrics and PodMetrics objects.
 
 use k3_api::{
     strategy::{Tree, TreeMut},

@@ -1,4 +1,4 @@
-//! Lists that many objects have alike.
+//! Interned values: lists and strings that many objects share.
 
 use std::{
     borrow::Borrow,

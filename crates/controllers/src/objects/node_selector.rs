@@ -1,4 +1,4 @@
-//! Which nodes are meant: a selector of nodes as pods and volumes carry it.
+//! Node selectors of pods and volumes.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Which objects are meant: a selector of labels as objects carry it.
+//! Label selectors.
 
 use std::{collections::BTreeMap, fmt};
 

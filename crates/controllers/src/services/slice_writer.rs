@@ -1,4 +1,4 @@
-//! Requests that make, change and delete slices.
+//! Creates, updates and deletes EndpointSlices.
 
 use std::{collections::BTreeMap, sync::Arc};
 

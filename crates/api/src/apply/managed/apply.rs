@@ -1,4 +1,4 @@
-//! Applying a configuration.
+//! Server-side apply of a configuration: merges it and updates `managedFields`.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go Apply
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go Apply

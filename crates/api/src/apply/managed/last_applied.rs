@@ -1,5 +1,5 @@
-//! The annotation in which clients keep what they applied last, for those who move from applying on the
-//! client to applying here.
+//! The annotation `kubectl.kubernetes.io/last-applied-configuration`, for clients that migrate from client-side to server-side
+//! apply.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/lastappliedmanager.go allowedConflictsFromLastApplied
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/lastappliedupdater.go buildLastApplied, hasLastApplied

@@ -1,4 +1,4 @@
-//! The laws of merging, comparing and applying, over random objects.
+//! Property tests of merge, compare and apply with random objects.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/merge/update.go Apply, Update
 

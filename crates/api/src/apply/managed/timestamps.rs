@@ -1,4 +1,4 @@
-//! Writes that change nothing.
+//! Keeps the timestamps in `managedFields` if a write changes nothing.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager/equality.go IgnoreManagedFieldsTimestampsTransformer
 

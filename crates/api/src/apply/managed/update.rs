@@ -1,4 +1,4 @@
-//! Writes that are not applies: the record follows what changed.
+//! Updates `managedFields` after a write that is not an apply (PUT, patch).
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go Update, UpdateNoErrors, emptyManagedFieldsOnErr
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go Update

@@ -1,4 +1,4 @@
-//! What is different between two objects.
+//! Compares two objects: fields that were added, removed and changed.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/compare.go Comparison, compareWalker
 

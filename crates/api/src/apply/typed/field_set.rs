@@ -1,4 +1,4 @@
-//! Which fields a value has.
+//! The field set of a value (`ToFieldSet`).
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/tofieldset.go toFieldSet
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/set.go EnsureNamedFieldsAreMembers

@@ -1,4 +1,4 @@
-//! What becomes of an object when a configuration is applied onto it.
+//! Merges an applied configuration into an object.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/merge.go mergingWalker, visitListItems
 

@@ -1,4 +1,4 @@
-//! What apply does with objects of a known type: check, list fields, merge, compare, take apart.
+//! Operations on objects of a known type: validate, list fields, merge, compare, remove.
 //!
 //! A type decides how two values meet: structs and granular maps field by field, lists by key or by value,
 //! atomic parts as one. Where nothing is known the value itself decides: objects are granular, lists atomic.

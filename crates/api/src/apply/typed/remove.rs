@@ -1,4 +1,4 @@
-//! Taking fields out of an object, or everything else.
+//! Removes fields from an object, or extracts them (`RemoveItems`, `ExtractItems`).
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/remove.go removeItemsWithSchema
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/typed.go RemoveItems, ExtractItems

@@ -1,4 +1,4 @@
-//! Whether a value is of a type.
+//! Validates a value against its type.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/validate.go validatingObjectWalker, validateScalar
 

@@ -1,4 +1,4 @@
-//! Compiling the rules of a schema.
+//! Compiles the CEL validation rules of a schema (`x-kubernetes-validations`).
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/compilation.go Compile, compileRule
 

@@ -1,4 +1,4 @@
-//! What expressions see of a value of a schema, and how large it can be.
+//! Declares the CEL type of a structural schema, with maximum sizes for the cost estimate.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/cel/common/schemas.go SchemaDeclType, WithTypeAndObjectMeta
 

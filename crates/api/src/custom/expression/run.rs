@@ -1,4 +1,4 @@
-//! Asking the rules of a schema about an object.
+//! Evaluates the CEL validation rules of a schema for an object, within the cost limit.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go Validator, Validate, evalMessageExpression, fieldErrorForReason
 

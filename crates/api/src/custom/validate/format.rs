@@ -1,4 +1,4 @@
-//! The formats of texts and numbers.
+//! Formats of strings and numbers (`format` in OpenAPI schemas).
 
 use super::super::{node::Kind, pattern::Pattern};
 use crate::{

@@ -1,4 +1,4 @@
-//! Numbers: ranges of types, bounds, and multiples.
+//! Validates numbers: range of the type, `minimum`, `maximum`, `multipleOf`.
 
 use serde_json::{Number, Value};
 

@@ -1,4 +1,4 @@
-//! What is wrong with a value, as schemas report it, and how that becomes an error of a field.
+//! Errors of schema validation, and their conversion to field errors.
 
 use serde_json::Value;
 

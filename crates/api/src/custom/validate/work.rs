@@ -1,4 +1,4 @@
-//! What validating one object may cost.
+//! Limits the cost of validating one custom resource.
 //!
 //! The cost is the size of the object times the size of the schemas that each of its values is validated by. Objects and
 //! schemas that people write stay far below the limit; beyond it the object is refused.

@@ -1,4 +1,4 @@
-//! How deep a document is while operations change it.
+//! Limits the nesting depth of a document during a JSON patch.
 //!
 //! Whatever drops, copies or encodes a document descends into it level by level on the stack, so every operation is
 //! checked before it nests anything. Nothing here recurses.

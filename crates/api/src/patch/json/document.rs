@@ -1,4 +1,4 @@
-//! A document while operations change it.
+//! The document that a JSON patch changes.
 //!
 //! Lists are kept in pieces, so that to insert or to remove an item moves a piece and not the rest of the list. A part is
 //! opened when an operation first passes through it; the rest stays as it is.

@@ -1,4 +1,4 @@
-//! Merges lists item by item.
+//! Merges lists by merge key.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go mergeSliceWithSpecialElements, mergeSliceWithoutSpecialElements, mergeSliceHandler
 

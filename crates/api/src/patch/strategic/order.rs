@@ -1,4 +1,4 @@
-//! Carries out `$setElementOrder`.
+//! Applies `$setElementOrder`.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go validatePatchWithSetOrderList
 

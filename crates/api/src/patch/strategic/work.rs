@@ -1,4 +1,4 @@
-//! What one patch may cost.
+//! Limits the cost of one strategic merge patch.
 //!
 //! To merge a list costs its length. A patch may name one item of a list many times, and each time a list within it: that
 //! would cost the product of both. Such a patch is refused.

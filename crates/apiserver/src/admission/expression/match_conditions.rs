@@ -1,4 +1,4 @@
-//! The conditions under which a webhook or a policy is asked at all.
+//! `matchConditions` of webhooks and policies (KEP-3716): CEL expressions that decide whether a webhook or policy applies.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Expressions of webhooks and policies: what they may speak of, and what their results mean.
+//! CEL expressions of admission webhooks and policies: variables, evaluation, results and cost limits.
 //!
 //! ```text
 //! scene       what the variables are for one request

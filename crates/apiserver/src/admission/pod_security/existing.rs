@@ -1,4 +1,4 @@
-//! The pods of a namespace that asks for more than before.
+//! Warns about existing pods of a namespace that violate a new enforce level.
 
 use std::{
     collections::{BTreeMap, HashSet},

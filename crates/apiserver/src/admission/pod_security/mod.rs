@@ -1,4 +1,5 @@
-//! Pods keep to the security standard that the labels of their namespace ask for.
+//! `PodSecurity` (KEP-2579): enforces the Pod Security Standard (privileged, baseline, restricted) set by the labels of a
+//! namespace.
 //!
 //! ```text
 //! policy     what the labels of a namespace ask for

@@ -1,4 +1,4 @@
-//! What the labels of a namespace ask for.
+//! The Pod Security policy of a namespace: levels and versions from its labels (enforce, audit, warn).
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a pod does wrong, and who in it, in words.
+//! Describes Pod Security violations: the reasons and the containers.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt};
 

@@ -1,4 +1,4 @@
-//! What all policies together say of a request.
+//! The combined decision of all policies about a request: deny, warn, audit.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! One policy that changes objects.
+//! Evaluates one `MutatingAdmissionPolicy`.
 
 use k3_api::{
     admission::OptionalVariableDeclarations,

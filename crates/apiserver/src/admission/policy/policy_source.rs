@@ -1,4 +1,4 @@
-//! Policies with their bindings, as they are configured.
+//! Policies and their bindings, compiled and cached.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Which objects concern which nodes.
+//! The node authorizer's graph: which objects are referenced by pods on which nodes.
 //!
 //! Promise: the graph follows the caches as the index of roles does; asking costs the same however many pods there are.
 

@@ -1,4 +1,4 @@
-//! Nodes may do what the pods on them need.
+//! The node authorizer: kubelets may read the objects that pods on their node reference.
 //!
 //! Promises: a node reads the secrets, configmaps, claims and volumes that pods on it refer to, and no others; what is its own
 //! (its node, its lease, its slices) it may change. The rest of what nodes need, all of them may do: it is in `system:node`.

@@ -1,4 +1,4 @@
-//! What the objects of a cluster refer to, as far as nodes need it.
+//! The objects that pods and volumes reference.
 
 use k3_api::strategy::Tree;
 use serde::Deserialize;

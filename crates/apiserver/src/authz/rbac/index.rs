@@ -1,4 +1,4 @@
-//! Who has which roles: from a user to bindings, and from bindings to rules.
+//! Index of RBAC: from a user to bindings, and from bindings to rules.
 //!
 //! Promise: a look-up touches only what concerns the user, however many bindings there are.
 

@@ -1,4 +1,4 @@
-//! A pod gets its node.
+//! The `binding` subresource: assigns a pod to a node.
 
 use k3_api::{
     field,

@@ -1,4 +1,4 @@
-//! The options of a stream, as an object: admission sees no other.
+//! Options of connect requests (PodExecOptions, ...) as an object, for admission.
 
 use k3_api::{status::Status, strategy::TreeMut};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What only a node can answer: logs, commands, terminals, ports.
+//! Subresources served by the kubelet: log, exec, attach, portforward.
 
 use http::{HeaderValue, StatusCode, header};
 use k3_api::{

@@ -1,4 +1,4 @@
-//! Subresources that are more than a part of their object, and kinds that are questions: a file each.
+//! Subresources with behavior of their own, and virtual kinds (reviews, ComponentStatus); a file each.
 
 mod binding;
 mod connect_options;

@@ -1,4 +1,4 @@
-//! Requests that are passed on to a pod, a service or a node.
+//! The `proxy` subresource of pods, services and nodes.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Kinds that are questions: they are answered, and nothing is stored.
+//! Review kinds (SubjectAccessReview, TokenReview, SelfSubjectReview, ...): evaluated and returned, never stored.
 
 use k3_api::{
     field::Path,

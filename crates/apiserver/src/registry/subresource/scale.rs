@@ -1,4 +1,4 @@
-//! How many pods a workload has, in the one form that all workloads share.
+//! The `scale` subresource.
 
 use k3_api::{
     apply::managed::{self, Force},

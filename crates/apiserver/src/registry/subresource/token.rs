@@ -1,4 +1,4 @@
-//! Tokens of service accounts.
+//! The `token` subresource of ServiceAccounts (TokenRequest): issues bound service account tokens.
 
 use k3_api::{
     field::{Error, Path},

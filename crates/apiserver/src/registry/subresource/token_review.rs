@@ -1,4 +1,4 @@
-//! Whose a token is, for those who are shown one and do not know.
+//! TokenReview: authenticates a token for a client.
 
 use k3_api::{
     strategy::{Tree, TreeMut},

@@ -1,4 +1,4 @@
-//! Capabilities beyond those that containers have anyway.
+//! Pod Security checks of capabilities.
 
 use k3_api::strategy::Tree;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What confines a container beside its user and capabilities: profiles of `AppArmor` and seccomp, labels of `SELinux`.
+//! Pod Security checks of AppArmor, seccomp and SELinux.
 
 use k3_api::{go, strategy::Tree};
 use serde_json::Value;

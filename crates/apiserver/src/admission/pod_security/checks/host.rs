@@ -1,4 +1,4 @@
-//! What a pod has in common with its host: namespaces, ports, and whom probes speak to.
+//! Pod Security checks of host namespaces, host ports, and hosts in probes.
 
 use k3_api::strategy::Tree;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What pods must not do, by level and version: a table, and the checks in files by what they are about.
+//! The Pod Security checks of the levels baseline and restricted, by version.
 
 mod capabilities;
 mod confinement;

@@ -1,4 +1,4 @@
-//! Rights beyond those of a container.
+//! Pod Security checks of privileged containers, privilege escalation and procMount.
 
 use k3_api::strategy::Tree;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Volumes that reach beyond the pod.
+//! Pod Security checks of volume types and hostPath volumes.
 
 use k3_api::strategy::Tree;
 use serde_json::Value;
