@@ -13,8 +13,8 @@ mod word;
 
 pub use self::{
     address::{
-        Strictness, Subnet, cidr_warnings, ip_warning, parse_cidr_sloppy, parse_ip_sloppy, validate_cidr,
-        validate_interface_address, validate_ip, validate_legacy_cidr, validate_legacy_ip,
+        AddressStrictness, Subnet, cidr_warnings, ip_warning, parse_cidr_sloppy, parse_ip_sloppy,
+        validate_cidr, validate_interface_address, validate_ip, validate_legacy_cidr, validate_legacy_ip,
     },
     dns::{
         validate_dns1035_label, validate_dns1123_label, validate_dns1123_subdomain,

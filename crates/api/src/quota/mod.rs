@@ -147,9 +147,9 @@ mod tests {
     use super::*;
 
     /// A cluster with nothing else in it.
-    struct Nothing;
+    struct EmptyCluster;
 
-    impl UsageLookup for Nothing {
+    impl UsageLookup for EmptyCluster {
         fn pod(&self, _: &str, _: &str) -> Option<Value> {
             None
         }
@@ -227,7 +227,7 @@ mod tests {
             "status": {"phase": "Running"},
         });
         let usage = |pod: &Value| {
-            let usage = meter("", "pods").measure(pod, Time::from_unix(0, 0), &Nothing);
+            let usage = meter("", "pods").measure(pod, Time::from_unix(0, 0), &EmptyCluster);
             let of = |name: &str| usage.get(name).map(ToString::to_string);
             [of("pods"), of("requests.cpu"), of("count/pods")]
         };

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use k3_api::{
-    custom::{self, Conversion, CustomResourceStrategy, Source},
+    custom::{self, Conversion, CustomResourceStrategy, ObjectSource},
     decode,
     field::Path,
     go, name,
@@ -53,7 +53,7 @@ impl CustomResourceConverter {
             let stored = object.text("apiVersion").rsplit('/').next().unwrap_or_default();
             // A version that is no more has no rules.
             if let Some(stored) = served.definition.version(stored) {
-                settle(&stored.strategy, object, Source::Storage)?;
+                settle(&stored.strategy, object, ObjectSource::Storage)?;
             }
         }
         self.convert(served, objects, version).await
@@ -108,7 +108,7 @@ impl CustomResourceConverter {
             *object = converted.next().unwrap_or_default();
             version_rules
                 .strategy
-                .coerce(object, Source::Conversion)
+                .coerce(object, ObjectSource::Conversion)
                 .map_err(ConversionError)?;
         }
         Ok(objects)
@@ -183,7 +183,11 @@ impl CustomResourceConverter {
 }
 
 /// Brings an object into the form of its version, with what it leaves out.
-fn settle(rules: &CustomResourceStrategy, object: &mut Value, source: Source) -> Result<(), ConversionError> {
+fn settle(
+    rules: &CustomResourceStrategy,
+    object: &mut Value,
+    source: ObjectSource,
+) -> Result<(), ConversionError> {
     rules.coerce(object, source).map_err(ConversionError)?;
     rules.set_defaults(object);
     Ok(())

@@ -1,6 +1,6 @@
 //! OpenAPI paths of custom resources, which differ slightly from those of built-in ones.
 
-use k3_api::{kinds::Kind, text::Text};
+use k3_api::{kinds::Kind, text::SharedText};
 
 use super::{
     name::{capital, of_group},
@@ -31,8 +31,8 @@ pub(super) fn paths(kind: &Kind, object: &str, list: &str) -> Vec<Path> {
         tag: format!("{word}_{}", kind.version),
         scope: if kind.is_namespaced() { "Namespaced" } else { "" },
     };
-    let object = Text::from(object.to_owned());
-    let list = Text::from(list.to_owned());
+    let object = SharedText::from(object.to_owned());
+    let list = SharedText::from(list.to_owned());
     let base = base(&kind.group, &kind.version);
     let plural = &kind.plural;
     let everywhere = format!("{base}/{plural}");
@@ -89,7 +89,7 @@ impl Names<'_> {
         operation
     }
 
-    fn collection(&self, path: &str, object: &Text, list: &Text) -> Path {
+    fn collection(&self, path: &str, object: &SharedText, list: &SharedText) -> Path {
         let kind = &self.kind.kind;
         let id = format!("{}{}{kind}", self.prefix, self.scope);
         let mut all = self.operation(&LIST, path, &id, "list objects of kind");

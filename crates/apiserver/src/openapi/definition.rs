@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use k3_api::{
-    custom::published::Models,
-    schema::{Field, Listing, Struct, StructRef, Type, schema},
-    text::Text,
+    custom::published::PublishedModels,
+    schema::{Field, ListMergeKind, Struct, StructRef, Type, schema},
+    text::SharedText,
     type_schema::Struct as _,
 };
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ pub(super) enum Dialect {
 pub(super) struct Definitions {
     dialect: Dialect,
     /// The groups and versions of the document: kinds that belong to every group say all of them.
-    groups: Vec<(Text, Text)>,
+    groups: Vec<(SharedText, SharedText)>,
     /// The definitions of custom objects, by name.
     custom: BTreeMap<String, Value>,
     /// By name, with the struct if it has fields. What is here is, or will be, defined.
@@ -99,7 +99,7 @@ const UNIONS: [Union; 8] = [
 
 impl Definitions {
     /// None yet, for a document of these groups and versions.
-    pub(super) fn new(dialect: Dialect, groups: Vec<(Text, Text)>) -> Self {
+    pub(super) fn new(dialect: Dialect, groups: Vec<(SharedText, SharedText)>) -> Self {
         Self {
             dialect,
             groups,
@@ -121,7 +121,7 @@ impl Definitions {
     }
 
     /// Defines the types of custom objects.
-    pub(super) fn define(&mut self, models: Models) {
+    pub(super) fn define(&mut self, models: PublishedModels) {
         self.custom.extend([models.object, models.list]);
     }
 
@@ -246,15 +246,15 @@ impl Definitions {
     fn property(&mut self, field: &'static Field, owner: &Struct) -> Value {
         let mut property = self.ty(&field.ty);
         match (&field.ty, &field.listing) {
-            (Type::List(_) | Type::Strings(_), Listing::Keys(keys)) => {
+            (Type::List(_) | Type::Strings(_), ListMergeKind::Keys(keys)) => {
                 property["x-kubernetes-list-type"] = json!("map");
                 property["x-kubernetes-list-map-keys"] = json!(keys);
             }
-            (Type::List(_) | Type::Strings(_), Listing::Set) => {
+            (Type::List(_) | Type::Strings(_), ListMergeKind::Set) => {
                 property["x-kubernetes-list-type"] = json!("set");
             }
             // What the lists of kinds hold is never merged, and nothing is said about it.
-            (Type::List(_), Listing::Atomic) if !(field.name == "items" && is_list(owner)) => {
+            (Type::List(_), ListMergeKind::Atomic) if !(field.name == "items" && is_list(owner)) => {
                 property["x-kubernetes-list-type"] = json!("atomic");
             }
             (Type::Map(..), _) if field.atomic => property["x-kubernetes-map-type"] = json!("atomic"),

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use k3_api::{
-    custom::published::{self, Models},
+    custom::published::{self, PublishedModels},
     kinds::{Kind, builtin},
-    text::Text,
+    text::SharedText,
 };
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ use crate::discovery::version;
 type Version = ((&'static str, &'static str), Vec<&'static Kind>);
 
 /// What a document is about: groups and versions, and paths.
-type Part = (Vec<(Text, Text)>, Vec<Path>);
+type Part = (Vec<(SharedText, SharedText)>, Vec<Path>);
 
 /// The names of the documents of version 3: paths below `/openapi/v3/`, sorted.
 pub(super) fn names() -> Vec<String> {
@@ -63,7 +63,7 @@ pub(super) fn custom_3(kinds: &[(Arc<Kind>, Value)]) -> Vec<u8> {
     write_3(&info, &paths, definitions)
 }
 
-fn custom_paths(kind: &Kind, models: &Models) -> Vec<Path> {
+fn custom_paths(kind: &Kind, models: &PublishedModels) -> Vec<Path> {
     custom::paths(kind, &models.object.0, &models.list.0)
 }
 
@@ -244,7 +244,7 @@ fn part(name: &str) -> Option<Part> {
     Some((Vec::new(), vec![at_root(name, operation)]))
 }
 
-fn texts((group, version): (&'static str, &'static str)) -> (Text, Text) {
+fn texts((group, version): (&'static str, &'static str)) -> (SharedText, SharedText) {
     (group.into(), version.into())
 }
 

@@ -1,6 +1,6 @@
 //! OpenAPI operations of a path.
 
-use k3_api::{schema::StructRef, text::Text};
+use k3_api::{schema::StructRef, text::SharedText};
 
 use super::parameter::{OperationKind, Parameter, of, of_path};
 
@@ -18,7 +18,7 @@ pub(super) struct Operation {
     /// What it is to Kubernetes; documents of the server have none.
     pub(super) action: Option<&'static str>,
     /// Group, version and kind of what it is about.
-    pub(super) about: Option<[Text; 3]>,
+    pub(super) about: Option<[SharedText; 3]>,
     /// What the body is.
     pub(super) body: BodySchema,
     /// What the answer is.
@@ -41,7 +41,7 @@ pub(super) enum BodySchema {
     /// An object, which must be there.
     Object(StructRef),
     /// A custom object, by the name of its type.
-    Custom(Text),
+    Custom(SharedText),
     /// How to delete, which may be left out.
     DeleteOptions,
     Patch,
@@ -53,7 +53,7 @@ pub(super) enum ResponseSchema {
     /// A struct.
     Object(StructRef),
     /// A custom object or a list of them, by the name of its type.
-    Custom(Text),
+    Custom(SharedText),
     /// A kind that belongs to every group, such as `Status`.
     Meta(&'static str),
     /// A type without fields.
@@ -177,7 +177,7 @@ impl Verb {
     }
 
     /// The operation at a path. `id` follows the verb in its name.
-    pub(super) fn at(&self, path: &str, about: [Text; 3], tag: &str, id: &str) -> Operation {
+    pub(super) fn at(&self, path: &str, about: [SharedText; 3], tag: &str, id: &str) -> Operation {
         let mut operation = Operation {
             method: self.method,
             id: format!("{}{id}", self.word),

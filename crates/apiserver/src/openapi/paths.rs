@@ -3,7 +3,7 @@
 use k3_api::{
     kinds::{Kind, Subresource},
     schema::{ObjectType, StructRef, schema},
-    text::Text,
+    text::SharedText,
 };
 
 use super::{
@@ -85,7 +85,7 @@ impl KindPaths {
         }
     }
 
-    fn about(&self) -> [Text; 3] {
+    fn about(&self) -> [SharedText; 3] {
         let Kind {
             group, version, kind, ..
         } = self.kind;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use k3_api::{
-    decode::{self, DecodeError, Decoded, TypeMeta},
+    decode::{self, DecodeError, DecodedBody, TypeMeta},
     go,
     kinds::{Kind, builtin},
     protobuf,
@@ -73,7 +73,7 @@ fn unread() -> Status {
 }
 
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go transformDecodeError
-fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<Decoded, Status> {
+fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<DecodedBody, Status> {
     let unrecognized = |error: &dyn std::fmt::Display| {
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {error} ({})",

@@ -4,7 +4,7 @@ use k3_api::{
     apply::{
         FieldSet,
         managed::{ConversionError, FieldManager, ResetFields, VersionConverter},
-        typed::{self, Duplicates},
+        typed::{self, DuplicatePolicy},
     },
     kinds::{Kind, Subresource},
     strategy::RestStrategy,
@@ -138,7 +138,7 @@ impl VersionConverter for OtherVersions<'_> {
                 .map_err(|error| failed(error.to_string()))?;
             // Fields that only one of the versions has belong to no manager in the other.
             if let Some(typed) = self.typed(api_version) {
-                typed::validate(&converted, typed, Duplicates::Allowed)
+                typed::validate(&converted, typed, DuplicatePolicy::Allowed)
                     .map_err(|errors| failed(errors.to_string()))?;
             }
             return Ok(converted);

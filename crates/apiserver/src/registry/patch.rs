@@ -1,7 +1,7 @@
 //! Decodes and applies patches: JSON patch, merge patch, strategic merge patch, server-side apply.
 
 use k3_api::{
-    apply::managed::{ApplyError, Force},
+    apply::managed::{ApplyConflictPolicy, ApplyError},
     decode,
     field::{BadValue, Error, Path},
     kinds::Kind,
@@ -120,7 +120,11 @@ impl Patch {
     ) -> Result<Value, Status> {
         let patched = match self {
             Patch::Apply(configuration) => {
-                let force = if options.force { Force::Yes } else { Force::No };
+                let force = if options.force {
+                    ApplyConflictPolicy::Yes
+                } else {
+                    ApplyConflictPolicy::No
+                };
                 let custom = registry.custom(resource);
                 managed_fields::with_subject(
                     &resource.kind,

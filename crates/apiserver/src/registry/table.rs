@@ -4,7 +4,7 @@ use k3_api::{
     encode,
     kinds::KindRef,
     status::{GroupResource, Status},
-    strategy::{self, Description, Row, Tree},
+    strategy::{self, ColumnDescription, Row, Tree},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -112,8 +112,8 @@ fn columns(resource: &Resource) -> Vec<Value> {
 
 fn definition(column: &k3_api::strategy::Column, resource: &Resource) -> Value {
     let description = match &column.description {
-        Description::Text(text) => text.as_ref(),
-        Description::Field(field) => column_description(&resource.kind, field),
+        ColumnDescription::Text(text) => text.as_ref(),
+        ColumnDescription::Field(field) => column_description(&resource.kind, field),
     };
     json!({
         "name": column.name,

@@ -8,7 +8,7 @@ use k3_api::{
     go,
     kinds::Kind,
     status::{GroupResource, Status},
-    strategy::{self, Part, StrategyContext, Tree, TreeMut},
+    strategy::{self, StrategyContext, Tree, TreeMut, WrittenPart},
 };
 use k3_storage::{Entry, Key, ReadError, Write};
 use serde_json::Value;
@@ -324,11 +324,11 @@ impl Registry {
         self.step(ADMIT_CHANGE, admitted).await?;
         self.check_grant(&attributes)?;
         let part = match subresource {
-            "" | "scale" => Part::Object,
-            "status" => Part::Status,
-            other => Part::Other(other),
+            "" | "scale" => WrittenPart::Object,
+            "status" => WrittenPart::Status,
+            other => WrittenPart::Other(other),
         };
-        let reservation = if part == Part::Object {
+        let reservation = if part == WrittenPart::Object {
             self.allocation
                 .reserve(new, Some(old), resource, ctx.now, options.dry_run)
                 .await?
@@ -357,7 +357,7 @@ impl Registry {
         resource: &Resource,
         new: &mut Value,
         old: &Value,
-        part: Part<'_>,
+        part: WrittenPart<'_>,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
@@ -405,7 +405,7 @@ fn set_status(
     };
     let settled = new.clone();
     new.set("status", status);
-    strategy::update(new, &settled, Part::Status, &at)?;
+    strategy::update(new, &settled, WrittenPart::Status, &at)?;
     validation_kind.ty.forget_empty(new);
     Ok(())
 }

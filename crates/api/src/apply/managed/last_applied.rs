@@ -10,7 +10,7 @@ use super::field_manager::FieldManager;
 use crate::{
     apply::{
         FieldSet,
-        typed::{Duplicates, compare_objects, field_set, validate},
+        typed::{DuplicatePolicy, compare_objects, field_set, validate},
     },
     go,
 };
@@ -31,8 +31,8 @@ fn find(subject: &FieldManager<'_>, live: &Value) -> Option<FieldSet<'static>> {
     if kind.is_empty() || last.get("apiVersion").and_then(Value::as_str) != Some(subject.api_version) {
         return None;
     }
-    validate(live, subject.typed, Duplicates::Refused).ok()?;
-    validate(&last, subject.typed, Duplicates::Refused).ok()?;
+    validate(live, subject.typed, DuplicatePolicy::Refused).ok()?;
+    validate(&last, subject.typed, DuplicatePolicy::Refused).ok()?;
     let changed = compare_objects(&last, live, subject.typed).ok()?;
     let mut set = field_set(&last, subject.typed);
     set.remove(&changed.modified);

@@ -23,7 +23,7 @@ mod timestamps;
 mod update;
 
 pub use self::{
-    apply::{ApplyError, Force},
+    apply::{ApplyConflictPolicy, ApplyError},
     conflict::{ConflictCause, Conflicts},
     entry::{ManagedFieldsError, Operation},
     field_manager::{ConversionError, FieldManager, SingleVersion, VersionConverter},

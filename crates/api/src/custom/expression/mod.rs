@@ -6,7 +6,7 @@ mod rule;
 mod run;
 
 pub(crate) use self::{
-    compile::{Compiled, Scope, Tree},
+    compile::{CompiledRule, CompiledRuleTree, ExpressionScope},
     declare::declare,
     rule::Rule,
     run::validate,

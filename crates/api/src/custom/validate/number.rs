@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 
 use super::{
-    super::node::{Bounds, Flag, Kind, Node},
+    super::node::{Bounds, Kind, Node, SchemaFlag},
     format::Format,
     schema_error::{SchemaError, ValidationResult},
     value_path::ValuePath,
@@ -68,7 +68,7 @@ pub(super) fn validate(number: &Number, node: &Node, path: &ValuePath<'_>) -> Va
         return result;
     };
     multiple(number_value, bounds, &range, path, &mut result);
-    let exclusive = node.has_flag(Flag::ExclusiveMinimum);
+    let exclusive = node.has_flag(SchemaFlag::ExclusiveMinimum);
     if let Some(minimum) = bounds.minimum {
         let (below, bound) = range.bound(number_value, minimum, "Minimum boundary", path, &mut result);
         let wrong = below.is_lt() || (exclusive && below.is_eq());
@@ -82,7 +82,7 @@ pub(super) fn validate(number: &Number, node: &Node, path: &ValuePath<'_>) -> Va
             result.add(SchemaError::invalid(path, &shown, &message));
         }
     }
-    let exclusive = node.has_flag(Flag::ExclusiveMaximum);
+    let exclusive = node.has_flag(SchemaFlag::ExclusiveMaximum);
     if let Some(maximum) = bounds.maximum {
         let (above, bound) = range.bound(number_value, maximum, "Maximum boundary", path, &mut result);
         let wrong = above.is_gt() || (exclusive && above.is_eq());

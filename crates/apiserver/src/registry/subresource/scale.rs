@@ -1,7 +1,7 @@
 //! The `scale` subresource.
 
 use k3_api::{
-    apply::managed::{self, Force},
+    apply::managed::{self, ApplyConflictPolicy},
     custom::Scale,
     kinds::{Kind, autoscaling::scale, strategy_of_subresource},
     status::{GroupResource, Status},
@@ -172,7 +172,11 @@ impl NewScale {
         let mut new = match self {
             NewScale::Put(scale) => scale.clone(),
             NewScale::Patch(Patch::Apply(configuration)) => {
-                let force = if options.force { Force::Yes } else { Force::No };
+                let force = if options.force {
+                    ApplyConflictPolicy::Yes
+                } else {
+                    ApplyConflictPolicy::No
+                };
                 let applied =
                     managed_fields::with_subject(&kind, resource.strategy(), "scale", None, |subject| {
                         subject.apply(Some(&live), configuration, &options.manager, force, ctx.now)

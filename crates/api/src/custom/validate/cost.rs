@@ -19,16 +19,16 @@ pub(super) const OBJECT_TOO_LARGE: &str = "the object is too large to be validat
 
 /// The cost of one validation so far, and the patterns it has compiled.
 #[derive(Debug)]
-pub(super) struct Work<'n> {
+pub(super) struct ValidationCost<'n> {
     steps: Cell<usize>,
     patterns: RefCell<HashMap<&'n str, Result<Pattern, String>>>,
 }
 
-// --- Work ---
+// --- ValidationCost ---
 
-impl<'n> Work<'n> {
+impl<'n> ValidationCost<'n> {
     pub(super) fn new() -> Self {
-        Work {
+        ValidationCost {
             steps: Cell::new(MOST_STEPS),
             patterns: RefCell::default(),
         }
