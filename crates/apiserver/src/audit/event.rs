@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     body,
-    policy::{Level, Stage},
+    policy::{AuditLevel, AuditStage},
     record::{AuditAttributes, ObjectRef},
 };
 
@@ -24,9 +24,9 @@ const LONGEST_AGENT: usize = 1024;
 #[derive(Debug)]
 pub(super) struct AuditEvent {
     pub facts: Arc<RequestFacts>,
-    pub level: Level,
+    pub level: AuditLevel,
     pub omit_managed_fields: bool,
-    pub stage: Stage,
+    pub stage: AuditStage,
     pub at: Time,
     pub acts_as: Option<Arc<(User, String)>>,
     pub outcome: Option<ResponseOutcome>,
@@ -188,10 +188,10 @@ impl AuditEvent {
         if let Some(outcome) = &self.outcome {
             line.value("responseStatus", &outcome.to_status(response.as_ref()));
         }
-        if let Some(request) = request.filter(|_| self.level >= Level::Request) {
+        if let Some(request) = request.filter(|_| self.level >= AuditLevel::Request) {
             line.raw("requestObject", &encode::encode(&request));
         }
-        if let Some(response) = response.filter(|_| self.level >= Level::RequestResponse) {
+        if let Some(response) = response.filter(|_| self.level >= AuditLevel::RequestResponse) {
             line.raw("responseObject", &encode::encode(&response));
         }
         line.text("requestReceivedTimestamp", &facts.received.micro());

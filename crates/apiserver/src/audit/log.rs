@@ -18,7 +18,7 @@ use super::{
     AuditConfig,
     event::{AuditEvent, RequestFacts},
     file::AuditSink,
-    policy::{AuditPolicy, Stage},
+    policy::{AuditPolicy, AuditStage},
     record::{AuditAttributes, AuditContext},
 };
 use crate::{clock, metrics::Metrics};
@@ -86,7 +86,7 @@ impl Auditor {
     /// Starts auditing a request, if the policy matches.
     pub(crate) fn begin(self: &Arc<Self>, attributes: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
         let mut record = self.record(attributes)?;
-        record.emit(Stage::RequestReceived);
+        record.emit(AuditStage::RequestReceived);
         Some(record)
     }
 

@@ -57,7 +57,7 @@ pub enum Anonymous {
 
 /// Who is at the other end of a connection.
 #[derive(Default)]
-pub(crate) struct Peer {
+pub(crate) struct ConnectionPeer {
     /// Where it is; `None` if there is no socket.
     pub address: Option<SocketAddr>,
     /// The certificate it showed. It has the key for it; nothing else is known.
@@ -72,7 +72,7 @@ pub(crate) struct Credentials<'r> {
     pub path: &'r str,
     /// The host that the request is for.
     pub host: &'r str,
-    pub peer: &'r Peer,
+    pub peer: &'r ConnectionPeer,
     pub now: Time,
 }
 

@@ -33,7 +33,7 @@ use serde_json::Value;
 
 pub(crate) use self::{
     attributes::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
-    escalation::Grant,
+    escalation::RbacGrant,
     impersonation::RequestIdentity,
     node::name_of as node_name,
 };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// A condition: what it is about, whether it holds, why, and in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Condition {
+pub(super) struct DefinitionCondition {
     pub kind: &'static str,
     pub status: &'static str,
     pub reason: String,
@@ -27,16 +27,16 @@ pub(super) fn find<'c>(crd: &'c Value, kind: &str) -> Option<&'c Value> {
     conditions.iter().find(|condition| condition.text("type") == kind)
 }
 
-// --- Condition ---
+// --- DefinitionCondition ---
 
-impl Condition {
+impl DefinitionCondition {
     pub(super) fn new(
         kind: &'static str,
         holds: bool,
         reason: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        Condition {
+        DefinitionCondition {
             kind,
             status: if holds { "True" } else { "False" },
             reason: reason.into(),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     accept::ranges,
     aggregated::{self, document},
-    group::{Group, Version},
+    group::{DiscoveryGroup, DiscoveryVersion},
     index::index,
     legacy,
 };
@@ -20,7 +20,7 @@ use crate::http::{Format, HttpResponse, MediaTypeOffer, ResponseBody, answer, js
 #[derive(Debug)]
 pub(crate) struct Discovery {
     /// In the order of `/apis`; the core group has no name.
-    groups: Vec<Group>,
+    groups: Vec<DiscoveryGroup>,
     /// Where clients reach this server, as in `10.0.0.1:6443`.
     address: String,
     /// The tags of the aggregated documents of `/api` and `/apis`.
@@ -47,7 +47,7 @@ struct AggregatedRequest {
 
 impl Discovery {
     /// The documents of these groups, in this order.
-    pub(crate) fn new(groups: Vec<Group>, address: String) -> Self {
+    pub(crate) fn new(groups: Vec<DiscoveryGroup>, address: String) -> Self {
         Self {
             groups,
             address,
@@ -104,11 +104,11 @@ impl Discovery {
         index(&self.groups, others)
     }
 
-    fn named(&self) -> impl Iterator<Item = &Group> {
+    fn named(&self) -> impl Iterator<Item = &DiscoveryGroup> {
         self.groups.iter().filter(|group| !group.name.is_empty())
     }
 
-    fn group(&self, name: &str) -> Option<&Group> {
+    fn group(&self, name: &str) -> Option<&DiscoveryGroup> {
         self.groups.iter().find(|group| group.name == name)
     }
 
@@ -152,7 +152,7 @@ impl Discovery {
     }
 }
 
-fn find<'g>(group: &'g Group, version: &str) -> Option<&'g Version> {
+fn find<'g>(group: &'g DiscoveryGroup, version: &str) -> Option<&'g DiscoveryVersion> {
     group.versions.iter().find(|known| known.name == version)
 }
 

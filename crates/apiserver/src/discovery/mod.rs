@@ -14,4 +14,4 @@ mod legacy;
 mod version;
 
 pub use self::version::version;
-pub(crate) use self::{accept::ranges, group::Group, handler::Discovery};
+pub(crate) use self::{accept::ranges, group::DiscoveryGroup, handler::Discovery};

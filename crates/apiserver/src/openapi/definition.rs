@@ -14,7 +14,7 @@ use super::{leaf, name};
 
 /// Which version of `OpenAPI`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum OpenApiVersion {
     /// Version 2, also known as Swagger.
     V2,
     /// Version 3.
@@ -24,7 +24,7 @@ pub(super) enum Dialect {
 /// The definitions of a document: those that were referred to, and those that these refer to.
 // upstream: vendor/k8s.io/kube-openapi/pkg/builder3/openapi.go BuildOpenAPIDefinitionsForResources
 pub(super) struct Definitions {
-    dialect: Dialect,
+    dialect: OpenApiVersion,
     /// The groups and versions of the document: kinds that belong to every group say all of them.
     groups: Vec<(SharedText, SharedText)>,
     /// The definitions of custom objects, by name.
@@ -42,13 +42,13 @@ const SOME_KIND: &str = "io.k8s.api.core.v1.Pod";
 const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
 
 /// A union: the struct, its discriminator, and the discriminator's value for each of the other fields.
-type Union = (
+type DiscriminatedUnion = (
     &'static str,
     Option<&'static str>,
     &'static [(&'static str, &'static str)],
 );
 
-const UNIONS: [Union; 8] = [
+const UNIONS: [DiscriminatedUnion; 8] = [
     (
         "core.AppArmorProfile",
         Some("type"),
@@ -99,7 +99,7 @@ const UNIONS: [Union; 8] = [
 
 impl Definitions {
     /// None yet, for a document of these groups and versions.
-    pub(super) fn new(dialect: Dialect, groups: Vec<(SharedText, SharedText)>) -> Self {
+    pub(super) fn new(dialect: OpenApiVersion, groups: Vec<(SharedText, SharedText)>) -> Self {
         Self {
             dialect,
             groups,
@@ -110,7 +110,7 @@ impl Definitions {
     }
 
     /// The dialect they are written in.
-    pub(super) fn dialect(&self) -> Dialect {
+    pub(super) fn dialect(&self) -> OpenApiVersion {
         self.dialect
     }
 
@@ -145,8 +145,8 @@ impl Definitions {
 
     fn refer(&mut self, name: String, of: Option<&'static Struct>) -> Value {
         let ref_prefix = match self.dialect {
-            Dialect::V2 => "definitions",
-            Dialect::V3 => "components/schemas",
+            OpenApiVersion::V2 => "definitions",
+            OpenApiVersion::V3 => "components/schemas",
         };
         let reference = json!({"$ref": format!("#/{ref_prefix}/{name}")});
         if !self.known.contains_key(&name) {
@@ -180,7 +180,7 @@ impl Definitions {
                 property["description"] = json!(text);
             }
             // Beside a reference nothing else counts in version 3.
-            if self.dialect == Dialect::V3
+            if self.dialect == OpenApiVersion::V3
                 && let Value::Object(fields) = &mut property
                 && fields.len() > 1
                 && let Some(reference) = fields.remove("$ref")
@@ -277,7 +277,7 @@ impl Definitions {
         if let Some(key) = field.patch.merge_key {
             property["x-kubernetes-patch-merge-key"] = json!(key);
         }
-        if self.dialect == Dialect::V3
+        if self.dialect == OpenApiVersion::V3
             && let Some(default) = default(field)
         {
             property["default"] = default;

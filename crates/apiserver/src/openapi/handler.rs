@@ -47,7 +47,7 @@ struct CustomPart {
 type DefinitionLookup<'s> = &'s dyn Fn(&str) -> Option<Value>;
 
 /// Builds a document of everything, with the kinds that users define.
-type Build = fn(&[(Arc<Kind>, Value)]) -> Vec<u8>;
+type DocumentBuilder = fn(&[(Arc<Kind>, Value)]) -> Vec<u8>;
 
 /// A document, as it is kept.
 #[derive(Debug)]
@@ -141,9 +141,13 @@ impl OpenApi {
         let accept = if accept.is_empty() { "*/*" } else { accept };
         for range in ranges(accept) {
             let served = if range.takes(JSON) {
-                Some((&self.json, JSON, document::version_2 as Build))
+                Some((&self.json, JSON, document::version_2 as DocumentBuilder))
             } else if range.takes(PROTOBUF) || range.takes(PROTOBUF_SPELLED) {
-                Some((&self.protobuf, PROTOBUF, document::version_2_protobuf as Build))
+                Some((
+                    &self.protobuf,
+                    PROTOBUF,
+                    document::version_2_protobuf as DocumentBuilder,
+                ))
             } else {
                 None
             };

@@ -6,7 +6,7 @@ use k3_api::{go, kinds::builtin, status::Status, strategy::Tree};
 use rustls::ClientConfig;
 use serde_json::Value;
 
-use super::{DialRule, Dialer, Location, trust};
+use super::{DialRule, Dialer, ProxyLocation, trust};
 use crate::{NodeClient, cache::WatchCaches, registry::Resource};
 
 /// The port of a node's own API if it does not say another.
@@ -113,11 +113,11 @@ impl NodeConnectionInfoGetter {
         verify: bool,
         path: String,
         query: String,
-    ) -> Result<Location, Status> {
+    ) -> Result<ProxyLocation, Status> {
         let tls = self.tls();
         let tls = tls.as_ref().ok_or_else(|| unreachable_node(name))?;
         let tls = if verify { &tls.verified } else { &tls.unverified };
-        Ok(Location {
+        Ok(ProxyLocation {
             tls: Some(Arc::clone(tls)),
             host: reached.host,
             port: reached.port,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k3_api::status::Status;
 
 use super::Registry;
-use crate::{admission::AdmissionAttributes, authz::Grant};
+use crate::{admission::AdmissionAttributes, authz::RbacGrant};
 
 /// How often, and with which pause, admission is retried for objects that are created with a namespace.
 const LOOKS: usize = 10;
@@ -21,7 +21,7 @@ impl Registry {
             return Ok(());
         }
         let kind = &attributes.resource.kind;
-        self.authorizer.check_grant(&Grant {
+        self.authorizer.check_grant(&RbacGrant {
             user: &attributes.ctx.user,
             group: &kind.group,
             resource: &kind.plural,

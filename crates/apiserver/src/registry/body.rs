@@ -225,7 +225,7 @@ impl<'e> ExpectedKind<'e> {
     }
 
     /// Checks the type metadata of a body.
-    fn check(&self, body_text: &TypeMeta) -> Result<(), Mismatch> {
+    fn check(&self, body_text: &TypeMeta) -> Result<(), TypeMetaMismatch> {
         let expected = self.api_version();
         let version = if body_text.api_version.is_empty() {
             &expected
@@ -266,7 +266,7 @@ impl<'e> ExpectedKind<'e> {
         } else {
             not_handled(kind, short, self.kind, &why)
         };
-        Err(Mismatch {
+        Err(TypeMetaMismatch {
             why,
             status: Box::new(status),
         })
@@ -274,14 +274,14 @@ impl<'e> ExpectedKind<'e> {
 }
 
 /// A body that is something else than is expected.
-struct Mismatch {
+struct TypeMetaMismatch {
     why: String,
     /// The answer to it.
     status: Box<Status>,
 }
 
-impl From<Mismatch> for Status {
-    fn from(mismatch: Mismatch) -> Self {
+impl From<TypeMetaMismatch> for Status {
+    fn from(mismatch: TypeMetaMismatch) -> Self {
         *mismatch.status
     }
 }

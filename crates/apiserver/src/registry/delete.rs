@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{
     Registry, RequestContext, Resource,
     commit::WriteError,
-    list::Selection,
+    list::SelectionPredicate,
     request_context::Warnings,
     response::{self, ResponseObject},
     server_objects::own_user,
@@ -102,7 +102,7 @@ impl Registry {
         let options = DeleteOptions::read(&ctx.query, body.as_ref())?;
         let listing = ListOptions::read(&ctx.query, false)?;
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
-        let selection = Selection::new(&listing, &resource)?;
+        let selection = SelectionPredicate::new(&listing, &resource)?;
         let revision = self.read_index().await?;
         let prefix = resource.under(&ctx.target.namespace);
         let snapshot = resource.cache.snapshot(revision);

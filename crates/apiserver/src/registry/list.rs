@@ -22,7 +22,7 @@ use super::{
     request_context::Warnings,
     response::{self, ResponseObject},
     storage_version,
-    table::{self, Rows},
+    table::{self, RowWriter},
 };
 use crate::{
     cache::{CachedObject, Snapshot},
@@ -40,7 +40,7 @@ const METADATA_LIST: &str = "PartialObjectMetadataList";
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 /// Which objects of a resource are meant.
-pub(super) struct Selection {
+pub(super) struct SelectionPredicate {
     labels: label::Selector,
     /// Terms over metadata, and over the fields the kind names, by position.
     names: Vec<field::Term>,
@@ -111,7 +111,7 @@ impl Registry {
                 response::go_type(&resource, "List")
             )));
         }
-        let selection = Selection::new(options, &resource)?;
+        let selection = SelectionPredicate::new(options, &resource)?;
         let listed = self.find(ctx, options, &resource, &selection).await?;
         let mut metadata = json!({"resourceVersion": listed.revision.to_string()});
         if let Some(token) = &listed.next {
@@ -142,7 +142,7 @@ impl Registry {
         ctx: &RequestContext,
         options: &ListOptions,
         resource: &Resource,
-        selection: &Selection,
+        selection: &SelectionPredicate,
     ) -> Result<ListPage, Status> {
         let prefix = resource.under(&ctx.target.namespace);
         let limit = usize::try_from(options.limit).unwrap_or_default();
@@ -315,7 +315,7 @@ enum ItemFormat {
     /// Its metadata alone, as an object of this version.
     Metadata(&'static str),
     /// A row of a table.
-    Row(Rows),
+    Row(RowWriter),
 }
 
 /// What stands before the items of a list.
@@ -389,7 +389,7 @@ impl ItemFormat {
             ObjectForm::Whole => (ItemFormat::Plain, Resource::shows),
             ObjectForm::MetadataList => (ItemFormat::Metadata(accepted.version), response::shows_metadata),
             ObjectForm::Table => (
-                ItemFormat::Row(Rows::of(ctx, resource)?),
+                ItemFormat::Row(RowWriter::of(ctx, resource)?),
                 response::shows_metadata,
             ),
             ObjectForm::Metadata => return None,
@@ -512,12 +512,12 @@ pub(super) fn answer_trees(
     answer
 }
 
-// --- Selection ---
+// --- SelectionPredicate ---
 
-impl Selection {
+impl SelectionPredicate {
     /// What the options select, if the kind can be selected so.
     pub(super) fn new(options: &ListOptions, resource: &Resource) -> Result<Self, Status> {
-        let mut selection = Selection {
+        let mut selection = SelectionPredicate {
             labels: options.labels.clone(),
             names: Vec::new(),
             namespaces: Vec::new(),

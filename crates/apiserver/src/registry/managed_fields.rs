@@ -19,11 +19,11 @@ use crate::custom::{CustomResourceConverter, ServedDefinition};
 struct OtherVersions<'k> {
     kind: &'k Kind,
     reset: &'k ResetFields,
-    custom: Custom<'k>,
+    custom: CustomConversion<'k>,
 }
 
 /// The definition of a custom kind, and what converts its objects.
-pub(super) type Custom<'c> = Option<(&'c ServedDefinition, &'c CustomResourceConverter)>;
+pub(super) type CustomConversion<'c> = Option<(&'c ServedDefinition, &'c CustomResourceConverter)>;
 
 /// The versions of a kind that has no others.
 struct SingleVersion;
@@ -34,7 +34,7 @@ pub(super) fn with_subject<R>(
     kind: &Kind,
     rules: &dyn RestStrategy,
     subresource: &str,
-    custom: Custom<'_>,
+    custom: CustomConversion<'_>,
     run: impl FnOnce(FieldManager<'_>) -> R,
 ) -> R {
     let api_version = kind.api_version();
@@ -68,7 +68,7 @@ pub(super) fn with_subject<R>(
 
 impl Registry {
     /// How the versions of a custom resource become each other.
-    pub(super) fn custom<'c>(&'c self, resource: &'c Resource) -> Custom<'c> {
+    pub(super) fn custom<'c>(&'c self, resource: &'c Resource) -> CustomConversion<'c> {
         let served = resource.custom.as_deref()?;
         Some((served, &*self.converter))
     }

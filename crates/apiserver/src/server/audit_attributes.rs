@@ -8,7 +8,7 @@ use k3_api::{strategy::User, time::Time};
 use super::handler::RequestHead;
 use crate::{
     audit::{AuditAttributes, ObjectRef},
-    authn::Peer,
+    authn::ConnectionPeer,
     authz::AuthorizationTarget,
 };
 
@@ -19,7 +19,7 @@ const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/audit.go evaluatePolicyAndCreateAuditEvent
 pub(super) fn audit_attributes<'a>(
     head: &'a RequestHead,
-    peer: &Peer,
+    peer: &ConnectionPeer,
     id: &'a str,
     user: Option<&'a User>,
     received: Time,
@@ -51,7 +51,7 @@ pub(super) fn audit_attributes<'a>(
 
 /// The authentication methods that a request attempted.
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/authn_audit.go getAuthMethods
-pub(super) fn attempts(head: &RequestHead, peer: &Peer) -> String {
+pub(super) fn attempts(head: &RequestHead, peer: &ConnectionPeer) -> String {
     let scheme = head
         .text(&header::AUTHORIZATION)
         .split(' ')

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// A check, and its error.
-type Check = (&'static str, Result<(), String>);
+type HealthCheckResult = (&'static str, Result<(), String>);
 
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
@@ -54,7 +54,7 @@ pub(super) async fn answer(
     Some(answer)
 }
 
-async fn checks(endpoint: &str, caches: &WatchCaches) -> Vec<Check> {
+async fn checks(endpoint: &str, caches: &WatchCaches) -> Vec<HealthCheckResult> {
     let mut checks = vec![("ping", Ok(())), ("log", Ok(()))];
     let health = caches.store().health().await;
     checks.push(("storage", health.map(drop).map_err(|error| error.to_string())));
@@ -72,7 +72,7 @@ async fn checks(endpoint: &str, caches: &WatchCaches) -> Vec<Check> {
 }
 
 // upstream: staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go handleRootHealth
-fn all(endpoint: &str, checks: &[Check], query: &Query) -> HttpResponse {
+fn all(endpoint: &str, checks: &[HealthCheckResult], query: &Query) -> HttpResponse {
     let excluded: Vec<_> = query.all("exclude").collect();
     let mut lines = Vec::new();
     let mut failed = false;

@@ -19,7 +19,7 @@ use crate::{
     authz::RequestIdentity,
     http::{BodyStream, HttpResponse, ResponseBody},
     metrics::{Metrics, RequestLabels, RequestSeries},
-    outgoing::Tunnel,
+    outgoing::UpgradeTunnel,
     registry::AuditAnnotations,
     request::{Route, Target},
 };
@@ -193,7 +193,7 @@ impl RequestObserver {
         // What streams has its place no longer: who reads slowly would keep out others.
         self.permit = None;
         // A conversation has only begun; what is left of it goes with it.
-        if let Some(tunnel) = parts.extensions.get::<Tunnel>() {
+        if let Some(tunnel) = parts.extensions.get::<UpgradeTunnel>() {
             let tunnel = tunnel.clone();
             tunnel.keep(self);
             return HttpResponse::from_parts(parts, body);

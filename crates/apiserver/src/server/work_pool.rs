@@ -58,13 +58,13 @@ pub(super) struct WorkPermit {
 }
 
 /// Work, with the permit it holds for as long as it exists.
-struct Job<F> {
+struct PermittedWork<F> {
     work: Pin<Box<F>>,
     _permit: WorkPermit,
 }
 
 /// Notified when work that waits can go on.
-struct Wakeup(Notify);
+struct NotifyWaker(Notify);
 
 // --- WorkPool ---
 
@@ -131,8 +131,8 @@ impl WorkPermit {
         F::Output: Send + 'static,
     {
         let threads = Arc::clone(&self.threads);
-        let wakeup = Arc::new(Wakeup(Notify::new()));
-        let mut job = Job {
+        let wakeup = Arc::new(NotifyWaker(Notify::new()));
+        let mut job = PermittedWork {
             work: Box::pin(work),
             _permit: self,
         };
@@ -160,9 +160,9 @@ impl WorkPermit {
     }
 }
 
-// --- Wakeup ---
+// --- NotifyWaker ---
 
-impl Wake for Wakeup {
+impl Wake for NotifyWaker {
     fn wake(self: Arc<Self>) {
         self.0.notify_one();
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cache::CachedObject;
 
 /// Something that a node may need because of a pod: what it is, in which namespace, and its name.
-pub(super) type Reference = (ReferenceKind, Box<str>, Box<str>);
+pub(super) type NodeReference = (ReferenceKind, Box<str>, Box<str>);
 
 /// What is referred to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,7 +23,7 @@ pub(super) enum ReferenceKind {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PodReferences {
     pub node: Box<str>,
-    pub all: Vec<Reference>,
+    pub all: Vec<NodeReference>,
 }
 
 /// A volume with a claim.

@@ -13,7 +13,7 @@ use super::proxy::{failed_call, failed_stream};
 use crate::{
     authz::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
     http::{self as web, HttpResponse, ResponseBody},
-    outgoing::{Location, ProxyRequest},
+    outgoing::{ProxyLocation, ProxyRequest},
     registry::{Registry, RequestContext, Resource},
     request::encode,
     server::Verb,
@@ -107,7 +107,7 @@ impl Registry {
         verify: bool,
         path: String,
         query: String,
-    ) -> Result<Location, Status> {
+    ) -> Result<ProxyLocation, Status> {
         if !self.nodes.can_be_called() {
             return Err(crate::outgoing::unreachable_node(node));
         }

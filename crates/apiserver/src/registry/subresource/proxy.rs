@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     http::{self as web, HttpResponse},
     outgoing::{
-        DialRule, Location, NodeConnectionInfo, ProxyError, ProxyRequest, endpoints, simulated_node,
+        DialRule, NodeConnectionInfo, ProxyError, ProxyLocation, ProxyRequest, endpoints, simulated_node,
         unreachable_node,
     },
     registry::{Registry, RequestContext, Resource, random_number},
@@ -87,7 +87,7 @@ impl Registry {
     }
 
     // upstream: pkg/registry/core/pod/strategy.go ResourceLocation
-    fn pod_location(&self, ctx: &RequestContext, named: &ProxyTarget<'_>) -> Result<Location, Status> {
+    fn pod_location(&self, ctx: &RequestContext, named: &ProxyTarget<'_>) -> Result<ProxyLocation, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let pod = object(&resource, &ctx.target.namespace, named.name)?;
         let node = pod.at("spec").text("nodeName");
@@ -114,7 +114,11 @@ impl Registry {
     }
 
     // upstream: pkg/registry/core/service/storage/storage.go ResourceLocation
-    fn service_location(&self, ctx: &RequestContext, named: &ProxyTarget<'_>) -> Result<Location, Status> {
+    fn service_location(
+        &self,
+        ctx: &RequestContext,
+        named: &ProxyTarget<'_>,
+    ) -> Result<ProxyLocation, Status> {
         let namespace = &ctx.target.namespace;
         let quoted = go::quote(named.name);
         let mut port = named.port.to_owned();
@@ -177,7 +181,7 @@ impl Registry {
 
     /// A node's own API, or another port of the same machine.
     // upstream: pkg/registry/core/node/strategy.go ResourceLocation
-    fn own_location(&self, named: &ProxyTarget<'_>) -> Result<Location, Status> {
+    fn own_location(&self, named: &ProxyTarget<'_>) -> Result<ProxyLocation, Status> {
         let reached = self.nodes.find(named.name)?;
         if named.port.is_empty() || named.port == reached.port.to_string() {
             if !self.nodes.can_be_called() {
@@ -195,8 +199,8 @@ impl Registry {
         Ok(self.elsewhere(named, host, Some(port)))
     }
 
-    fn elsewhere(&self, named: &ProxyTarget<'_>, host: String, port: Option<u16>) -> Location {
-        Location {
+    fn elsewhere(&self, named: &ProxyTarget<'_>, host: String, port: Option<u16>) -> ProxyLocation {
+        ProxyLocation {
             tls: named.is_tls.then(|| self.nodes.anybody()),
             host,
             port: port.unwrap_or(if named.is_tls { 443 } else { 80 }),
@@ -231,7 +235,7 @@ impl<'n> ProxyTarget<'n> {
 }
 
 /// The status of a failed proxied call.
-pub(super) fn failed_call(verb: &str, location: &Location, failed: &ProxyError) -> Status {
+pub(super) fn failed_call(verb: &str, location: &ProxyLocation, failed: &ProxyError) -> Status {
     match failed {
         ProxyError::NotAllowed(why) => Status::bad_request(why.clone()),
         failed => Status::unknown(format!("{verb} {}: {failed}", go::quote(&location.url()))),
@@ -281,7 +285,7 @@ fn moved(passed: &ProxyRequest) -> HttpResponse {
     answer
 }
 
-fn authority(location: &Location) -> String {
+fn authority(location: &ProxyLocation) -> String {
     if location.host.contains(':') {
         format!("[{}]:{}", location.host, location.port)
     } else {
