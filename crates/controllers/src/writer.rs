@@ -102,7 +102,7 @@ impl ApiWriter {
         resource: &Resource,
         namespace: &str,
         parameters: &ListParams,
-    ) -> kube::Result<Page<T>> {
+    ) -> kube::Result<ListPage<T>> {
         let request = kube::core::Request::new(resource.path(namespace)).list(parameters);
         decode::request(&self.client, request.map_err(kube::Error::BuildRequest)?).await
     }
@@ -113,7 +113,7 @@ impl ApiWriter {
         resource: &Resource,
         namespace: &str,
         parameters: &ListParams,
-    ) -> kube::Result<Page<T>> {
+    ) -> kube::Result<ListPage<T>> {
         let request = kube::core::Request::new(resource.path(namespace)).list_metadata(parameters);
         decode::request(&self.client, request.map_err(kube::Error::BuildRequest)?).await
     }
@@ -127,7 +127,7 @@ impl ApiWriter {
             .replace(',', r"\,")
             .replace('=', r"\=");
         let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
-        let page: Page<Value> = self
+        let page: ListPage<Value> = self
             .list_page(object_ref.resource, object_ref.namespace, &parameters)
             .await?;
         let mut found = page.items.into_iter().next();
@@ -288,7 +288,7 @@ impl ApiWriter {
 
 /// A page of a list.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Page<T> {
+pub struct ListPage<T> {
     /// List metadata.
     #[serde(default)]
     pub metadata: PageMeta,

@@ -173,7 +173,10 @@ impl RequestHandler {
         let unread = UnreadBody::default();
         let body = unread.keep(body);
         let answered = match recent {
-            Ok(()) => self.handle_with_timeout(&head, route, body, peer, &mut observer).await,
+            Ok(()) => {
+                self.handle_with_timeout(&head, route, body, peer, &mut observer)
+                    .await
+            }
             Err(status) => Err(status),
         };
         let mut answer = match answered {
@@ -213,7 +216,8 @@ impl RequestHandler {
                 })?;
             Some(observer.began + limit)
         };
-        let answered = AssertUnwindSafe(self.authenticate_and_handle(head, route, body, peer, observer)).catch_unwind();
+        let answered =
+            AssertUnwindSafe(self.authenticate_and_handle(head, route, body, peer, observer)).catch_unwind();
         let answered = match end {
             None => Ok(answered.await),
             Some(end) => time::timeout_at(end, answered).await,

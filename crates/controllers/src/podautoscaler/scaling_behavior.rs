@@ -185,7 +185,9 @@ impl ScaleHistory {
         now: Timestamp,
     ) -> (i32, (&'static str, &'static str)) {
         if stable > current {
-            let rate = self.policy_limit(up, Direction::Up, current, now).max(current);
+            let rate = self
+                .policy_limit(up, ScaleDirection::Up, current, now)
+                .max(current);
             let (most, limit) = if bounds.most > rate {
                 (rate, TOO_FAST_UP)
             } else {
@@ -196,7 +198,7 @@ impl ScaleHistory {
             }
         } else if stable < current {
             let rate = self
-                .policy_limit(down, Direction::Down, current, now)
+                .policy_limit(down, ScaleDirection::Down, current, now)
                 .min(current);
             let (min_replicas, limit) = if bounds.min_replicas < rate {
                 (rate, TOO_FAST_DOWN)
@@ -212,7 +214,13 @@ impl ScaleHistory {
 
     /// The limit of the policies of a direction.
     // upstream: pkg/controller/podautoscaler/horizontal.go calculateScaleUpLimitWithScalingRules, calculateScaleDownLimitWithBehaviors
-    fn policy_limit(&self, rules: &ScalingRules, direction: Direction, current: i32, now: Timestamp) -> i32 {
+    fn policy_limit(
+        &self,
+        rules: &ScalingRules,
+        direction: ScaleDirection,
+        current: i32,
+        now: Timestamp,
+    ) -> i32 {
         let of_policy = |policy: &HPAScalingPolicy| {
             let added = changed(&self.added, policy.period_seconds, now);
             let removed = changed(&self.removed, policy.period_seconds, now);
@@ -220,19 +228,23 @@ impl ScaleHistory {
             let value = i64::from(policy.value);
             let percent = policy.type_ == "Percent";
             let reached = match (direction, percent) {
-                (Direction::Up, false) => before + value,
+                (ScaleDirection::Up, false) => before + value,
                 // Rounded up: otherwise small counts would never grow.
-                (Direction::Up, true) => (before * (100 + value) + 99).div_euclid(100),
-                (Direction::Down, false) => before - value,
-                (Direction::Down, true) => before * (100 - value) / 100,
+                (ScaleDirection::Up, true) => (before * (100 + value) + 99).div_euclid(100),
+                (ScaleDirection::Down, false) => before - value,
+                (ScaleDirection::Down, true) => before * (100 - value) / 100,
             };
             i32::try_from(reached).unwrap_or(if reached > 0 { i32::MAX } else { i32::MIN })
         };
         let reached = rules.policies.iter().map(of_policy);
         let reached = match (rules.select, direction) {
             (SelectPolicy::Disabled, _) => return current,
-            (SelectPolicy::Max, Direction::Up) | (SelectPolicy::Min, Direction::Down) => reached.max(),
-            (SelectPolicy::Min, Direction::Up) | (SelectPolicy::Max, Direction::Down) => reached.min(),
+            (SelectPolicy::Max, ScaleDirection::Up) | (SelectPolicy::Min, ScaleDirection::Down) => {
+                reached.max()
+            }
+            (SelectPolicy::Min, ScaleDirection::Up) | (SelectPolicy::Max, ScaleDirection::Down) => {
+                reached.min()
+            }
         };
         reached.unwrap_or(current)
     }
@@ -279,7 +291,7 @@ impl ScaleHistory {
 }
 
 #[derive(Clone, Copy)]
-enum Direction {
+enum ScaleDirection {
     Up,
     Down,
 }

@@ -33,7 +33,6 @@ impl RestStrategy for CsiDriver {
     }
 
     // upstream: pkg/registry/storage/csidriver/strategy.go PrepareForUpdate; the generation starts at 0 and only updates raise it
-    // upstream: pkg/registry/storage/csidriver/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         if new.at("spec") != old.at("spec") {
             let generation = old.at("metadata").int("generation").unwrap_or_default() + 1;
