@@ -10,7 +10,7 @@ use std::{
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{FieldManager, Force, ResetFields, SingleVersion},
+        managed::{ApplyConflictPolicy, FieldManager, ResetFields, SingleVersion},
     },
     kinds::{Kind, builtin},
     time::Time,
@@ -97,7 +97,7 @@ fn deployment() {
     with(kind, "", &reset, |subject| {
         println!("a deployment of {} bytes", configuration.to_string().len());
         let mut live = subject
-            .apply(None, &configuration, "argocd", Force::No, at(1))
+            .apply(None, &configuration, "argocd", ApplyConflictPolicy::No, at(1))
             .expect("no conflicts");
         for container in live["spec"]["template"]["spec"]["containers"]
             .as_array_mut()
@@ -112,19 +112,25 @@ fn deployment() {
         live["spec"]["revisionHistoryLimit"] = json!(10);
         measure("deployment, applied again", || {
             subject
-                .apply(None, &configuration, "argocd", Force::No, at(1))
+                .apply(None, &configuration, "argocd", ApplyConflictPolicy::No, at(1))
                 .expect("no conflicts")
         });
         measure("deployment, applied again", || {
             subject
-                .apply(Some(&live), &configuration, "argocd", Force::No, at(2))
+                .apply(
+                    Some(&live),
+                    &configuration,
+                    "argocd",
+                    ApplyConflictPolicy::No,
+                    at(2),
+                )
                 .expect("no conflicts")
         });
         let mut other = configuration.clone();
         other["spec"]["template"]["spec"]["containers"][0]["image"] = json!("registry.example/web:2");
         measure("deployment, image changed", || {
             subject
-                .apply(Some(&live), &other, "argocd", Force::No, at(2))
+                .apply(Some(&live), &other, "argocd", ApplyConflictPolicy::No, at(2))
                 .expect("no conflicts")
         });
         let containers = other["spec"]["template"]["spec"]["containers"]
@@ -133,7 +139,7 @@ fn deployment() {
         containers.pop();
         measure("deployment, container removed", || {
             subject
-                .apply(Some(&live), &other, "argocd", Force::No, at(2))
+                .apply(Some(&live), &other, "argocd", ApplyConflictPolicy::No, at(2))
                 .expect("no conflicts")
         });
     });

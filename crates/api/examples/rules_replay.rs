@@ -10,7 +10,7 @@ use k3_api::{
     kinds::{Kind, Persistence, builtin, service},
     patch,
     status::Status,
-    strategy::{self, Description, Part, StrategyContext, Tree, TreeMut, User},
+    strategy::{self, ColumnDescription, StrategyContext, Tree, TreeMut, User, WrittenPart},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -165,13 +165,13 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
             metadata.set("resourceVersion", "1");
             strategy::for_kind(kind).set_defaults(&mut new);
             let part = match subresource.as_str() {
-                "" => Part::Object,
-                "status" => Part::Status,
+                "" => WrittenPart::Object,
+                "status" => WrittenPart::Status,
                 "scale" => return None,
-                other => Part::Other(other),
+                other => WrittenPart::Other(other),
             };
             let given = match kind.kind.as_str() {
-                "Service" if part == Part::Object => give(&mut new, Some(&old)),
+                "Service" if part == WrittenPart::Object => give(&mut new, Some(&old)),
                 _ => Ok(()),
             };
             given
@@ -243,8 +243,8 @@ fn table<'o>(kind: &Kind, objects: impl Iterator<Item = &'o Value>, now: Time) -
             "format": column.format,
             "priority": column.priority,
             "description": match &column.description {
-                Description::Text(text) => text.as_ref(),
-                Description::Field(_) => "<field>",
+                ColumnDescription::Text(text) => text.as_ref(),
+                ColumnDescription::Field(_) => "<field>",
             },
         })
     });

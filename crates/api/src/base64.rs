@@ -1,4 +1,4 @@
-//! Bytes as text: the standard base64 alphabet, padded.
+//! Standard base64 with padding.
 //!
 //! Reading is as lenient and as strict as Go's standard decoder: line breaks are skipped, padding is wanted,
 //! and an error names the byte of the input at which the reader gave up.

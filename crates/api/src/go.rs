@@ -1,4 +1,4 @@
-//! How Go prints values.
+//! Go's formatting of values (`%v`, `%q`), which appears in error messages.
 //!
 //! Messages of the API are read by programs and compared by tests, and many of them carry a value as Go's
 //! `%q`, `%v` or `json.Marshal` prints it. Promises: the same text, byte for byte, for anything JSON can hold.

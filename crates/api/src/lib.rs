@@ -1,4 +1,4 @@
-//! What objects are: pure rules over JSON trees.
+//! Kubernetes API types: kinds, decoding, validation, defaulting, patches, apply. Pure functions over JSON trees.
 //!
 //! An object is a `serde_json::Value`. A type, built in or from a custom resource definition, is seen
 //! through [`type_schema::TypeSchema`]: which fields there are, how lists and maps are merged. No clocks, no I/O:

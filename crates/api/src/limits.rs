@@ -1,4 +1,4 @@
-//! How much text one answer may carry.
+//! Limits the size of error messages in responses.
 //!
 //! Upstream prints whole values into errors. A request may hold megabytes and thousands of errors, so texts beyond these
 //! limits are cut; what is within them reads as upstream prints it.
@@ -72,7 +72,7 @@ fn encoded_char(c: char) -> usize {
 
 /// What is displayed, up to so many bytes. No more than that is formatted.
 pub(crate) fn display(shown: &dyn fmt::Display, most: usize) -> String {
-    let mut out = Bounded {
+    let mut out = BoundedText {
         text: String::new(),
         most,
     };
@@ -143,14 +143,14 @@ fn push_json(out: &mut String, value: &Value, most: usize) -> bool {
 }
 
 /// A text that takes no more than so many bytes.
-struct Bounded {
+struct BoundedText {
     text: String,
     most: usize,
 }
 
-// --- Bounded ---
+// --- BoundedText ---
 
-impl fmt::Write for Bounded {
+impl fmt::Write for BoundedText {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         let remaining = self.most - self.text.len();
         if part.len() <= remaining {

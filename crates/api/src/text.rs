@@ -1,4 +1,4 @@
-//! Short text that is cheap to keep: part of the program, or shared.
+//! A string that is cheap to clone: static, or reference-counted.
 
 use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 
@@ -6,26 +6,26 @@ use serde_json::Value;
 
 /// Text that is part of the program, or shared. A copy is a pointer's.
 #[derive(Clone)]
-pub enum Text {
+pub enum SharedText {
     /// Part of the program.
     Fixed(&'static str),
     /// Made while it runs; freed with its last reference.
     Shared(Arc<str>),
 }
 
-// --- Text ---
+// --- SharedText ---
 
-impl Text {
+impl SharedText {
     /// The text.
     pub fn as_str(&self) -> &str {
         match self {
-            Text::Fixed(text) => text,
-            Text::Shared(text) => text,
+            SharedText::Fixed(text) => text,
+            SharedText::Shared(text) => text,
         }
     }
 }
 
-impl Deref for Text {
+impl Deref for SharedText {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -33,105 +33,105 @@ impl Deref for Text {
     }
 }
 
-impl AsRef<str> for Text {
+impl AsRef<str> for SharedText {
     fn as_ref(&self) -> &str {
         self
     }
 }
 
-impl Borrow<str> for Text {
+impl Borrow<str> for SharedText {
     fn borrow(&self) -> &str {
         self
     }
 }
 
-impl From<&'static str> for Text {
+impl From<&'static str> for SharedText {
     fn from(text: &'static str) -> Self {
-        Text::Fixed(text)
+        SharedText::Fixed(text)
     }
 }
 
-impl From<String> for Text {
+impl From<String> for SharedText {
     fn from(text: String) -> Self {
-        Text::Shared(text.into())
+        SharedText::Shared(text.into())
     }
 }
 
-impl From<Arc<str>> for Text {
+impl From<Arc<str>> for SharedText {
     fn from(text: Arc<str>) -> Self {
-        Text::Shared(text)
+        SharedText::Shared(text)
     }
 }
 
-impl From<&Text> for Value {
-    fn from(text: &Text) -> Self {
+impl From<&SharedText> for Value {
+    fn from(text: &SharedText) -> Self {
         Value::String(text.as_str().to_owned())
     }
 }
 
-impl fmt::Display for Text {
+impl fmt::Display for SharedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self)
     }
 }
 
-impl fmt::Debug for Text {
+impl fmt::Debug for SharedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
-impl PartialEq for Text {
+impl PartialEq for SharedText {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
     }
 }
 
-impl Eq for Text {}
+impl Eq for SharedText {}
 
-impl std::hash::Hash for Text {
+impl std::hash::Hash for SharedText {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.as_str().hash(state);
     }
 }
 
-impl PartialOrd for Text {
+impl PartialOrd for SharedText {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Text {
+impl Ord for SharedText {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.as_str().cmp(other.as_str())
     }
 }
 
-impl PartialEq<str> for Text {
+impl PartialEq<str> for SharedText {
     fn eq(&self, other: &str) -> bool {
         self.as_str() == other
     }
 }
 
-impl PartialEq<&str> for Text {
+impl PartialEq<&str> for SharedText {
     fn eq(&self, other: &&str) -> bool {
         self.as_str() == *other
     }
 }
 
-impl PartialEq<Text> for &str {
-    fn eq(&self, other: &Text) -> bool {
+impl PartialEq<SharedText> for &str {
+    fn eq(&self, other: &SharedText) -> bool {
         *self == other.as_str()
     }
 }
 
-impl PartialEq<Text> for Value {
-    fn eq(&self, other: &Text) -> bool {
+impl PartialEq<SharedText> for Value {
+    fn eq(&self, other: &SharedText) -> bool {
         self == other.as_str()
     }
 }
 
-impl serde::Serialize for Text {
+impl serde::Serialize for SharedText {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self)
     }

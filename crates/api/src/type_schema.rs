@@ -1,4 +1,4 @@
-//! How the parts of an object belong together: what patches, apply and decoding need to know of a type.
+//! The schema of a type as patches, apply and decoding need it.
 //!
 //! Built-in types and the schemas of custom resources both show themselves this way.
 

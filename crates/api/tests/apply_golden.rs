@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{ApplyError, FieldManager, Force, ResetFields, SingleVersion},
+        managed::{ApplyConflictPolicy, ApplyError, FieldManager, ResetFields, SingleVersion},
         typed,
     },
     kinds::{Kind, builtin},
@@ -60,7 +60,7 @@ struct Target {
     kind: &'static Kind,
     subresource: String,
     manager: String,
-    force: Force,
+    force: ApplyConflictPolicy,
     dry_run: bool,
 }
 
@@ -90,9 +90,9 @@ impl Target {
             subresource: parts.get(2).copied().unwrap_or_default().to_owned(),
             manager: parameter("fieldManager").unwrap_or(agent).to_owned(),
             force: if parameter("force") == Some("true") {
-                Force::Yes
+                ApplyConflictPolicy::Yes
             } else {
-                Force::No
+                ApplyConflictPolicy::No
             },
             dry_run: parameter("dryRun").is_some(),
         })

@@ -1,4 +1,4 @@
-//! The objects a cluster is born with.
+//! Creates the objects of a new cluster at start.
 //!
 //! Promises: what is missing is made at every start, what is there is left as it is. Two servers that start at once make each
 //! object once.
@@ -23,6 +23,7 @@ const USUAL_PORT: u16 = 6443;
 
 /// Makes what is missing: first the namespaces and the range that services get addresses from, then everything else at once,
 /// so that the store takes it in few steps.
+// upstream: plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoles, ClusterRoleBindings; pkg/registry/rbac/rest/storage_rbac.go ensures them
 pub(crate) async fn run(registry: &Registry, config: &Config) -> Result<(), StartError> {
     let objects = bootstrap::objects().chain(bootstrap::api_services());
     let (first, others): (Vec<_>, Vec<_>) = objects

@@ -1,4 +1,4 @@
-//! What the clock shows, as objects have it.
+//! The current time as a timestamp of API objects.
 
 use std::time::UNIX_EPOCH;
 

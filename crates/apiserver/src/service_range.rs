@@ -23,6 +23,7 @@ pub enum BadServiceRange {
 }
 
 /// Reads a range for services.
+// upstream: pkg/controlplane/apiserver/options/options.go ServiceIPRange
 pub fn service_range(text: &str) -> Result<Subnet, BadServiceRange> {
     if text.contains(',') {
         return Err(BadServiceRange::Several);
@@ -36,6 +37,7 @@ pub fn service_range(text: &str) -> Result<Subnet, BadServiceRange> {
 }
 
 /// The address of the service `kubernetes`, by which pods reach the API server: the first of the range.
+// upstream: pkg/controlplane/apiserver/options/options.go ServiceIPRange
 pub fn kubernetes_address(range: &Subnet) -> IpAddr {
     match range.network {
         IpAddr::V4(network) => IpAddr::V4((u32::from(network) | 1).into()),

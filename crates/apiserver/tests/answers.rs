@@ -46,7 +46,7 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const BODY: usize = 100 * 1024;
 const LIMIT: usize = 256 * 1024;
 
-type Upload = UnsyncBoxBody<Bytes, Infallible>;
+type UploadBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// A server behind TLS, to which requests from this machine are those of the administrator.
 struct Cluster {
@@ -58,7 +58,7 @@ struct Cluster {
 
 /// Whether requests without credentials are those of the administrator.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Trust {
+enum LocalhostAccess {
     Localhost,
     None,
 }
@@ -66,7 +66,7 @@ enum Trust {
 // --- Cluster ---
 
 impl Cluster {
-    async fn start(trust: Trust) -> Self {
+    async fn start(trust: LocalhostAccess) -> Self {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap();
@@ -75,7 +75,7 @@ impl Cluster {
         let tls = server_tls(certificate.der().clone(), &key);
         let config = Config {
             authentication: Authentication {
-                localhost: trust == Trust::Localhost,
+                localhost: trust == LocalhostAccess::Localhost,
                 ..Authentication::default()
             },
             service_range: service_range("10.0.0.0/24").unwrap(),
@@ -165,7 +165,7 @@ impl Client {
         TlsConnector::from(Arc::new(config)).connect(name, tcp).await
     }
 
-    async fn http2(&self) -> std::io::Result<(http2::SendRequest<Upload>, JoinSet<()>)> {
+    async fn http2(&self) -> std::io::Result<(http2::SendRequest<UploadBody>, JoinSet<()>)> {
         let stream = self.connect("h2").await?;
         let made = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
         let (sender, connection) = made.map_err(std::io::Error::other)?;
@@ -176,7 +176,7 @@ impl Client {
         Ok((sender, driver))
     }
 
-    async fn http1(&self) -> std::io::Result<(http1::SendRequest<Upload>, JoinSet<()>)> {
+    async fn http1(&self) -> std::io::Result<(http1::SendRequest<UploadBody>, JoinSet<()>)> {
         let stream = self.connect("http/1.1").await?;
         let made = http1::handshake(TokioIo::new(stream)).await;
         let (sender, connection) = made.map_err(std::io::Error::other)?;
@@ -187,7 +187,7 @@ impl Client {
         Ok((sender, driver))
     }
 
-    fn request(&self, method: Method, path: &str, body: Upload) -> Request<Upload> {
+    fn request(&self, method: Method, path: &str, body: UploadBody) -> Request<UploadBody> {
         Request::builder()
             .method(method)
             .uri(format!("https://{}{path}", self.address))
@@ -198,12 +198,12 @@ impl Client {
     }
 }
 
-fn whole(bytes: impl Into<Bytes>) -> Upload {
+fn whole(bytes: impl Into<Bytes>) -> UploadBody {
     Full::new(bytes.into()).boxed_unsync()
 }
 
 /// A body that arrives after the head of its request.
-fn late(length: usize) -> Upload {
+fn late(length: usize) -> UploadBody {
     let pieces = stream::unfold(length, |left| async move {
         if left == 0 {
             return None;
@@ -218,7 +218,7 @@ fn late(length: usize) -> Upload {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn early_rejection_delivers_status_over_http2() {
-    let cluster = Cluster::start(Trust::Localhost).await;
+    let cluster = Cluster::start(LocalhostAccess::Localhost).await;
     let client = cluster.client();
     for (path, length, code, rounds) in [
         ("/api/v1/namespaces/default/nothing", BODY, 404, 20),
@@ -275,7 +275,7 @@ fn frames(mut bytes: &[u8]) -> impl Iterator<Item = (u8, u8, &[u8])> {
 /// with bytes unread resets it, and the answer is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unauthenticated_client_reads_401_after_sending_body() {
-    let cluster = Cluster::start(Trust::None).await;
+    let cluster = Cluster::start(LocalhostAccess::None).await;
     let client = cluster.client();
     let path = CONFIG_MAPS.as_bytes();
     let block = [
@@ -322,7 +322,7 @@ async fn unauthenticated_client_reads_401_after_sending_body() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn early_rejection_delivers_status_over_http1_with_and_without_expect() {
-    let cluster = Cluster::start(Trust::None).await;
+    let cluster = Cluster::start(LocalhostAccess::None).await;
     let client = cluster.client();
     for (expect, length) in [
         ("", BODY),
@@ -368,7 +368,7 @@ fn many_owners(count: usize) -> String {
 /// The only thread serves connections: a request that computed on it would keep out all others.
 #[tokio::test(flavor = "current_thread")]
 async fn costly_request_does_not_block_others_and_error_is_bounded() {
-    let cluster = Cluster::start(Trust::Localhost).await;
+    let cluster = Cluster::start(LocalhostAccess::Localhost).await;
     let client = cluster.client();
     let (mut sender, _driver) = client.http2().await.unwrap();
     let path = format!("{CONFIG_MAPS}?dryRun=All");
@@ -407,7 +407,7 @@ async fn costly_request_does_not_block_others_and_error_is_bounded() {
 
 /// What became of requests while the server stopped.
 #[derive(Default)]
-struct Outcomes {
+struct RequestOutcomes {
     answered: AtomicUsize,
     unanswered: std::sync::Mutex<Vec<String>>,
 }
@@ -425,7 +425,7 @@ fn is_orderly(error: &hyper::Error) -> bool {
             .any(|text| text.contains("GoAway") && text.contains("NO_ERROR"))
 }
 
-async fn load_http2(client: Client, outcomes: Arc<Outcomes>) {
+async fn load_http2(client: Client, outcomes: Arc<RequestOutcomes>) {
     let Ok((mut sender, _driver)) = client.http2().await else {
         return;
     };
@@ -449,7 +449,7 @@ async fn load_http2(client: Client, outcomes: Arc<Outcomes>) {
     }
 }
 
-async fn load_http1(client: Client, outcomes: Arc<Outcomes>, number: usize) {
+async fn load_http1(client: Client, outcomes: Arc<RequestOutcomes>, number: usize) {
     for round in 0.. {
         // A connection that is not accepted any more is an answer, too.
         let Ok((mut sender, _driver)) = client.http1().await else {
@@ -481,8 +481,8 @@ async fn load_http1(client: Client, outcomes: Arc<Outcomes>, number: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn graceful_shutdown_under_load_answers_every_request() {
     for _ in 0..5 {
-        let cluster = Cluster::start(Trust::Localhost).await;
-        let outcomes = Arc::new(Outcomes::default());
+        let cluster = Cluster::start(LocalhostAccess::Localhost).await;
+        let outcomes = Arc::new(RequestOutcomes::default());
         let mut clients = JoinSet::new();
         for number in 0..8 {
             clients.spawn(load_http2(cluster.client(), Arc::clone(&outcomes)));
@@ -491,7 +491,7 @@ async fn graceful_shutdown_under_load_answers_every_request() {
         while outcomes.answered.load(Relaxed) < 200 {
             time::sleep(Duration::from_millis(1)).await;
         }
-        let unanswered = |outcomes: &Outcomes| outcomes.unanswered.lock().unwrap().join("\n");
+        let unanswered = |outcomes: &RequestOutcomes| outcomes.unanswered.lock().unwrap().join("\n");
         assert_eq!(unanswered(&outcomes), "", "before the stop");
         cluster.stop().await;
         let all = async { while clients.join_next().await.is_some() {} };

@@ -43,22 +43,22 @@ use tokio_rustls::TlsAcceptor;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
+type NodeResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// An authority, and what it signs.
-struct Authority {
+struct TestAuthority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
     der: rustls::pki_types::CertificateDer<'static>,
 }
 
-impl Authority {
+impl TestAuthority {
     fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = params.self_signed(&key).unwrap();
-        Authority {
+        TestAuthority {
             pem: certificate.pem(),
             der: certificate.der().clone(),
             issuer: Issuer::new(params, key),
@@ -96,7 +96,7 @@ impl Drop for LogFollower {
     }
 }
 
-fn whole(code: u16, text: impl Into<Bytes>) -> Reply {
+fn whole(code: u16, text: impl Into<Bytes>) -> NodeResponse {
     let mut reply = Response::new(Full::new(text.into()).boxed_unsync());
     *reply.status_mut() = StatusCode::from_u16(code).unwrap();
     reply
@@ -106,7 +106,7 @@ fn node_reply(
     mut request: Request<Incoming>,
     seen: Arc<NodeRequests>,
     tasks: &std::sync::Mutex<JoinSet<()>>,
-) -> Reply {
+) -> NodeResponse {
     let uri = request.uri().to_string();
     seen.asked
         .lock()
@@ -182,7 +182,7 @@ struct Cluster {
 
 impl Cluster {
     async fn start() -> Self {
-        let authority = Authority::new();
+        let authority = TestAuthority::new();
         let mut tasks = JoinSet::new();
         let seen = Arc::new(NodeRequests::default());
         let node = start_node(&authority, &seen, &mut tasks).await;
@@ -340,7 +340,11 @@ impl Cluster {
     }
 }
 
-async fn start_node(authority: &Authority, seen: &Arc<NodeRequests>, tasks: &mut JoinSet<()>) -> SocketAddr {
+async fn start_node(
+    authority: &TestAuthority,
+    seen: &Arc<NodeRequests>,
+    tasks: &mut JoinSet<()>,
+) -> SocketAddr {
     let (certificate, key) = authority.sign("system:node:n", ExtendedKeyUsagePurpose::ServerAuth);
     let mut roots = RootCertStore::empty();
     roots.add(authority.der.clone()).unwrap();

@@ -42,14 +42,14 @@ pub struct ControllerContext {
     /// Registry for its metrics.
     pub metrics: Metrics,
     /// Cluster-wide configuration.
-    pub cluster: Arc<Cluster>,
+    pub cluster: Arc<ClusterConfig>,
 }
 
 /// Cluster-wide configuration of controllers.
 #[derive(Clone, Debug, Default)]
-pub struct Cluster {
+pub struct ClusterConfig {
     /// CA certificates of the API server in PEM, which pods need to trust it.
-    pub authority: Authority,
+    pub authority: CaBundle,
     /// CIDRs for pods and nodes.
     pub node_networks: NodeNetworks,
     /// The directory for volumes of the provisioner `k3.io/local-path` on each node. Without it the provisioner is disabled.
@@ -81,7 +81,7 @@ pub struct ServerIdentity {
 
 /// Certificates of an authority, in PEM. They may be others while controllers run; clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Authority(Arc<RwLock<Arc<str>>>);
+pub struct CaBundle(Arc<RwLock<Arc<str>>>);
 
 /// Signs tokens with the key of service accounts. Clones are the same.
 #[derive(Clone)]
@@ -145,9 +145,9 @@ impl fmt::Debug for TokenSigner {
     }
 }
 
-// --- Authority ---
+// --- CaBundle ---
 
-impl Authority {
+impl CaBundle {
     /// The current certificates.
     pub fn get(&self) -> Arc<str> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
@@ -159,9 +159,9 @@ impl Authority {
     }
 }
 
-impl From<String> for Authority {
+impl From<String> for CaBundle {
     fn from(pem: String) -> Self {
-        Authority(Arc::new(RwLock::new(pem.into())))
+        CaBundle(Arc::new(RwLock::new(pem.into())))
     }
 }
 

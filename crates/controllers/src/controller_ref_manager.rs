@@ -11,7 +11,7 @@ use kubecontroller::{
 use serde::de::IgnoredAny;
 
 use crate::{
-    objects::{Meta, Owner, Projection},
+    objects::{OwnerRef, ProjectedMeta, Projection},
     resource::Resource,
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
@@ -25,7 +25,7 @@ pub(crate) struct OwnerIndex<T> {
 // upstream: pkg/controller/controller_ref_manager.go BaseControllerRefManager
 pub(crate) struct ControllerRefManager<'a> {
     /// Metadata of the owner.
-    pub(crate) meta: &'a Meta,
+    pub(crate) meta: &'a ProjectedMeta,
     /// Resource of the owner.
     pub(crate) resource: &'static Resource,
     /// Resource of the owned objects.
@@ -70,7 +70,7 @@ fn orphans_of(namespace: &str) -> String {
 
 impl ControllerRefManager<'_> {
     /// The owner reference to it.
-    pub(crate) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> OwnerRef {
         self.meta.as_controller(self.resource)
     }
 

@@ -58,7 +58,7 @@ pub use self::{
         JOIN_NODE_NAME_KEY, JOIN_USE_LIMIT_KEY, JOIN_USES_KEY, join_approver_roles, serving_approver_roles,
     },
     context::{
-        Authority, CertificateOrder, CertificateSigner, Cluster, ControllerContext, NodeNetworks,
+        CaBundle, CertificateOrder, CertificateSigner, ClusterConfig, ControllerContext, NodeNetworks,
         ServerIdentity, Task, TokenSigner,
     },
     descriptors::{CONTROLLERS, ControllerDescriptor},

@@ -20,7 +20,7 @@ use crate::{
     context::{ControllerContext, Task},
     objects::Projection,
     resource::{CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_ADMISSION_POLICIES},
-    writer::{ApiWriter, ObjectRef, Page, WrittenObject, has_status_code},
+    writer::{ApiWriter, ListPage, ObjectRef, WrittenObject, has_status_code},
 };
 
 const MANAGER: &str = "validatingadmissionpolicy-status";
@@ -91,7 +91,7 @@ impl Reconciler for ValidatingAdmissionPolicyStatusController {
 
 impl ValidatingAdmissionPolicyStatusController {
     async fn definitions(&self) -> kube::Result<Vec<Definition>> {
-        let page: Page<Value> = self
+        let page: ListPage<Value> = self
             .reader
             .list_page(&CUSTOM_RESOURCE_DEFINITIONS, "", &ListParams::default())
             .await?;

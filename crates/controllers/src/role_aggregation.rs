@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     context::{ControllerContext, Task},
-    objects::{Meta, Selector, object},
+    objects::{ProjectedMeta, Selector, object},
     resource::CLUSTER_ROLES,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
@@ -25,7 +25,7 @@ const MANAGER: &str = "clusterrole-aggregation-controller";
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ClusterRole {
-    metadata: Meta,
+    metadata: ProjectedMeta,
     /// Kept as JSON: rules are only copied and compared.
     rules: Option<Vec<Value>>,
     aggregation_rule: Option<AggregationRule>,
@@ -102,7 +102,7 @@ impl Reconciler for ClusterRoleAggregationController {
 /// deleted role is not created again.
 // upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go applyClusterRoles
 fn apply_configuration(role: &ClusterRole, rules: &[Value]) -> Value {
-    let Meta { name, uid, .. } = &role.metadata;
+    let ProjectedMeta { name, uid, .. } = &role.metadata;
     let mut applied = json!({
         "apiVersion": CLUSTER_ROLES.api_version(), "kind": CLUSTER_ROLES.kind,
         "metadata": {"name": name, "uid": uid},

@@ -1,4 +1,4 @@
-//! Every namespace has a config map with the certificate of the authority, so that pods can trust the API server.
+//! The root CA publisher: creates the ConfigMap kube-root-ca.crt in every namespace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::{
-    context::{Cluster, ControllerContext, Task},
-    objects::{Meta, Projection, object},
+    context::{ClusterConfig, ControllerContext, Task},
+    objects::{ProjectedMeta, Projection, object},
     resource::{CONFIG_MAPS, NAMESPACES},
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
@@ -30,7 +30,7 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct ConfigMap {
-    metadata: Meta,
+    metadata: ProjectedMeta,
     data: BTreeMap<String, String>,
 }
 
@@ -41,7 +41,7 @@ struct RootCaCertificatePublisher {
     writer: ApiWriter,
     known: Store<Projection<IgnoredAny>>,
     have: Store<ConfigMap>,
-    cluster: Arc<Cluster>,
+    cluster: Arc<ClusterConfig>,
 }
 
 // upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go Publisher, syncNamespace

@@ -1,4 +1,4 @@
-//! Every namespace has a service account `default`.
+//! The ServiceAccount controller: creates the service account `default` in every namespace.
 
 use kubecontroller::{
     Key,
@@ -18,7 +18,7 @@ use crate::{
 
 const NAME: &str = "default";
 
-type Bare = Projection<IgnoredAny>;
+type MetadataOnly = Projection<IgnoredAny>;
 
 // upstream: pkg/controller/serviceaccount/serviceaccounts_controller.go ServiceAccountsController, syncNamespace
 struct ServiceAccountController {
@@ -29,11 +29,11 @@ struct ServiceAccountController {
 
 // upstream: pkg/controller/serviceaccount/serviceaccounts_controller.go ServiceAccountsController, syncNamespace
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let namespaces = context.informer::<Bare>(&NAMESPACES);
+    let namespaces = context.informer::<MetadataOnly>(&NAMESPACES);
     let scope = InformerScope::default().fields(format!("metadata.name={NAME}"));
     let accounts = context
         .informers
-        .projected::<Bare>(&SERVICE_ACCOUNTS.api_resource(), scope);
+        .projected::<MetadataOnly>(&SERVICE_ACCOUNTS.api_resource(), scope);
     let writer = context.writer.clone();
     let known = namespaces.store().clone();
     let have = accounts.store().clone();

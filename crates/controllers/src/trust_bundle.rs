@@ -14,7 +14,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::{
-    context::{Authority, ControllerContext, Task},
+    context::{CaBundle, ControllerContext, Task},
     objects::Projection,
     resource::CLUSTER_TRUST_BUNDLES,
     writer::{ApiWriter, ObjectRef, is_already_exists},
@@ -39,7 +39,7 @@ struct ClusterTrustBundleSpec {
 struct ClusterTrustBundlePublisher {
     writer: ApiWriter,
     bundles: Informer<ClusterTrustBundle>,
-    authority: Authority,
+    authority: CaBundle,
 }
 
 /// There may be no bundle whose event would trigger the publisher, so it is triggered once at start.
@@ -161,14 +161,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        context::Cluster,
+        context::ClusterConfig,
         testing::{Scenario, TestCluster},
     };
 
-    fn make_for(authority: Authority, context: &ControllerContext) -> Vec<Task> {
-        let cluster = Cluster {
+    fn make_for(authority: CaBundle, context: &ControllerContext) -> Vec<Task> {
+        let cluster = ClusterConfig {
             authority,
-            ..Cluster::default()
+            ..ClusterConfig::default()
         };
         make(&ControllerContext {
             cluster: Arc::new(cluster),
@@ -220,7 +220,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn publishes_a_rotated_ca_without_an_event() {
         let cluster = TestCluster::new();
-        let authority = Authority::from("abc".to_owned());
+        let authority = CaBundle::from("abc".to_owned());
         let running = cluster.start("one", |context| make_for(authority.clone(), context));
         for certificates in ["abc", "def"] {
             authority.set(certificates);

@@ -37,6 +37,7 @@ pub struct ObjectRef<'a> {
 // --- ObjectRef ---
 
 impl<'a> ObjectRef<'a> {
+    /// A reference to an object; the namespace is empty for cluster-scoped resources.
     pub fn new(resource: &'a Resource, namespace: &'a str, name: &'a str) -> Self {
         ObjectRef {
             resource,
@@ -72,10 +73,12 @@ impl<'a> ObjectRef<'a> {
 // --- Writer ---
 
 impl ApiWriter {
+    /// Writes with this client, as its user.
     pub fn new(client: Client) -> Self {
         ApiWriter { client }
     }
 
+    /// The client that requests are sent with.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -99,7 +102,7 @@ impl ApiWriter {
         resource: &Resource,
         namespace: &str,
         parameters: &ListParams,
-    ) -> kube::Result<Page<T>> {
+    ) -> kube::Result<ListPage<T>> {
         let request = kube::core::Request::new(resource.path(namespace)).list(parameters);
         decode::request(&self.client, request.map_err(kube::Error::BuildRequest)?).await
     }
@@ -110,7 +113,7 @@ impl ApiWriter {
         resource: &Resource,
         namespace: &str,
         parameters: &ListParams,
-    ) -> kube::Result<Page<T>> {
+    ) -> kube::Result<ListPage<T>> {
         let request = kube::core::Request::new(resource.path(namespace)).list_metadata(parameters);
         decode::request(&self.client, request.map_err(kube::Error::BuildRequest)?).await
     }
@@ -124,7 +127,7 @@ impl ApiWriter {
             .replace(',', r"\,")
             .replace('=', r"\=");
         let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
-        let page: Page<Value> = self
+        let page: ListPage<Value> = self
             .list_page(object_ref.resource, object_ref.namespace, &parameters)
             .await?;
         let mut found = page.items.into_iter().next();
@@ -285,7 +288,7 @@ impl ApiWriter {
 
 /// A page of a list.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Page<T> {
+pub struct ListPage<T> {
     /// List metadata.
     #[serde(default)]
     pub metadata: PageMeta,
@@ -351,6 +354,7 @@ pub fn is_namespace_terminating(error: &kube::Error) -> bool {
         .any(|cause| cause.reason == "NamespaceTerminating")
 }
 
+/// Whether a create failed because the object exists already.
 pub fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
 }

@@ -6,6 +6,7 @@ use crate::object::{
 };
 
 /// An event for the queueing hints of plugins.
+// upstream: staging/src/k8s.io/kube-scheduler/framework/types.go ClusterEvent
 #[derive(Clone, Copy, Debug)]
 pub enum ClusterEvent<'e> {
     /// A node was added.

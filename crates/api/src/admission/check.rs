@@ -1,4 +1,4 @@
-//! Whether the expressions of a policy suit the objects that it is about.
+//! Type checks of the CEL expressions of a policy against the kinds that it matches.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go TypeChecker, Check, CreateContext, CheckExpression
 

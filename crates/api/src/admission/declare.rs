@@ -1,4 +1,4 @@
-//! What expressions may expect of an object of a kind.
+//! Declares the CEL type of an object of a kind.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go declType
 

@@ -1,4 +1,4 @@
-//! What expressions of webhooks and policies may speak of.
+//! CEL variables of admission webhooks and policies.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/compile.go BuildRequestType, BuildNamespaceType, mustBuildEnvs
 

@@ -1,4 +1,4 @@
-//! One step of a field path.
+//! One element of a field path (`fieldpath.PathElement`).
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/element.go PathElement, Compare
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/serialize-pe.go SerializePathElement, DeserializePathElement
@@ -262,20 +262,20 @@ impl fmt::Display for PathElement<'_> {
                 f.write_str("[")?;
                 for (index, (name, value)) in fields.iter().enumerate() {
                     let comma = if index > 0 { "," } else { "" };
-                    write!(f, "{comma}{name}={}", Shown(value))?;
+                    write!(f, "{comma}{name}={}", DisplayedValue(value))?;
                 }
                 f.write_str("]")
             }
-            Self::Item(value) => write!(f, "[={}]", Shown(value)),
+            Self::Item(value) => write!(f, "[={}]", DisplayedValue(value)),
             Self::Index(index) => write!(f, "[{index}]"),
         }
     }
 }
 
 /// A value inside a path, as messages show it.
-struct Shown<'v>(&'v Value);
+struct DisplayedValue<'v>(&'v Value);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for DisplayedValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Value::Null => f.write_str("null"),
@@ -293,13 +293,13 @@ impl fmt::Display for Shown<'_> {
                 f.write_str("[")?;
                 for (index, item) in items.iter().enumerate() {
                     let comma = if index > 0 { "," } else { "" };
-                    write!(f, "{comma}{}", Shown(item))?;
+                    write!(f, "{comma}{}", DisplayedValue(item))?;
                 }
                 f.write_str("]")
             }
             Value::Object(object) => object
                 .iter()
-                .try_for_each(|(key, value)| write!(f, "{key}={}", Shown(value))),
+                .try_for_each(|(key, value)| write!(f, "{key}={}", DisplayedValue(value))),
         }
     }
 }

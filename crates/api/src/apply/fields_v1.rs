@@ -1,4 +1,4 @@
-//! How field sets are kept in `managedFields`.
+//! The serialized form of field sets in `managedFields` (`FieldsV1`).
 //!
 //! A JSON object per level, the steps as its keys, `.` for "this path too". A step with nothing below it is
 //! `{}`. Siblings stand in the order of the set, not of their text: port 80 before port 443.
@@ -26,14 +26,14 @@ pub enum BadFields {
 }
 
 /// A record that was read.
-pub(crate) struct Decoded<'a> {
+pub(crate) struct DecodedFieldSet<'a> {
     pub(crate) set: FieldSet<'a>,
     /// Whether the set is written the way it was read.
     pub(crate) canonical: bool,
 }
 
 /// Whether a level is a member itself, and what is below it.
-struct Level<'a> {
+struct FieldSetLevel<'a> {
     member: bool,
     below: FieldSet<'a>,
     canonical: bool,
@@ -48,14 +48,14 @@ impl<'a> FieldSet<'a> {
     }
 
     /// The same, and whether to write it would give the same record.
-    pub(crate) fn decode_record(fields: &'a Value) -> Result<Decoded<'a>, BadFields> {
-        let Level {
+    pub(crate) fn decode_record(fields: &'a Value) -> Result<DecodedFieldSet<'a>, BadFields> {
+        let FieldSetLevel {
             below: set,
             canonical,
             member,
         } = read(fields)?;
         // The root has no owner: a mark on it is not written.
-        Ok(Decoded {
+        Ok(DecodedFieldSet {
             canonical: canonical && (!member || set.is_empty()),
             set,
         })
@@ -114,11 +114,11 @@ fn key_length(element: &PathElement<'_>) -> usize {
     }
 }
 
-fn read(fields: &Value) -> Result<Level<'_>, BadFields> {
+fn read(fields: &Value) -> Result<FieldSetLevel<'_>, BadFields> {
     let fields = match fields {
         Value::Object(fields) => fields,
         Value::Null => {
-            return Ok(Level {
+            return Ok(FieldSetLevel {
                 member: true,
                 below: FieldSet::new(),
                 canonical: false,
@@ -127,7 +127,7 @@ fn read(fields: &Value) -> Result<Level<'_>, BadFields> {
         _ => return Err(BadFields::NotAnObject),
     };
     let mut nodes = FieldSetBuilder::with_capacity(fields.len());
-    let mut level = Level {
+    let mut level = FieldSetLevel {
         member: false,
         below: FieldSet::new(),
         canonical: true,
@@ -146,7 +146,7 @@ fn read(fields: &Value) -> Result<Level<'_>, BadFields> {
             }
             Err(bad) => return Err(bad.into()),
         };
-        let Level {
+        let FieldSetLevel {
             member,
             below,
             canonical,

@@ -1,4 +1,4 @@
-//! The laws of field sets, held against sets of plain paths.
+//! Property tests of field sets: they are compared with sets of plain paths.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/set.go Union, Intersection, Difference
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{FieldSet, Path, PathElement};
 
-type Model = BTreeSet<Path<'static>>;
+type PlainFieldSet = BTreeSet<Path<'static>>;
 
 fn element() -> impl Strategy<Value = PathElement<'static>> {
     let scalar = prop_oneof![
@@ -37,9 +37,9 @@ fn set(paths: &[Path<'static>]) -> FieldSet<'static> {
     paths.iter().cloned().collect()
 }
 
-fn model(set: &FieldSet<'static>) -> Model {
+fn model(set: &FieldSet<'static>) -> PlainFieldSet {
     let paths = set.paths();
-    let model: Model = paths.iter().cloned().collect();
+    let model: PlainFieldSet = paths.iter().cloned().collect();
     assert_eq!(model.len(), paths.len(), "a path is listed once");
     assert_eq!(model.len(), set.len());
     model
@@ -54,7 +54,7 @@ proptest! {
     fn sets_behave_like_sets_of_paths(left in paths(), right in paths()) {
         let a = set(&left);
         let b = set(&right);
-        let (in_a, in_b): (Model, Model) = (left.into_iter().collect(), right.into_iter().collect());
+        let (in_a, in_b): (PlainFieldSet, PlainFieldSet) = (left.into_iter().collect(), right.into_iter().collect());
         prop_assert_eq!(model(&a), in_a.clone());
         prop_assert_eq!(model(&a.union(&b)), &in_a | &in_b);
         prop_assert_eq!(model(&a.intersection(&b)), &in_a & &in_b);
@@ -66,9 +66,9 @@ proptest! {
             prop_assert_eq!(a.contains(&path.0), in_a.contains(path));
         }
         let apart = in_a.iter().filter(|path| !in_b.iter().any(|root| is_below(path, root)));
-        prop_assert_eq!(model(&a.recursive_difference(&b)), apart.cloned().collect::<Model>());
+        prop_assert_eq!(model(&a.recursive_difference(&b)), apart.cloned().collect::<PlainFieldSet>());
         let leaves = in_a.iter().filter(|path| !in_a.iter().any(|other| other != *path && is_below(other, path)));
-        prop_assert_eq!(model(&a.leaves()), leaves.cloned().collect::<Model>());
+        prop_assert_eq!(model(&a.leaves()), leaves.cloned().collect::<PlainFieldSet>());
     }
 
     #[test]

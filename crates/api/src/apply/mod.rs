@@ -1,4 +1,4 @@
-//! Server-side apply: who set which field, and what happens when two want the same one.
+//! Server-side apply: ownership of fields, merging and conflicts.
 //!
 //! Promises: what is recorded of an object, and what an apply makes of it, is what upstream's servers
 //! would record and make, down to the order of the fields. Nothing here knows a clock: the time of a write

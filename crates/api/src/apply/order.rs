@@ -1,4 +1,4 @@
-//! Which of two JSON values is first.
+//! Order of JSON values.
 //!
 //! Field sets sort the items of lists by value. Integers and floats are compared as numbers: a key that was
 //! read back from a record is the same key whether it was written as `80` or as `80.0`.

@@ -1,4 +1,4 @@
-//! The namespaces, priorities and single objects of a new cluster.
+//! Namespaces, priority classes and single objects of a new cluster.
 
 use std::net::IpAddr;
 
@@ -9,6 +9,7 @@ use super::line::{entries, malformed, number};
 const TABLE: &str = include_str!("cluster.table");
 
 /// The namespaces.
+// upstream: pkg/controlplane/controller/systemnamespaces/system_namespaces_controller.go createNamespaceIfNeeded
 pub fn namespaces() -> impl Iterator<Item = Value> {
     entries(TABLE, "namespace").map(|entry| {
         let name = entry.tokens.first();
@@ -41,6 +42,7 @@ pub fn priority_classes() -> impl Iterator<Item = Value> {
 
 /// The service under which the server is reached from inside: the first address of the services' range, and the port
 /// the server listens on.
+// upstream: pkg/controlplane/controller/kubernetesservice/controller.go CreateOrUpdateMasterServiceIfNeeded
 pub fn kubernetes_service(address: IpAddr, port: u16) -> Value {
     let ip_family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
     json!({
@@ -66,6 +68,7 @@ pub fn kubernetes_service(address: IpAddr, port: u16) -> Value {
 }
 
 /// Since which day (`2006-01-02`) the use of old tokens is recorded.
+// upstream: pkg/controlplane/controller/legacytokentracking/controller.go syncConfigMap
 pub fn token_tracking(since: &str) -> Value {
     json!({
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-//! How requests share the server in a new cluster.
+//! Default FlowSchemas and PriorityLevelConfigurations of a new cluster.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap/default.go newPriorityLevelConfiguration, newFlowSchema
 

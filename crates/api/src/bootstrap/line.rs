@@ -1,4 +1,4 @@
-//! Reading the tables.
+//! Parser of the tables of bootstrap objects.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! The objects a cluster is born with, as data: default authorization (RBAC), how requests share the server, and the
-//! namespaces and priorities that everything else counts on.
+//! Objects of a new cluster: default RBAC roles and bindings, FlowSchemas and priority levels, namespaces, priority classes.
 //!
 //! Promises: every object is in the normal form of its kind and defaulted; name, labels, annotations and, where the
 //! kind counts it, generation are set; uid, times and resourceVersion are not, because the server gives them out.

@@ -1,4 +1,4 @@
-//! The groups and versions this server serves itself, as objects: clients list them beside those that others serve.
+//! APIServices of the built-in groups and versions.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Texts that are no schedule.
+//! Errors of invalid schedules.
 
 use super::ZoneError;
 use crate::{go, time::ParseDurationError};

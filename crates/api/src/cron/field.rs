@@ -5,7 +5,7 @@
 use super::ParseError;
 
 /// What a field may say.
-pub(super) struct Bounds {
+pub(super) struct FieldBounds {
     least: u64,
     most: u64,
     /// Names that stand for numbers, from the least on.
@@ -14,60 +14,62 @@ pub(super) struct Bounds {
 
 /// The values that fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Values {
+pub(super) struct FieldValues {
     bits: u64,
     /// All fit because nothing was specified. Matters for days: of two ways to say them, the restricted one
     /// counts; if both do, either is enough.
     pub(super) open: bool,
 }
 
-pub(super) const MINUTE: Bounds = Bounds::new(0, 59, &[]);
-pub(super) const HOUR: Bounds = Bounds::new(0, 23, &[]);
-pub(super) const DAY: Bounds = Bounds::new(1, 31, &[]);
-pub(super) const MONTH: Bounds = Bounds::new(
+pub(super) const MINUTE: FieldBounds = FieldBounds::new(0, 59, &[]);
+pub(super) const HOUR: FieldBounds = FieldBounds::new(0, 23, &[]);
+pub(super) const DAY: FieldBounds = FieldBounds::new(1, 31, &[]);
+pub(super) const MONTH: FieldBounds = FieldBounds::new(
     1,
     12,
     &[
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ],
 );
-pub(super) const WEEKDAY: Bounds = Bounds::new(0, 6, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]);
+pub(super) const WEEKDAY: FieldBounds =
+    FieldBounds::new(0, 6, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]);
 
-// --- Values ---
+// --- FieldValues ---
 
-impl Values {
+impl FieldValues {
     /// Whether a value fits.
     pub(super) fn has(self, value: i64) -> bool {
         u32::try_from(value).is_ok_and(|value| self.bits.checked_shr(value).is_some_and(|bits| bits & 1 == 1))
     }
 }
 
-// --- Bounds ---
+// --- FieldBounds ---
 
-impl Bounds {
+impl FieldBounds {
     const fn new(least: u64, most: u64, names: &'static [&'static str]) -> Self {
-        Bounds { least, most, names }
+        FieldBounds { least, most, names }
     }
 
     /// All values.
-    pub(super) fn all(&self) -> Values {
-        Values {
+    pub(super) fn all(&self) -> FieldValues {
+        FieldValues {
             bits: bits(self.least, self.most, 1),
             open: true,
         }
     }
 
     /// The least value alone.
-    pub(super) fn first(&self) -> Values {
-        Values {
+    pub(super) fn first(&self) -> FieldValues {
+        FieldValues {
             bits: 1 << self.least,
             open: false,
         }
     }
 
     /// Reads a field: ranges with commas between them.
-    pub(super) fn read(&self, text: &str) -> Result<Values, ParseError> {
-        let mut values = Values { bits: 0, open: false };
+    // upstream: vendor/github.com/robfig/cron/v3/parser.go getField
+    pub(super) fn read(&self, text: &str) -> Result<FieldValues, ParseError> {
+        let mut values = FieldValues { bits: 0, open: false };
         for range in text.split(',').filter(|range| !range.is_empty()) {
             let more = self.range(range)?;
             values.bits |= more.bits;
@@ -77,7 +79,8 @@ impl Bounds {
     }
 
     /// Reads `*`, `3`, `1-5`, each with or without `/2` after it.
-    fn range(&self, text: &str) -> Result<Values, ParseError> {
+    // upstream: vendor/github.com/robfig/cron/v3/parser.go getRange
+    fn range(&self, text: &str) -> Result<FieldValues, ParseError> {
         let steps: Vec<_> = text.split('/').collect();
         let ends: Vec<_> = steps[0].split('-').collect();
         let mut open = matches!(ends[0], "*" | "?");
@@ -130,7 +133,7 @@ impl Bounds {
         if step == 0 {
             return Err(ParseError::NoStep(text()));
         }
-        Ok(Values {
+        Ok(FieldValues {
             bits: bits(start, end, step),
             open,
         })

@@ -23,13 +23,14 @@ pub enum Schedule {
 }
 
 /// The minutes that fit: a bit for each value of each field.
+// upstream: vendor/github.com/robfig/cron/v3/spec.go SpecSchedule
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crontab {
-    minute: field::Values,
-    hour: field::Values,
-    day: field::Values,
-    month: field::Values,
-    weekday: field::Values,
+    minute: field::FieldValues,
+    hour: field::FieldValues,
+    day: field::FieldValues,
+    month: field::FieldValues,
+    weekday: field::FieldValues,
     /// The zone the text names, if it does.
     zone: Option<Box<Zone>>,
 }

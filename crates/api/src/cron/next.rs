@@ -1,4 +1,4 @@
-//! When it is time.
+//! Computes the next activation of a schedule.
 
 // upstream: vendor/github.com/robfig/cron/v3/spec.go Next, dayMatches
 
@@ -15,7 +15,7 @@ const DAY: i64 = 86_400;
 const YEARS: i64 = 5;
 
 /// A time, and what clocks show at it.
-struct Clock<'z> {
+struct WallClock<'z> {
     zone: &'z Zone,
     /// Since 1970.
     at: i64,
@@ -51,7 +51,7 @@ impl Crontab {
     /// ones from their beginning. When it runs over, the larger ones are asked again. At hours that are skipped or
     /// occur twice this does what the schedules of crontabs in Go programs do, to the minute.
     fn next(&self, from: i64, zone: &Zone) -> Option<i64> {
-        let mut clock = Clock::new(from, zone);
+        let mut clock = WallClock::new(from, zone);
         let last = clock.date().year + YEARS;
         // Whether the smaller fields have restarted.
         let mut begun = false;
@@ -127,12 +127,12 @@ impl Crontab {
     }
 }
 
-// --- Clock ---
+// --- WallClock ---
 
-impl<'z> Clock<'z> {
+impl<'z> WallClock<'z> {
     fn new(at: i64, zone: &'z Zone) -> Self {
         let span = zone.span(at);
-        Clock { zone, at, span }
+        WallClock { zone, at, span }
     }
 
     /// Moves to the time at which clocks show this second of a day.

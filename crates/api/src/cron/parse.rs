@@ -1,4 +1,4 @@
-//! Reading schedules.
+//! Parser of schedules.
 
 // upstream: vendor/github.com/robfig/cron/v3/parser.go ParseStandard, parseDescriptor
 

@@ -1,4 +1,4 @@
-//! The tables of custom resources.
+//! Table columns of custom resources (`additionalPrinterColumns`).
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go ConvertToTable, cellForJSONValue
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::json_path::JsonPath;
 use crate::{
     go,
-    strategy::{Column, Description, Row, Tree},
+    strategy::{Column, ColumnDescription, Row, Tree},
     time::{self, Time},
 };
 
@@ -34,7 +34,7 @@ impl Columns {
             columns.heads.push(Column::new(
                 "Age",
                 "date",
-                Description::Field("metadata.creationTimestamp"),
+                ColumnDescription::Field("metadata.creationTimestamp"),
             ));
             columns
                 .paths
@@ -55,7 +55,7 @@ impl Columns {
                 kind: text("type"),
                 format: text("format"),
                 priority: i32::try_from(column.int("priority").unwrap_or_default()).unwrap_or_default(),
-                description: Description::Text(Cow::Owned(description)),
+                description: ColumnDescription::Text(Cow::Owned(description)),
             });
             columns.paths.push(parsed);
         }

@@ -1,4 +1,4 @@
-//! Which value of the old object a value of the new one was: what did not change is not validated again.
+//! Correlates values of the new object with values of the old one, for ratcheting: unchanged values are not validated again.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/cel/common/equality.go CorrelatedObject, CachedDeepEqual, Key, Index
 
@@ -13,7 +13,7 @@ use super::{
 
 /// A value, what it was before, and the schema by which the two are compared.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Correlated<'v> {
+pub(crate) struct CorrelatedValue<'v> {
     pub(super) new: &'v Value,
     pub(super) old: &'v Value,
     pub(super) node: &'v Node,
@@ -37,15 +37,15 @@ impl<'v> OldItems<'v> {
     }
 }
 
-// --- Correlated ---
+// --- CorrelatedValue ---
 
-impl<'v> Correlated<'v> {
+impl<'v> CorrelatedValue<'v> {
     /// A field, if it was there before and the schema knows it.
-    pub(super) fn key(self, name: &str) -> Option<Correlated<'v>> {
+    pub(super) fn key(self, name: &str) -> Option<CorrelatedValue<'v>> {
         let (Value::Object(new), Value::Object(old)) = (self.new, self.old) else {
             return None;
         };
-        Some(Correlated {
+        Some(CorrelatedValue {
             new: new.get(name)?,
             old: old.get(name)?,
             node: self.node.field(name)?,
@@ -69,12 +69,12 @@ impl<'v> Correlated<'v> {
     }
 
     /// An item of the new list, if it was there before.
-    pub(super) fn item(self, index: usize, old: &OldItems<'v>) -> Option<Correlated<'v>> {
+    pub(super) fn item(self, index: usize, old: &OldItems<'v>) -> Option<CorrelatedValue<'v>> {
         let Value::Array(items) = self.new else {
             return None;
         };
         let new = items.get(index)?;
-        Some(Correlated {
+        Some(CorrelatedValue {
             new,
             old: old.get(new, self.node)?,
             node: self.node.items()?,

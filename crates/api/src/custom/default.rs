@@ -1,10 +1,10 @@
-//! Filling in what was left out.
+//! Defaulting of custom resources from their structural schema.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/algorithm.go Default, isNonNullableNull
 
 use serde_json::Value;
 
-use super::node::{Flag, Node};
+use super::node::{Node, SchemaFlag};
 
 /// Bytes of defaults that one object is given. An object with as many is too large to be stored.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
@@ -17,7 +17,7 @@ pub(super) fn fill(value: &mut Value, node: &Node) {
 }
 
 fn fill_level(value: &mut Value, node: &Node, bytes: &mut usize) {
-    if !node.has_flag(Flag::Defaults) {
+    if !node.has_flag(SchemaFlag::Defaults) {
         return;
     }
     match value {
@@ -85,5 +85,5 @@ fn memory_size(value: &Value) -> usize {
 
 /// Whether a value is `null` where that is no value.
 fn is_missing(value: &Value, node: &Node) -> bool {
-    value.is_null() && !node.has_flag(Flag::Nullable)
+    value.is_null() && !node.has_flag(SchemaFlag::Nullable)
 }

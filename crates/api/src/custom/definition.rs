@@ -1,4 +1,4 @@
-//! What a custom resource definition states, as the server needs it.
+//! A CustomResourceDefinition, parsed for serving.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/version/helpers.go CompareKubeAwareVersionStrings
 
@@ -19,11 +19,11 @@ pub struct Definition {
     /// The API group.
     pub group: String,
     /// What the kind is called.
-    pub names: Names,
+    pub names: DefinitionNames,
     /// Whether objects live in a namespace.
     pub scope: Scope,
     /// The versions, in the order of the definition.
-    pub versions: Vec<Version>,
+    pub versions: Vec<DefinitionVersion>,
     /// How the versions become each other.
     pub conversion: Conversion,
     storage: usize,
@@ -31,7 +31,7 @@ pub struct Definition {
 
 /// What a kind is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
+pub struct DefinitionNames {
     /// The resource in paths, such as `crontabs`.
     pub plural: String,
     /// The resource in messages, such as `crontab`.
@@ -48,7 +48,7 @@ pub struct Names {
 
 /// A version of a kind.
 #[derive(Debug)]
-pub struct Version {
+pub struct DefinitionVersion {
     /// Its name, such as `v1`.
     pub name: String,
     /// Whether paths serve it.
@@ -97,15 +97,15 @@ impl Definition {
     /// Reads a definition that was found to be valid.
     pub fn read(crd: &Value) -> Result<Definition, BadDefinition> {
         let spec = crd.at("spec");
-        let names = Names::read(spec.at("names"))?;
+        let names = DefinitionNames::read(spec.at("names"))?;
         let group = spec.text("group");
         if group.is_empty() {
             return Err(BadDefinition::Nameless("group"));
         }
-        let versions: Vec<Version> = spec
+        let versions: Vec<DefinitionVersion> = spec
             .items("versions")
             .iter()
-            .map(|version| Version::read(version, spec))
+            .map(|version| DefinitionVersion::read(version, spec))
             .collect();
         let storage = versions
             .iter()
@@ -126,12 +126,12 @@ impl Definition {
     }
 
     /// A version by its name.
-    pub fn version(&self, name: &str) -> Option<&Version> {
+    pub fn version(&self, name: &str) -> Option<&DefinitionVersion> {
         self.versions.iter().find(|version| version.name == name)
     }
 
     /// The version objects are stored in.
-    pub fn storage(&self) -> &Version {
+    pub fn storage(&self) -> &DefinitionVersion {
         &self.versions[self.storage]
     }
 }
@@ -144,10 +144,10 @@ fn scope(spec: &Value) -> Scope {
     }
 }
 
-// --- Names ---
+// --- DefinitionNames ---
 
-impl Names {
-    fn read(names: &Value) -> Result<Names, BadDefinition> {
+impl DefinitionNames {
+    fn read(names: &Value) -> Result<DefinitionNames, BadDefinition> {
         let text = |name: &str| names.text(name).to_owned();
         let texts = |name: &str| names.texts(name).map(str::to_owned).collect();
         for name in ["plural", "kind"] {
@@ -159,7 +159,7 @@ impl Names {
                 }));
             }
         }
-        Ok(Names {
+        Ok(DefinitionNames {
             plural: text("plural"),
             singular: text("singular"),
             kind: text("kind"),
@@ -170,12 +170,12 @@ impl Names {
     }
 }
 
-// --- Version ---
+// --- DefinitionVersion ---
 
-impl Version {
-    fn read(version: &Value, spec: &Value) -> Version {
+impl DefinitionVersion {
+    fn read(version: &Value, spec: &Value) -> DefinitionVersion {
         let subresources = version.at("subresources");
-        Version {
+        DefinitionVersion {
             name: version.text("name").to_owned(),
             served: version.flag("served"),
             storage: version.flag("storage"),

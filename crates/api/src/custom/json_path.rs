@@ -1,4 +1,4 @@
-//! Paths through an object, as the columns of tables name them: `.status.conditions[?(@.type=="Ready")].status`.
+//! JSONPath of printer columns, scale and selectable fields: `.status.conditions[?(@.type=="Ready")].status`.
 
 // upstream: staging/src/k8s.io/client-go/util/jsonpath/jsonpath.go FindResults, evalField, evalArray, evalFilter
 // upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go Parse
@@ -59,7 +59,7 @@ const SIGNS: [(&str, Comparison); 6] = [
 
 /// The path does not lead there, in a way that is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Astray;
+pub(super) struct PathNotFound;
 
 // --- JsonPath ---
 
@@ -72,7 +72,7 @@ impl JsonPath {
     }
 
     /// What is found at its end. Fields that are not there are passed over.
-    pub(super) fn find<'v>(&self, object: &'v Value) -> Result<Vec<&'v Value>, Astray> {
+    pub(super) fn find<'v>(&self, object: &'v Value) -> Result<Vec<&'v Value>, PathNotFound> {
         let mut found = vec![object];
         for step in &self.0 {
             found = step.take(&found)?;
@@ -87,7 +87,7 @@ const MOST_FOUND: usize = 1_000_000;
 // --- Step ---
 
 impl Step {
-    fn take<'v>(&self, from: &[&'v Value]) -> Result<Vec<&'v Value>, Astray> {
+    fn take<'v>(&self, from: &[&'v Value]) -> Result<Vec<&'v Value>, PathNotFound> {
         let mut found = Vec::new();
         match self {
             Step::Root => found.extend(from),
@@ -110,14 +110,14 @@ impl Step {
                     }
                     found.extend(ends);
                     if found.len() > MOST_FOUND {
-                        return Err(Astray);
+                        return Err(PathNotFound);
                     }
                 }
             }
             Step::Index(_) | Step::Range(..) => {
                 for value in from.iter().filter(|value| !value.is_null()) {
                     let Value::Array(items) = value else {
-                        return Err(Astray);
+                        return Err(PathNotFound);
                     };
                     self.slice(items, &mut found)?;
                 }
@@ -125,7 +125,7 @@ impl Step {
             Step::Filter(left, comparison, right) => {
                 for value in from.iter().filter(|value| !value.is_null()) {
                     let Value::Array(items) = value else {
-                        return Err(Astray);
+                        return Err(PathNotFound);
                     };
                     for item in items {
                         if comparison.holds(&left.values(item)?, &right.values(item)?)? {
@@ -136,26 +136,26 @@ impl Step {
             }
         }
         if found.len() > MOST_FOUND {
-            return Err(Astray);
+            return Err(PathNotFound);
         }
         Ok(found)
     }
 
-    fn slice<'v>(&self, items: &'v [Value], found: &mut Vec<&'v Value>) -> Result<(), Astray> {
-        let count = i64::try_from(items.len()).map_err(|_| Astray)?;
+    fn slice<'v>(&self, items: &'v [Value], found: &mut Vec<&'v Value>) -> Result<(), PathNotFound> {
+        let count = i64::try_from(items.len()).map_err(|_| PathNotFound)?;
         let from_end = |index: i64| if index < 0 { index + count } else { index };
         let get = |index: i64| usize::try_from(index).ok().and_then(|index| items.get(index));
         match *self {
-            Step::Index(index) => found.push(get(from_end(index)).ok_or(Astray)?),
+            Step::Index(index) => found.push(get(from_end(index)).ok_or(PathNotFound)?),
             Step::Range(start, end, step) => {
                 let step = step.unwrap_or(1);
                 if step <= 0 {
-                    return Err(Astray);
+                    return Err(PathNotFound);
                 }
                 let end = from_end(end.unwrap_or(count)).min(count);
                 let mut index = from_end(start.unwrap_or(0));
                 if index < 0 || (index >= count && count > 0) {
-                    return Err(Astray);
+                    return Err(PathNotFound);
                 }
                 while index < end {
                     found.extend(get(index));
@@ -184,7 +184,7 @@ fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
 // --- Operand ---
 
 impl Operand {
-    fn values<'v>(&'v self, item: &'v Value) -> Result<Cow<'v, [&'v Value]>, Astray> {
+    fn values<'v>(&'v self, item: &'v Value) -> Result<Cow<'v, [&'v Value]>, PathNotFound> {
         match self {
             Operand::Path(path) => path.find(item).map(Cow::Owned),
             Operand::Constant(value) => Ok(Cow::Owned(vec![value])),
@@ -195,12 +195,12 @@ impl Operand {
 // --- Comparison ---
 
 impl Comparison {
-    fn holds(self, left: &[&Value], right: &[&Value]) -> Result<bool, Astray> {
+    fn holds(self, left: &[&Value], right: &[&Value]) -> Result<bool, PathNotFound> {
         if self == Comparison::Exists {
             return Ok(!left.is_empty());
         }
         if left.len() > 1 || right.len() > 1 {
-            return Err(Astray);
+            return Err(PathNotFound);
         }
         let (Some(left), Some(right)) = (left.first(), right.first()) else {
             return Ok(false);
@@ -209,9 +209,9 @@ impl Comparison {
             (Value::String(left), Value::String(right)) => left.cmp(right),
             (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
             (Value::Number(left), Value::Number(right)) if left.is_f64() == right.is_f64() => {
-                left.as_f64().partial_cmp(&right.as_f64()).ok_or(Astray)?
+                left.as_f64().partial_cmp(&right.as_f64()).ok_or(PathNotFound)?
             }
-            _ => return Err(Astray),
+            _ => return Err(PathNotFound),
         };
         Ok(match self {
             Comparison::Exists | Comparison::Equal => order.is_eq(),

@@ -1,4 +1,4 @@
-//! Lists whose items must differ: sets, and lists identified by fields.
+//! Uniqueness of list items: `x-kubernetes-list-type: set` and `map`.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype/validation.go ValidateListSetsAndMaps, validateListSet, validateListMap
 
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::node::{Flag, Node};
+use super::node::{Node, SchemaFlag};
 use crate::{
     field::{Error, Path},
     strategy::ErrorList,
@@ -25,7 +25,7 @@ pub(crate) fn validate(value: &Value, node: &Node, at: &Path<'_>, errors: &mut E
             }
         }
         Value::Array(items) => {
-            if node.has_flag(Flag::Set) {
+            if node.has_flag(SchemaFlag::Set) {
                 for index in repeated(items.iter().map(key_text)) {
                     errors.push(Error::duplicate(&at.index(index), &items[index]));
                 }

@@ -1,4 +1,4 @@
-//! Kind, apiVersion and metadata: the parts of an object that no schema decides, at the top and in objects inside.
+//! TypeMeta and ObjectMeta of custom resources, at the root and in embedded resources.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/algorithm.go CoerceWithOptions
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/validation.go Validate, validateEmbeddedResource
@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{
-    node::{Flag, Node},
+    node::{Node, SchemaFlag},
     shape::object_meta,
 };
 use crate::{
@@ -22,7 +22,7 @@ const MOST_UNKNOWN: usize = 1000;
 
 /// What happens to metadata that is not metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Malformed {
+pub(crate) enum MalformedMetadata {
     /// It is an error.
     Refuse,
     /// What cannot be read is dropped, field by field.
@@ -30,14 +30,14 @@ pub(crate) enum Malformed {
 }
 
 /// Brings metadata into the form of its type. Gives the fields it does not know; the error is why it cannot be read.
-pub(super) fn settle(metadata: &mut Value, malformed: Malformed) -> Result<Vec<String>, String> {
+pub(super) fn settle(metadata: &mut Value, malformed: MalformedMetadata) -> Result<Vec<String>, String> {
     match decode::normalize(metadata, *object_meta()) {
         Ok(decoded) => {
             let unknown = unknown_fields(&decoded.strict_errors);
             *metadata = decoded.value;
             Ok(unknown)
         }
-        Err(error) if malformed == Malformed::Refuse => Err(error.to_string()),
+        Err(error) if malformed == MalformedMetadata::Refuse => Err(error.to_string()),
         Err(_) => {
             let Value::Object(fields) = std::mem::take(metadata) else {
                 return Err("invalid metadata: expected object".to_owned());
@@ -73,10 +73,10 @@ pub(crate) fn coerce(
     value: &mut Value,
     node: &Node,
     whole: bool,
-    malformed: Malformed,
+    malformed: MalformedMetadata,
     at: &Path<'_>,
 ) -> Result<Vec<String>, Box<Error>> {
-    let mut coercion = Coercion {
+    let mut coercion = MetadataCoercion {
         malformed,
         unknown: Vec::new(),
     };
@@ -85,12 +85,12 @@ pub(crate) fn coerce(
     Ok(coercion.unknown)
 }
 
-struct Coercion {
-    malformed: Malformed,
+struct MetadataCoercion {
+    malformed: MalformedMetadata,
     unknown: Vec<String>,
 }
 
-impl Coercion {
+impl MetadataCoercion {
     fn level(
         &mut self,
         value: &mut Value,
@@ -100,7 +100,7 @@ impl Coercion {
     ) -> Result<(), Box<Error>> {
         match value {
             Value::Object(_) => {
-                if whole || node.has_flag(Flag::Embedded) {
+                if whole || node.has_flag(SchemaFlag::Embedded) {
                     self.resource(value, at)?;
                 }
                 let Value::Object(fields) = value else {
@@ -129,7 +129,7 @@ impl Coercion {
     fn resource(&mut self, object: &mut Value, at: &Path<'_>) -> Result<(), Box<Error>> {
         for name in ["apiVersion", "kind"] {
             let found = object.get(name).is_some_and(|value| !value.is_string());
-            if found && self.malformed == Malformed::Drop {
+            if found && self.malformed == MalformedMetadata::Drop {
                 object.remove(name);
             } else if found {
                 let error = Error::invalid(&at.child(name), object.at(name), "must be a string");
@@ -149,7 +149,7 @@ impl Coercion {
                         .extend(unknown.iter().map(|path| format!("{prefix}.{path}")));
                 }
             }
-            Err(error) if self.malformed == Malformed::Refuse => {
+            Err(error) if self.malformed == MalformedMetadata::Refuse => {
                 return Err(Box::new(Error::invalid(&child_path, before, error)));
             }
             Err(_) => *metadata = before,
@@ -162,7 +162,7 @@ impl Coercion {
 pub(crate) fn validate(value: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
     match value {
         Value::Object(fields) => {
-            if whole || node.has_flag(Flag::Embedded) {
+            if whole || node.has_flag(SchemaFlag::Embedded) {
                 resource(value, at, errors);
             }
             for (name, value) in fields {
@@ -205,7 +205,7 @@ fn resource(object: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     };
     let child_path = at.child("metadata");
     let mut metadata = given.clone();
-    if let Err(error) = settle(&mut metadata, Malformed::Refuse) {
+    if let Err(error) = settle(&mut metadata, MalformedMetadata::Refuse) {
         errors.push(Error::invalid(&child_path, given, error));
         return;
     }

@@ -1,4 +1,4 @@
-//! Custom resources: the rules of kinds that users define, made from a custom resource definition.
+//! Custom resources: validation, defaulting, pruning and tables according to a CustomResourceDefinition.
 //!
 //! A [`Definition`] is what the server needs to serve them; each of its versions has [`CustomResourceStrategy`], the counterpart
 //! of the compiled rules of a built-in kind. Promises: what upstream's structural schemas accept, prune, fill in and
@@ -26,12 +26,14 @@ mod tests;
 pub(crate) mod validate;
 
 pub use self::{
-    definition::{BadDefinition, Conversion, Definition, Names, Version, compare_versions, convert},
+    definition::{
+        BadDefinition, Conversion, Definition, DefinitionNames, DefinitionVersion, compare_versions, convert,
+    },
     scale::Scale,
-    strategy::{CustomResourceStrategy, Source},
+    strategy::{CustomResourceStrategy, ObjectSource},
 };
 pub(crate) use self::{
-    meta::{Malformed, coerce as coerce_metadata, validate as validate_metadata},
+    meta::{MalformedMetadata, coerce as coerce_metadata, validate as validate_metadata},
     node::Node,
     pattern::Pattern,
     prune::unknown as has_unknown_fields,

@@ -1,4 +1,4 @@
-//! A schema as objects are validated by it: compact, and without documentation.
+//! A structural schema, compiled for validation: compact, and without documentation.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/structural.go Structural
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/convert.go NewStructural
@@ -18,7 +18,7 @@ pub(crate) struct Node {
     pub(super) items: Option<Box<Node>>,
     additional: Option<Box<Node>>,
     /// What most schemas do not say.
-    extras: Option<Box<Extras>>,
+    extras: Option<Box<RareConstraints>>,
     pub(super) kind: Kind,
     flags: u16,
 }
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
 
 /// What a schema may say or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flag {
+pub(crate) enum SchemaFlag {
     Nullable,
     /// Fields it does not know are kept.
     Preserve,
@@ -68,7 +68,7 @@ pub(crate) enum Flag {
 
 /// What few schemas say.
 #[derive(Debug, Default)]
-pub(super) struct Extras {
+pub(super) struct RareConstraints {
     pub(super) default: Option<Value>,
     pub(super) required: Box<[Box<str>]>,
     pub(super) options: Box<[Value]>,
@@ -77,7 +77,7 @@ pub(super) struct Extras {
     /// The fields that identify the items of a list.
     pub(super) keys: Box<[String]>,
     pub(super) bounds: Option<Box<Bounds>>,
-    pub(super) junctors: Option<Box<Junctors>>,
+    pub(super) junctors: Option<Box<LogicalSchemas>>,
     pub(super) rules: Box<[Rule]>,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Bounds {
 
 /// Other schemas the same value is validated by.
 #[derive(Debug, Default)]
-pub(super) struct Junctors {
+pub(super) struct LogicalSchemas {
     pub(super) all_of: Box<[Node]>,
     pub(super) any_of: Box<[Node]>,
     pub(super) one_of: Box<[Node]>,
@@ -106,7 +106,7 @@ pub(super) struct Junctors {
 
 /// What a field that is not named may be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Additional<'n> {
+pub(crate) enum AdditionalProperties<'n> {
     /// It is not said.
     Unsaid,
     /// Anything.
@@ -119,7 +119,7 @@ pub(crate) enum Additional<'n> {
 
 /// What a schema is read for.
 #[derive(Clone, Copy)]
-struct Reading {
+struct SchemaReader {
     /// Whether a schema above keeps fields it does not know.
     open: bool,
 }
@@ -129,11 +129,11 @@ struct Reading {
 impl Node {
     /// Reads a schema as definitions have it. `open`: whether apply takes fields that are not known.
     pub(crate) fn read(schema: &Value, open: bool) -> Node {
-        Reading { open }.node(schema)
+        SchemaReader { open }.node(schema)
     }
 
     /// Whether it has a flag.
-    pub(crate) fn has_flag(&self, flag: Flag) -> bool {
+    pub(crate) fn has_flag(&self, flag: SchemaFlag) -> bool {
         self.flags & bit(flag) != 0
     }
 
@@ -160,12 +160,12 @@ impl Node {
     }
 
     /// How it treats fields it does not name.
-    pub(crate) fn additional(&self) -> Additional<'_> {
+    pub(crate) fn additional(&self) -> AdditionalProperties<'_> {
         match &self.additional {
-            Some(node) => Additional::Node(node),
-            None if !self.has_flag(Flag::Additional) => Additional::Unsaid,
-            None if self.has_flag(Flag::NoAdditional) => Additional::Nothing,
-            None => Additional::Any,
+            Some(node) => AdditionalProperties::Node(node),
+            None if !self.has_flag(SchemaFlag::Additional) => AdditionalProperties::Unsaid,
+            None if self.has_flag(SchemaFlag::NoAdditional) => AdditionalProperties::Nothing,
+            None => AdditionalProperties::Any,
         }
     }
 
@@ -205,18 +205,18 @@ impl Node {
         junctors.map_or(&[], |junctors| &junctors.all_of)
     }
 
-    pub(super) fn extras(&self) -> Option<&Extras> {
+    pub(super) fn extras(&self) -> Option<&RareConstraints> {
         self.extras.as_deref()
     }
 
-    fn set(&mut self, flag: Flag, on: bool) {
+    fn set(&mut self, flag: SchemaFlag, on: bool) {
         if on {
             self.flags |= bit(flag);
         }
     }
 
     /// Whether it or one below has this flag.
-    fn inherits(&self, flag: Flag) -> bool {
+    fn inherits(&self, flag: SchemaFlag) -> bool {
         let junctors = self.extras().and_then(|extras| extras.junctors.as_deref());
         self.has_flag(flag)
             || self.properties().any(|(_, node)| node.has_flag(flag))
@@ -231,31 +231,31 @@ impl Node {
     }
 }
 
-fn bit(flag: Flag) -> u16 {
+fn bit(flag: SchemaFlag) -> u16 {
     1 << flag as u16
 }
 
-// --- Reading ---
+// --- SchemaReader ---
 
-impl Reading {
+impl SchemaReader {
     fn node(self, schema: &Value) -> Node {
         let mut node = Node {
             kind: Kind::read(schema.text("type")),
             ..Node::default()
         };
         let flags = [
-            (Flag::Nullable, "nullable"),
-            (Flag::Preserve, "x-kubernetes-preserve-unknown-fields"),
-            (Flag::Embedded, "x-kubernetes-embedded-resource"),
-            (Flag::IntOrString, "x-kubernetes-int-or-string"),
-            (Flag::ExclusiveMinimum, "exclusiveMinimum"),
-            (Flag::ExclusiveMaximum, "exclusiveMaximum"),
+            (SchemaFlag::Nullable, "nullable"),
+            (SchemaFlag::Preserve, "x-kubernetes-preserve-unknown-fields"),
+            (SchemaFlag::Embedded, "x-kubernetes-embedded-resource"),
+            (SchemaFlag::IntOrString, "x-kubernetes-int-or-string"),
+            (SchemaFlag::ExclusiveMinimum, "exclusiveMinimum"),
+            (SchemaFlag::ExclusiveMaximum, "exclusiveMaximum"),
         ];
         for (flag, name) in flags {
             node.set(flag, schema.flag(name));
         }
-        let below = Reading {
-            open: self.open || node.has_flag(Flag::Preserve),
+        let below = SchemaReader {
+            open: self.open || node.has_flag(SchemaFlag::Preserve),
         };
         node.properties = schema
             .entries("properties")
@@ -269,31 +269,34 @@ impl Reading {
         match schema.at("additionalProperties") {
             Value::Null => {}
             Value::Bool(any) => {
-                node.set(Flag::Additional, true);
-                node.set(Flag::NoAdditional, !any);
+                node.set(SchemaFlag::Additional, true);
+                node.set(SchemaFlag::NoAdditional, !any);
             }
             schema => {
-                node.set(Flag::Additional, true);
+                node.set(SchemaFlag::Additional, true);
                 node.additional = below.optional(schema).map(Box::new);
             }
         }
         let open = match node.additional() {
-            Additional::Unsaid => below.open || node.properties.is_empty(),
-            Additional::Any => true,
-            Additional::Nothing | Additional::Node(_) => false,
+            AdditionalProperties::Unsaid => below.open || node.properties.is_empty(),
+            AdditionalProperties::Any => true,
+            AdditionalProperties::Nothing | AdditionalProperties::Node(_) => false,
         };
-        node.set(Flag::Open, open);
-        node.set(Flag::AtomicMap, schema.text("x-kubernetes-map-type") == "atomic");
-        node.set(Flag::Set, schema.text("x-kubernetes-list-type") == "set");
+        node.set(SchemaFlag::Open, open);
+        node.set(
+            SchemaFlag::AtomicMap,
+            schema.text("x-kubernetes-map-type") == "atomic",
+        );
+        node.set(SchemaFlag::Set, schema.text("x-kubernetes-list-type") == "set");
         node.extras = below.extras(schema, &node).map(Box::new);
         let junctors = node.extras().and_then(|extras| extras.junctors.as_deref());
         let excludes = junctors.is_some_and(|junctors| junctors.not.is_some() || !junctors.one_of.is_empty());
-        let excludes = excludes || node.inherits(Flag::Excludes);
-        node.set(Flag::Excludes, excludes);
-        let defaults = node.fallback().is_some() || node.inherits(Flag::Defaults);
-        node.set(Flag::Defaults, defaults);
-        let ruled = !node.rules().is_empty() || node.inherits(Flag::Ruled);
-        node.set(Flag::Ruled, ruled);
+        let excludes = excludes || node.inherits(SchemaFlag::Excludes);
+        node.set(SchemaFlag::Excludes, excludes);
+        let defaults = node.fallback().is_some() || node.inherits(SchemaFlag::Defaults);
+        node.set(SchemaFlag::Defaults, defaults);
+        let ruled = !node.rules().is_empty() || node.inherits(SchemaFlag::Ruled);
+        node.set(SchemaFlag::Ruled, ruled);
         node
     }
 
@@ -301,11 +304,11 @@ impl Reading {
         schema.is_object().then(|| self.node(schema))
     }
 
-    fn extras(self, schema: &Value, node: &Node) -> Option<Extras> {
+    fn extras(self, schema: &Value, node: &Node) -> Option<RareConstraints> {
         let is_map = schema.text("x-kubernetes-list-type") == "map";
         let bounds = Bounds::read(schema);
         let junctors = self.junctors(schema);
-        let extras = Extras {
+        let extras = RareConstraints {
             default: schema.get("default").filter(|value| !value.is_null()).cloned(),
             required: schema.texts("required").map(Into::into).collect(),
             options: schema.items("enum").into(),
@@ -335,7 +338,7 @@ impl Reading {
         said.then_some(extras)
     }
 
-    fn junctors(self, schema: &Value) -> Option<Junctors> {
+    fn junctors(self, schema: &Value) -> Option<LogicalSchemas> {
         let list = |name: &str| {
             schema
                 .items(name)
@@ -343,7 +346,7 @@ impl Reading {
                 .map(|schema| self.node(schema))
                 .collect()
         };
-        let junctors = Junctors {
+        let junctors = LogicalSchemas {
             all_of: list("allOf"),
             any_of: list("anyOf"),
             one_of: list("oneOf"),

@@ -1,4 +1,4 @@
-//! Regular expressions in the syntax of Go, matched in time linear in the text.
+//! Regular expressions in Go's syntax (RE2), matched in linear time.
 //!
 //! Compiled ones are large and few are used at a time, so the process keeps those used last.
 

@@ -1,10 +1,10 @@
-//! Taking out what a schema does not know.
+//! Pruning: removes fields that the structural schema does not specify.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning/algorithm.go PruneWithOptions, prune
 
 use serde_json::Value;
 
-use super::node::{Additional, Flag, Node};
+use super::node::{AdditionalProperties, Node, SchemaFlag};
 use crate::limits::{self, MAX_PATH_BYTES};
 
 /// Paths of fields that are not known which are collected. Clients are shown fewer.
@@ -25,7 +25,7 @@ pub(super) fn prune(object: &mut Value, node: &Node) -> Vec<String> {
         path: String::new(),
         unknown: &mut unknown,
     };
-    pruning.level(object, Some(node), true, Keep::Known);
+    pruning.level(object, Some(node), true, KeepUnknownFields::Known);
     unknown.sort();
     unknown
 }
@@ -37,13 +37,13 @@ pub(crate) fn unknown(value: &Value, node: &Node, whole: bool) -> bool {
         path: String::new(),
         unknown: &mut Vec::new(),
     };
-    pruning.level(&mut pruned, Some(node), whole, Keep::Known);
+    pruning.level(&mut pruned, Some(node), whole, KeepUnknownFields::Known);
     pruned != *value
 }
 
 /// What happens to fields that are not known.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Keep {
+enum KeepUnknownFields {
     Known,
     All,
 }
@@ -55,32 +55,32 @@ struct Pruning<'u> {
 }
 
 impl Pruning<'_> {
-    fn level(&mut self, value: &mut Value, node: Option<&Node>, whole: bool, keep: Keep) {
+    fn level(&mut self, value: &mut Value, node: Option<&Node>, whole: bool, keep: KeepUnknownFields) {
         let keep = match node {
-            Some(node) if node.has_flag(Flag::Preserve) => Keep::All,
-            None if keep == Keep::All => return,
+            Some(node) if node.has_flag(SchemaFlag::Preserve) => KeepUnknownFields::All,
+            None if keep == KeepUnknownFields::All => return,
             _ => keep,
         };
         match value {
             Value::Object(fields) => {
-                let embedded = whole || node.is_some_and(|node| node.has_flag(Flag::Embedded));
+                let embedded = whole || node.is_some_and(|node| node.has_flag(SchemaFlag::Embedded));
                 fields.retain(|name, value| {
                     if embedded && is_of_all(name) {
                         return true;
                     }
                     let below = match node {
-                        None => Below::Unknown,
+                        None => SchemaOfField::Unknown,
                         Some(node) => below(node, name),
                     };
                     match below {
-                        Below::Known(node) => {
+                        SchemaOfField::Known(node) => {
                             let length = self.enter(name);
-                            self.level(value, node, false, Keep::Known);
+                            self.level(value, node, false, KeepUnknownFields::Known);
                             self.path.truncate(length);
                             true
                         }
-                        Below::Unknown if keep == Keep::All => true,
-                        Below::Unknown => {
+                        SchemaOfField::Unknown if keep == KeepUnknownFields::All => true,
+                        SchemaOfField::Unknown => {
                             // At the top these are none of the user's business.
                             if node.is_none() || !is_of_all(name) || !self.path.is_empty() {
                                 let length = self.enter(name);
@@ -120,18 +120,18 @@ impl Pruning<'_> {
 }
 
 /// What a schema states of a field.
-enum Below<'n> {
+enum SchemaOfField<'n> {
     /// The field stays; its value is of this schema, or of one that knows nothing.
     Known(Option<&'n Node>),
     Unknown,
 }
 
-fn below<'n>(node: &'n Node, name: &str) -> Below<'n> {
+fn below<'n>(node: &'n Node, name: &str) -> SchemaOfField<'n> {
     match (node.property(name), node.additional()) {
-        (Some(property), _) => Below::Known(Some(property)),
-        (None, Additional::Node(node)) => Below::Known(Some(node)),
-        (None, Additional::Any | Additional::Nothing) => Below::Known(None),
-        (None, Additional::Unsaid) => Below::Unknown,
+        (Some(property), _) => SchemaOfField::Known(Some(property)),
+        (None, AdditionalProperties::Node(node)) => SchemaOfField::Known(Some(node)),
+        (None, AdditionalProperties::Any | AdditionalProperties::Nothing) => SchemaOfField::Known(None),
+        (None, AdditionalProperties::Unsaid) => SchemaOfField::Unknown,
     }
 }
 
@@ -141,7 +141,8 @@ pub(super) fn prune_nulls(value: &mut Value, node: Option<&Node>) {
         Value::Object(fields) => fields.retain(|name, value| {
             let node = node.and_then(|node| node.field(name));
             if value.is_null() {
-                return node.is_none_or(|node| node.has_flag(Flag::Nullable) || node.fallback().is_some());
+                return node
+                    .is_none_or(|node| node.has_flag(SchemaFlag::Nullable) || node.fallback().is_some());
             }
             prune_nulls(value, node);
             true

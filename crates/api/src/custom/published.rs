@@ -1,4 +1,4 @@
-//! The schemas of a version as documents show them, for `kubectl explain` and for clients that check before they send.
+//! The schemas of a version as published in OpenAPI, for `kubectl explain` and client-side validation.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go BuildOpenAPIV2, BuildOpenAPIV3, newBuilder, addEmbeddedProperties
 
@@ -8,7 +8,7 @@ use crate::strategy::{Tree, TreeMut};
 
 /// The schemas of the objects and of their lists, each with its name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Models {
+pub struct PublishedModels {
     /// Of an object.
     pub object: (String, Value),
     /// Of a list.
@@ -17,7 +17,7 @@ pub struct Models {
 
 /// The two forms of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum DocumentVersion {
     V2,
     V3,
 }
@@ -71,16 +71,16 @@ pub fn model_name(group: &str, version: &str, kind: &str) -> String {
 }
 
 /// The schemas of a version of a stored definition, for documents of `OpenAPI` 3; `None` if there is no such version.
-pub fn v3(crd: &Value, version: &str) -> Option<Models> {
-    models(crd, version, Form::V3)
+pub fn v3(crd: &Value, version: &str) -> Option<PublishedModels> {
+    models(crd, version, DocumentVersion::V3)
 }
 
 /// The same for documents of `OpenAPI` 2, which say less.
-pub fn v2(crd: &Value, version: &str) -> Option<Models> {
-    models(crd, version, Form::V2)
+pub fn v2(crd: &Value, version: &str) -> Option<PublishedModels> {
+    models(crd, version, DocumentVersion::V2)
 }
 
-fn models(crd: &Value, version: &str, form: Form) -> Option<Models> {
+fn models(crd: &Value, version: &str, form: DocumentVersion) -> Option<PublishedModels> {
     let spec = crd.at("spec");
     let whole = spec
         .items("versions")
@@ -125,16 +125,16 @@ fn models(crd: &Value, version: &str, form: Form) -> Option<Models> {
             schema.set("x-kubernetes-selectable-fields", selectable.clone());
         }
     }
-    Some(Models {
+    Some(PublishedModels {
         object: (name, object),
         list: (model_name(group, version, list_kind), list),
     })
 }
 
-fn object(version: &Value, spec: &Value, form: Form) -> Value {
+fn object(version: &Value, spec: &Value, form: DocumentVersion) -> Value {
     let schema = version.at("schema").at("openAPIV3Schema");
     let preserves = schema.flag("x-kubernetes-preserve-unknown-fields") || spec.flag("preserveUnknownFields");
-    if schema.is_null() || (form == Form::V2 && preserves) {
+    if schema.is_null() || (form == DocumentVersion::V2 && preserves) {
         return json!({"type": "object"});
     }
     let mut shown = form.schema(schema, true);
@@ -148,13 +148,13 @@ fn object(version: &Value, spec: &Value, form: Form) -> Value {
     shown
 }
 
-// --- Form ---
+// --- DocumentVersion ---
 
-impl Form {
+impl DocumentVersion {
     fn reference(self, name: &str) -> String {
         match self {
-            Form::V2 => format!("#/definitions/{name}"),
-            Form::V3 => format!("#/components/schemas/{name}"),
+            DocumentVersion::V2 => format!("#/definitions/{name}"),
+            DocumentVersion::V3 => format!("#/components/schemas/{name}"),
         }
     }
 
@@ -162,8 +162,8 @@ impl Form {
     fn described(self, name: &str, description: &str) -> Value {
         let reference = json!(self.reference(&format!("{META}.{name}")));
         match self {
-            Form::V2 => json!({"description": description, "$ref": reference}),
-            Form::V3 => json!({"description": description, "allOf": [{"$ref": reference}]}),
+            DocumentVersion::V2 => json!({"description": description, "$ref": reference}),
+            DocumentVersion::V3 => json!({"description": description, "allOf": [{"$ref": reference}]}),
         }
     }
 
@@ -199,10 +199,10 @@ impl Form {
             inner => shown.set("additionalProperties", self.schema(inner, false)),
         }
         match self {
-            Form::V2 => simplify(&mut shown, schema),
-            Form::V3 => junctors(&mut shown, schema),
+            DocumentVersion::V2 => simplify(&mut shown, schema),
+            DocumentVersion::V3 => junctors(&mut shown, schema),
         }
-        let hides = self == Form::V2 && schema.flag("x-kubernetes-preserve-unknown-fields");
+        let hides = self == DocumentVersion::V2 && schema.flag("x-kubernetes-preserve-unknown-fields");
         if !root && !hides && schema.flag("x-kubernetes-embedded-resource") {
             self.embed(&mut shown);
         }
@@ -234,14 +234,14 @@ fn junctors(shown: &mut Value, schema: &Value) {
         let inner: Vec<_> = schema
             .items(name)
             .iter()
-            .map(|one| Form::V3.schema(one, false))
+            .map(|one| DocumentVersion::V3.schema(one, false))
             .collect();
         if !inner.is_empty() {
             shown.set(name, inner);
         }
     }
     if schema.at("not").is_object() {
-        shown.set("not", Form::V3.schema(schema.at("not"), false));
+        shown.set("not", DocumentVersion::V3.schema(schema.at("not"), false));
     }
     if !schema.flag("x-kubernetes-int-or-string") {
         return;
@@ -307,7 +307,7 @@ mod tests {
                 "selectableFields": [{"jsonPath": ".spec.a"}]}]}})
     }
 
-    fn shown(form: fn(&Value, &str) -> Option<Models>, spec: &Value) -> Value {
+    fn shown(form: fn(&Value, &str) -> Option<PublishedModels>, spec: &Value) -> Value {
         form(&crd(spec), "v1")
             .unwrap()
             .object

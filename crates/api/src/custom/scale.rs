@@ -1,4 +1,4 @@
-//! The scale of a custom resource, found by paths.
+//! The scale subresource of custom resources (`specReplicasPath`, `statusReplicasPath`, `labelSelectorPath`).
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go ScaleREST, scaleFromCustomResource, scaleUpdatedObjectInfo
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/validator.go ValidateScaleSpec, ValidateScaleStatus

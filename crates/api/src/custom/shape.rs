@@ -1,9 +1,9 @@
-//! A schema seen through [`shape`](crate::shape): what patches and apply ask of it.
+//! Implements [`TypeSchema`](crate::type_schema::TypeSchema) for structural schemas: input of patches and apply.
 
 use serde_json::Value;
 
 use super::{
-    node::{Additional, Flag, Kind, Node},
+    node::{AdditionalProperties, Kind, Node, SchemaFlag},
     schema::Schema,
     validate::Format,
 };
@@ -70,9 +70,9 @@ impl Struct for Schema {
     fn keeps_unknown(&self) -> bool {
         // The fields of all objects are named here: a schema that names none is not a free form.
         match self.node().additional() {
-            Additional::Unsaid => self.node().has_flag(Flag::Preserve),
-            Additional::Any => true,
-            Additional::Nothing | Additional::Node(_) => false,
+            AdditionalProperties::Unsaid => self.node().has_flag(SchemaFlag::Preserve),
+            AdditionalProperties::Any => true,
+            AdditionalProperties::Nothing | AdditionalProperties::Node(_) => false,
         }
     }
 }
@@ -87,11 +87,11 @@ impl TypeSchema for Node {
                 items: self.items().map_or(&ANY as &dyn TypeSchema, |items| items),
                 kind: self.list_kind(),
             },
-            Kind::Object if !self.has_flag(Flag::Embedded) && self.properties().len() == 0 => {
+            Kind::Object if !self.has_flag(SchemaFlag::Embedded) && self.properties().len() == 0 => {
                 match self.additional() {
-                    Additional::Node(values) => Shape::Map {
+                    AdditionalProperties::Node(values) => Shape::Map {
                         values,
-                        atomic: self.has_flag(Flag::AtomicMap),
+                        atomic: self.has_flag(SchemaFlag::AtomicMap),
                     },
                     _ => Shape::Struct(self),
                 }
@@ -122,7 +122,7 @@ impl Struct for Node {
     }
 
     fn field(&self, name: &str) -> Option<&dyn TypeSchema> {
-        let of_all = of_all(name).filter(|_| self.has_flag(Flag::Embedded));
+        let of_all = of_all(name).filter(|_| self.has_flag(SchemaFlag::Embedded));
         of_all
             .map(|typed| typed as &dyn TypeSchema)
             .or_else(|| Node::field(self, name).map(|node| node as &dyn TypeSchema))
@@ -137,17 +137,17 @@ impl Struct for Node {
     }
 
     fn is_atomic(&self) -> bool {
-        self.has_flag(Flag::AtomicMap)
+        self.has_flag(SchemaFlag::AtomicMap)
     }
 
     fn keeps_unknown(&self) -> bool {
-        self.has_flag(Flag::Open)
+        self.has_flag(SchemaFlag::Open)
     }
 }
 
 impl Node {
     fn list_kind(&self) -> ListKind<'_> {
-        if self.has_flag(Flag::Set) {
+        if self.has_flag(SchemaFlag::Set) {
             ListKind::Set
         } else if self.keys().is_empty() {
             ListKind::Atomic

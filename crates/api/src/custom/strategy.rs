@@ -1,4 +1,4 @@
-//! The rules of the objects of one version of a definition.
+//! The REST strategy of one version of a custom resource.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go customResourceStrategy, PrepareForCreate, PrepareForUpdate, generateWarningsFromObj
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/validator.go customResourceValidator, ValidateTypeMeta, validateKubeFinalizerName
@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use super::{
     columns::Columns,
-    correlation::Correlated,
+    correlation::CorrelatedValue,
     default, expression, listing,
-    meta::{self, Malformed},
+    meta::{self, MalformedMetadata},
     node::Node,
     prune,
     scale::Scale,
@@ -41,14 +41,14 @@ pub struct CustomResourceStrategy {
     selectable: Vec<SelectableField>,
     schema: Schema,
     /// The rules of the schema, compiled when they are first asked.
-    expressions: OnceLock<Option<expression::Tree>>,
+    expressions: OnceLock<Option<expression::CompiledRuleTree>>,
     /// Whether fields that no schema knows are kept, as definitions of old could ask for.
     preserves: bool,
 }
 
 /// Where an object was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ObjectSource {
     /// A request.
     Request,
     /// Another version.
@@ -105,10 +105,10 @@ impl CustomResourceStrategy {
 
     /// Brings an object into form: metadata as all objects have them, nothing that the schema does not know, no `null`
     /// where that is no value. Gives the paths of the fields that are not known; the error is why it cannot be read.
-    pub fn coerce(&self, object: &mut Value, source: Source) -> Result<Vec<String>, String> {
+    pub fn coerce(&self, object: &mut Value, source: ObjectSource) -> Result<Vec<String>, String> {
         let malformed = match source {
-            Source::Storage => Malformed::Drop,
-            Source::Request | Source::Conversion => Malformed::Refuse,
+            ObjectSource::Storage => MalformedMetadata::Drop,
+            ObjectSource::Request | ObjectSource::Conversion => MalformedMetadata::Refuse,
         };
         let mut unknown = Vec::new();
         if let Some(metadata) = object.at_mut("metadata") {
@@ -130,7 +130,7 @@ impl CustomResourceStrategy {
         }
         let unknown_embedded = meta::coerce(object, node, false, malformed, &Path::NIL);
         unknown.extend(unknown_embedded.map_err(|error| error.to_string())?);
-        if source == Source::Storage
+        if source == ObjectSource::Storage
             && let Some(metadata) = object.at_mut("metadata")
             && metadata.int("generation").unwrap_or_default() == 0
         {
@@ -186,7 +186,7 @@ impl CustomResourceStrategy {
     fn ask(&self, new: &Value, old: Option<&Value>, errors: &mut ErrorList) -> ErrorList {
         let tree = self
             .expressions
-            .get_or_init(|| expression::Tree::of(self.node(), true));
+            .get_or_init(|| expression::CompiledRuleTree::of(self.node(), true));
         let Some(tree) = tree else {
             return ErrorList::new();
         };
@@ -196,7 +196,7 @@ impl CustomResourceStrategy {
             errors.push(Error::invalid(&Path::NIL, Value::Null, detail));
             return ErrorList::new();
         }
-        let correlated = old.map(|old| Correlated {
+        let correlated = old.map(|old| CorrelatedValue {
             new,
             old,
             node: self.node(),
@@ -223,7 +223,7 @@ impl CustomType for CustomResourceStrategy {
     }
 
     fn settle(&self, object: &mut Value) -> Result<Vec<String>, String> {
-        self.coerce(object, Source::Request)
+        self.coerce(object, ObjectSource::Request)
     }
 }
 
@@ -297,7 +297,7 @@ impl RestStrategy for CustomResourceStrategy {
     ) {
         if self.validate_type(new, errors) {
             if let (Some(status), Some(node)) = (new.get("status"), self.node().property("status")) {
-                let whole = Correlated {
+                let whole = CorrelatedValue {
                     new,
                     old,
                     node: self.node(),

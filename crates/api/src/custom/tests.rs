@@ -8,7 +8,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{CustomResourceStrategy, Definition, Source};
+use super::{CustomResourceStrategy, Definition, ObjectSource};
 use crate::{
     apply::typed,
     kinds::builtin,
@@ -90,7 +90,7 @@ fn coerced(schema: Value, spec: Value) -> (Value, Vec<String>) {
     let definition = definition(schema, Value::Null);
     let mut object = object(spec);
     let rules = &definition.storage().strategy;
-    let unknown = rules.coerce(&mut object, Source::Request).unwrap();
+    let unknown = rules.coerce(&mut object, ObjectSource::Request).unwrap();
     rules.set_defaults(&mut object);
     (object.at("spec").clone(), unknown)
 }
@@ -316,13 +316,13 @@ fn metadata_of_another_type_is_refused_in_a_request_and_dropped_from_the_store()
     let mut bad = object(json!({}));
     bad.ensure_object("metadata").set("labels", "x");
     assert_eq!(
-        rules.coerce(&mut bad.clone(), Source::Request),
+        rules.coerce(&mut bad.clone(), ObjectSource::Request),
         Err(
             "json: cannot unmarshal string into Go struct field ObjectMeta.labels of type map[string]string"
                 .to_owned()
         )
     );
-    rules.coerce(&mut bad, Source::Storage).unwrap();
+    rules.coerce(&mut bad, ObjectSource::Storage).unwrap();
     assert_eq!(bad.at("metadata"), &json!({"name": "x", "generation": 1}));
 }
 
@@ -651,10 +651,10 @@ proptest! {
         let mut new = object(new);
         let mut old = object(old);
         for object in [&mut new, &mut old] {
-            if rules.coerce(object, Source::Request).is_ok() {
+            if rules.coerce(object, ObjectSource::Request).is_ok() {
                 // What was brought into form is in form.
                 let mut again = object.clone();
-                prop_assert_eq!(rules.coerce(&mut again, Source::Request), Ok(Vec::new()));
+                prop_assert_eq!(rules.coerce(&mut again, ObjectSource::Request), Ok(Vec::new()));
                 prop_assert_eq!(&again, &*object);
             }
             rules.set_defaults(object);

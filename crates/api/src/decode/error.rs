@@ -1,4 +1,4 @@
-//! What can be wrong with a body.
+//! Errors of request bodies.
 
 use std::{collections::HashSet, fmt};
 use thiserror::Error;

@@ -1,4 +1,4 @@
-//! The well-known types: text with a form of its own.
+//! Types with a string form: bytes, time, quantity.
 
 use crate::base64;
 use crate::quantity::{ParseError, Quantity};

@@ -1,4 +1,4 @@
-//! The tokens of JSON: strings, numbers, punctuation, with the error texts of Go's scanner.
+//! JSON tokens, with the error messages of Go's scanner.
 
 use super::error::DecodeError;
 use std::borrow::Cow;
@@ -7,6 +7,7 @@ use std::borrow::Cow;
 pub(crate) const MAX_DEPTH: usize = 400;
 
 /// Reads a text from the front.
+// upstream: vendor/sigs.k8s.io/json/internal/golang/encoding/json/scanner.go scanner
 pub(super) struct Lexer<'b> {
     bytes: &'b [u8],
     at: usize,
@@ -15,7 +16,7 @@ pub(super) struct Lexer<'b> {
 
 /// What a value begins as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
+pub(super) enum ValueStart {
     Object,
     Array,
     String,
@@ -36,15 +37,15 @@ impl<'b> Lexer<'b> {
     }
 
     /// What the next value begins as. Literals are consumed, the rest is not.
-    pub(super) fn start(&mut self) -> Result<Start, DecodeError> {
+    pub(super) fn start(&mut self) -> Result<ValueStart, DecodeError> {
         match self.peek()? {
-            b'{' => Ok(Start::Object),
-            b'[' => Ok(Start::Array),
-            b'"' => Ok(Start::String),
-            b'-' | b'0'..=b'9' => Ok(Start::Number),
-            b't' => self.literal("true").map(|()| Start::Bool(true)),
-            b'f' => self.literal("false").map(|()| Start::Bool(false)),
-            b'n' => self.literal("null").map(|()| Start::Null),
+            b'{' => Ok(ValueStart::Object),
+            b'[' => Ok(ValueStart::Array),
+            b'"' => Ok(ValueStart::String),
+            b'-' | b'0'..=b'9' => Ok(ValueStart::Number),
+            b't' => self.literal("true").map(|()| ValueStart::Bool(true)),
+            b'f' => self.literal("false").map(|()| ValueStart::Bool(false)),
+            b'n' => self.literal("null").map(|()| ValueStart::Null),
             other => Err(bad(other, "looking for beginning of value")),
         }
     }
@@ -261,12 +262,12 @@ impl<'b> Lexer<'b> {
     }
 
     /// Skips the value that `start` announced.
-    pub(super) fn skip_started(&mut self, start: Start) -> Result<(), DecodeError> {
+    pub(super) fn skip_started(&mut self, start: ValueStart) -> Result<(), DecodeError> {
         match start {
-            Start::Bool(_) | Start::Null => Ok(()),
-            Start::String => self.skip_string(),
-            Start::Number => self.number().map(drop),
-            Start::Object => {
+            ValueStart::Bool(_) | ValueStart::Null => Ok(()),
+            ValueStart::String => self.skip_string(),
+            ValueStart::Number => self.number().map(drop),
+            ValueStart::Object => {
                 self.enter()?;
                 let mut first = true;
                 while self.key_begins(first)? {
@@ -277,7 +278,7 @@ impl<'b> Lexer<'b> {
                 }
                 Ok(())
             }
-            Start::Array => {
+            ValueStart::Array => {
                 self.enter()?;
                 let mut first = true;
                 while self.item(first)? {

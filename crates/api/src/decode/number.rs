@@ -1,4 +1,4 @@
-//! Numbers: whole ones stay whole.
+//! Numbers: integers stay integers.
 
 use serde_json::{Number, Value};
 

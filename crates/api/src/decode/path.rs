@@ -1,4 +1,4 @@
-//! Where in a body the decoder is: a chain of steps on its own stack, turned into text only for errors.
+//! The position of the decoder in a body: a linked list on the stack, formatted only for errors.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub(super) enum Path<'p> {
 }
 
 /// A path with one more name.
-pub(super) struct Within<'p>(pub(super) &'p Path<'p>, pub(super) &'p str);
+pub(super) struct PathWithName<'p>(pub(super) &'p Path<'p>, pub(super) &'p str);
 
 // --- Path ---
 
@@ -73,9 +73,9 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-// --- Within ---
+// --- PathWithName ---
 
-impl fmt::Display for Within<'_> {
+impl fmt::Display for PathWithName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Path::Key {
             before: self.0,

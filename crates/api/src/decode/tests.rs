@@ -8,7 +8,7 @@ fn of(package: &str, name: &str) -> StructRef {
     schema().get(package, "v1", name).unwrap()
 }
 
-fn read(package: &str, name: &str, body: &str) -> Decoded {
+fn read(package: &str, name: &str, body: &str) -> DecodedBody {
     json(body.as_bytes(), of(package, name)).unwrap()
 }
 

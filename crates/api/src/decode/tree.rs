@@ -1,7 +1,7 @@
-//! Whole bodies.
+//! Entry points: decodes whole bodies.
 
 use super::error::{DecodeError, StrictErrors};
-use super::lexer::{Lexer, Start};
+use super::lexer::{Lexer, ValueStart};
 use super::path::Path;
 use super::typed::Decoder;
 use crate::schema::{StructRef, Type};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A body, decoded.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decoded {
+pub struct DecodedBody {
     /// The object, in normal form if its type is known.
     pub value: Value,
     /// What was ignored.
@@ -26,26 +26,26 @@ pub struct TypeMeta {
 }
 
 /// Decodes an object of a built-in type.
-pub fn json(body: &[u8], ty: StructRef) -> Result<Decoded, DecodeError> {
+pub fn json(body: &[u8], ty: StructRef) -> Result<DecodedBody, DecodeError> {
     json_type(body, &Type::Struct(ty))
 }
 
 /// Decodes a value of any type of the table.
-pub fn json_type(body: &[u8], ty: &Type) -> Result<Decoded, DecodeError> {
+pub fn json_type(body: &[u8], ty: &Type) -> Result<DecodedBody, DecodeError> {
     let mut decoder = Decoder::new(body);
     let value = decoder.value(ty, &Path::Root, &mut None)?;
     decoder.finish(if value.is_null() { ty.zero() } else { value })
 }
 
 /// Decodes a body of a type that is not known, such as a custom resource: only duplicates are strict_errors.
-pub fn untyped(body: &[u8]) -> Result<Decoded, DecodeError> {
+pub fn untyped(body: &[u8]) -> Result<DecodedBody, DecodeError> {
     let mut decoder = Decoder::new(body);
     let value = decoder.any(&Path::Root)?;
     decoder.finish(value)
 }
 
 /// Brings a tree into the normal form of its type, as if it were a request body.
-pub fn normalize(value: &Value, ty: StructRef) -> Result<Decoded, DecodeError> {
+pub fn normalize(value: &Value, ty: StructRef) -> Result<DecodedBody, DecodeError> {
     let text = serde_json::to_vec(value).map_err(|error| DecodeError::Syntax(error.to_string()))?;
     json(&text, ty)
 }
@@ -56,7 +56,7 @@ pub fn type_of(body: &[u8]) -> Result<TypeMeta, DecodeError> {
     let mut found = TypeMeta::default();
     let mut wrong = None;
     match lexer.start()? {
-        Start::Object => {
+        ValueStart::Object => {
             lexer.enter()?;
             let mut first = true;
             while let Some(key) = lexer.key(first)? {
@@ -70,8 +70,8 @@ pub fn type_of(body: &[u8]) -> Result<TypeMeta, DecodeError> {
                     }
                 };
                 match lexer.start()? {
-                    Start::String => *slot = lexer.string()?.into_owned(),
-                    Start::Null => {}
+                    ValueStart::String => *slot = lexer.string()?.into_owned(),
+                    ValueStart::Null => {}
                     start => {
                         lexer.skip_started(start)?;
                         let target = format!("Go struct field .{key} of type string");
@@ -80,7 +80,7 @@ pub fn type_of(body: &[u8]) -> Result<TypeMeta, DecodeError> {
                 }
             }
         }
-        Start::Null => {}
+        ValueStart::Null => {}
         start => {
             lexer.skip_started(start)?;
             // The name of a type that has none: its definition.
@@ -92,13 +92,13 @@ pub fn type_of(body: &[u8]) -> Result<TypeMeta, DecodeError> {
     wrong.map_or(Ok(found), |text| Err(DecodeError::Type(text)))
 }
 
-fn mismatch(start: Start, target: &str) -> String {
+fn mismatch(start: ValueStart, target: &str) -> String {
     let found = match start {
-        Start::Object => "object",
-        Start::Array => "array",
-        Start::String => "string",
-        Start::Number => "number",
-        Start::Bool(_) | Start::Null => "bool",
+        ValueStart::Object => "object",
+        ValueStart::Array => "array",
+        ValueStart::String => "string",
+        ValueStart::Number => "number",
+        ValueStart::Bool(_) | ValueStart::Null => "bool",
     };
     format!("json: cannot unmarshal {found} into {target}")
 }
@@ -106,11 +106,11 @@ fn mismatch(start: Start, target: &str) -> String {
 // --- Decoder ---
 
 impl Decoder<'_> {
-    fn finish(mut self, value: Value) -> Result<Decoded, DecodeError> {
+    fn finish(mut self, value: Value) -> Result<DecodedBody, DecodeError> {
         self.lexer.end()?;
         match self.unreadable.or(self.wrong) {
             Some(text) => Err(DecodeError::Type(text)),
-            None => Ok(Decoded {
+            None => Ok(DecodedBody {
                 value,
                 strict_errors: self.strict_errors,
             }),

@@ -1,10 +1,10 @@
-//! Values of a known type.
+//! Decodes values of a known type; reports unknown and duplicate fields (strict decoding).
 
 use super::error::{DecodeError, StrictError, StrictErrors};
 use super::leaf::{self, Precision};
-use super::lexer::{Lexer, Start};
+use super::lexer::{Lexer, ValueStart};
 use super::number;
-use super::path::{Path, Within};
+use super::path::{Path, PathWithName};
 use crate::limits::{self, MAX_PATH_BYTES};
 use crate::schema::{Struct, Type, schema};
 use serde_json::{Map, Value};
@@ -14,6 +14,7 @@ use std::borrow::Cow;
 pub(super) const MAX_OBJECTS: usize = 1 << 17;
 
 /// Decodes one body.
+// upstream: vendor/sigs.k8s.io/json/internal/golang/encoding/json/decode.go decodeState
 pub(super) struct Decoder<'b> {
     pub(super) lexer: Lexer<'b>,
     pub(super) strict_errors: StrictErrors,
@@ -50,17 +51,17 @@ impl<'b> Decoder<'b> {
         before: &mut Option<Value>,
     ) -> Result<Value, DecodeError> {
         let start = self.lexer.start()?;
-        if start == Start::Null {
+        if start == ValueStart::Null {
             return Ok(Value::Null);
         }
         match (ty, start) {
-            (Type::Struct(of), Start::Object) => {
+            (Type::Struct(of), ValueStart::Object) => {
                 let object = self.object(of.get(), path, into_object(before.take()))?;
                 Ok(Value::Object(object))
             }
-            (Type::Map(values, _), Start::Object) => self.map(values, path, into_object(before.take())),
-            (Type::List(items), Start::Array) => self.list(items, path),
-            (Type::Strings(_), Start::Array) => self.list(&Type::String("string"), path),
+            (Type::Map(values, _), ValueStart::Object) => self.map(values, path, into_object(before.take())),
+            (Type::List(items), ValueStart::Array) => self.list(items, path),
+            (Type::Strings(_), ValueStart::Array) => self.list(&Type::String("string"), path),
             (Type::RawExtension | Type::FieldsV1 | Type::Json, _) => {
                 let reporting = std::mem::replace(&mut self.reporting, false);
                 let value = self.any_started(start, path)?;
@@ -70,15 +71,15 @@ impl<'b> Decoder<'b> {
             (Type::SchemaOrBool | Type::SchemaOrArray | Type::SchemaOrStrings, _) => {
                 self.schema_or(ty, start, path)
             }
-            (_, Start::String) => {
+            (_, ValueStart::String) => {
                 let text = self.lexer.string()?;
                 Ok(self.text(ty, text, path))
             }
-            (_, Start::Number) => {
+            (_, ValueStart::Number) => {
                 let literal = self.lexer.number()?;
                 Ok(self.number(ty, literal, path))
             }
-            (Type::Bool(_), Start::Bool(value)) => Ok(Value::Bool(value)),
+            (Type::Bool(_), ValueStart::Bool(value)) => Ok(Value::Bool(value)),
             _ => {
                 self.lexer.skip_started(start)?;
                 self.mismatch(word(start), ty, path);
@@ -103,13 +104,17 @@ impl<'b> Decoder<'b> {
         while let Some(key) = self.lexer.key(first)? {
             first = false;
             let Some((position, field)) = of.find(&key) else {
-                self.report(|| StrictError::Unknown(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
+                self.report(|| {
+                    StrictError::Unknown(limits::display(&PathWithName(path, &key), MAX_PATH_BYTES))
+                });
                 self.lexer.skip()?;
                 continue;
             };
             let bit = 1u128 << position;
             if seen & bit != 0 {
-                self.report(|| StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
+                self.report(|| {
+                    StrictError::Duplicate(limits::display(&PathWithName(path, &key), MAX_PATH_BYTES))
+                });
             }
             let step = Path::Field {
                 before: path,
@@ -151,7 +156,9 @@ impl<'b> Decoder<'b> {
         while let Some(key) = self.lexer.key(first)? {
             first = false;
             if seen.contains_key(&*key) {
-                self.report(|| StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
+                self.report(|| {
+                    StrictError::Duplicate(limits::display(&PathWithName(path, &key), MAX_PATH_BYTES))
+                });
             }
             let step = Path::Key {
                 before: path,
@@ -240,15 +247,17 @@ impl<'b> Decoder<'b> {
     }
 
     /// A JSON schema, or what may stand instead of it.
-    fn schema_or(&mut self, ty: &Type, start: Start, path: &Path<'_>) -> Result<Value, DecodeError> {
+    fn schema_or(&mut self, ty: &Type, start: ValueStart, path: &Path<'_>) -> Result<Value, DecodeError> {
         let reporting = std::mem::replace(&mut self.reporting, false);
         let value = match (ty, start) {
-            (_, Start::Object) => {
+            (_, ValueStart::Object) => {
                 Value::Object(self.object(schema().json_schema().get(), path, Map::new())?)
             }
-            (Type::SchemaOrBool, Start::Bool(value)) => Value::Bool(value),
-            (Type::SchemaOrArray, Start::Array) => self.list(&Type::Struct(schema().json_schema()), path)?,
-            (Type::SchemaOrStrings, Start::Array) => self.list(&Type::String("string"), path)?,
+            (Type::SchemaOrBool, ValueStart::Bool(value)) => Value::Bool(value),
+            (Type::SchemaOrArray, ValueStart::Array) => {
+                self.list(&Type::Struct(schema().json_schema()), path)?
+            }
+            (Type::SchemaOrStrings, ValueStart::Array) => self.list(&Type::String("string"), path)?,
             _ => {
                 self.lexer.skip_started(start)?;
                 if *ty == Type::SchemaOrBool {
@@ -273,12 +282,12 @@ impl<'b> Decoder<'b> {
         self.any_started(start, path)
     }
 
-    fn any_started(&mut self, start: Start, path: &Path<'_>) -> Result<Value, DecodeError> {
+    fn any_started(&mut self, start: ValueStart, path: &Path<'_>) -> Result<Value, DecodeError> {
         match start {
-            Start::Null => Ok(Value::Null),
-            Start::Bool(value) => Ok(Value::Bool(value)),
-            Start::String => Ok(Value::String(self.lexer.string()?.into_owned())),
-            Start::Number => {
+            ValueStart::Null => Ok(Value::Null),
+            ValueStart::Bool(value) => Ok(Value::Bool(value)),
+            ValueStart::String => Ok(Value::String(self.lexer.string()?.into_owned())),
+            ValueStart::Number => {
                 let literal = self.lexer.number()?;
                 Ok(number::any(literal).unwrap_or_else(|| {
                     let text = format!(
@@ -289,7 +298,7 @@ impl<'b> Decoder<'b> {
                     Value::Null
                 }))
             }
-            Start::Array => {
+            ValueStart::Array => {
                 self.lexer.enter()?;
                 let mut list = Vec::new();
                 while self.lexer.item(list.is_empty())? {
@@ -301,7 +310,7 @@ impl<'b> Decoder<'b> {
                 }
                 Ok(Value::Array(list))
             }
-            Start::Object => {
+            ValueStart::Object => {
                 self.lexer.enter()?;
                 let mut object = Map::new();
                 let mut first = true;
@@ -312,7 +321,7 @@ impl<'b> Decoder<'b> {
                     first = false;
                     if object.contains_key(&*key) {
                         self.report(|| {
-                            StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES))
+                            StrictError::Duplicate(limits::display(&PathWithName(path, &key), MAX_PATH_BYTES))
                         });
                     }
                     let value = self.any(&Path::Key {
@@ -367,13 +376,13 @@ fn into_object(value: Option<Value>) -> Map<String, Value> {
     }
 }
 
-fn word(start: Start) -> &'static str {
+fn word(start: ValueStart) -> &'static str {
     match start {
-        Start::Object => "object",
-        Start::Array => "array",
-        Start::String => "string",
-        Start::Number => "number",
-        Start::Bool(_) => "bool",
-        Start::Null => "null",
+        ValueStart::Object => "object",
+        ValueStart::Array => "array",
+        ValueStart::String => "string",
+        ValueStart::Number => "number",
+        ValueStart::Bool(_) => "bool",
+        ValueStart::Null => "null",
     }
 }

@@ -1,9 +1,9 @@
-//! YAML bodies: to JSON first, then as JSON, so that both mean the same.
+//! YAML bodies: converted to JSON and decoded as such, so that both mean the same.
 
 use super::error::{DecodeError, StrictError, StrictErrors};
 use super::lexer::MAX_DEPTH;
 use super::number;
-use super::tree::{Decoded, json};
+use super::tree::{DecodedBody, json};
 use super::typed::MAX_OBJECTS;
 use crate::schema::StructRef;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -19,20 +19,21 @@ const SHALLOW: usize = 48;
 const STACK_PER_LEVEL: usize = 64 << 10;
 
 /// Decodes an object of a built-in type.
-pub fn yaml(body: &[u8], ty: StructRef) -> Result<Decoded, DecodeError> {
+pub fn yaml(body: &[u8], ty: StructRef) -> Result<DecodedBody, DecodeError> {
     let tree = yaml_to_json(body)?;
     let text = serde_json::to_vec(&tree.value).map_err(|error| DecodeError::Syntax(error.to_string()))?;
     let decoded = json(&text, ty)?;
     let mut strict_errors = tree.strict_errors;
     strict_errors.append(decoded.strict_errors);
-    Ok(Decoded {
+    Ok(DecodedBody {
         value: decoded.value,
         strict_errors,
     })
 }
 
 /// Reads YAML into a tree. Of two equal keys the later one counts, and is reported.
-pub fn yaml_to_json(body: &[u8]) -> Result<Decoded, DecodeError> {
+// upstream: vendor/sigs.k8s.io/yaml/yaml.go YAMLToJSONStrict
+pub fn yaml_to_json(body: &[u8]) -> Result<DecodedBody, DecodeError> {
     let text =
         std::str::from_utf8(body).map_err(|_| DecodeError::Yaml("invalid leading UTF-8 octet".to_owned()))?;
     if let Some(read) = read(text, SHALLOW) {
@@ -49,8 +50,8 @@ pub fn yaml_to_json(body: &[u8]) -> Result<Decoded, DecodeError> {
 }
 
 /// The tree in a text; `None` if it is deeper than `depth`.
-fn read(text: &str, depth: usize) -> Option<Result<Decoded, DecodeError>> {
-    let notes = Notes {
+fn read(text: &str, depth: usize) -> Option<Result<DecodedBody, DecodeError>> {
+    let notes = YamlDecodeState {
         strict_errors: RefCell::default(),
         objects: Cell::new(MAX_OBJECTS),
         levels: Cell::new(depth),
@@ -63,10 +64,10 @@ fn read(text: &str, depth: usize) -> Option<Result<Decoded, DecodeError>> {
         with_snippet: false,
     };
     let value = serde_saphyr::with_deserializer_from_str_with_options(text, options, |de| {
-        Node(&notes).deserialize(de)
+        YamlValueSeed(&notes).deserialize(de)
     });
     match value {
-        Ok(value) => Some(Ok(Decoded {
+        Ok(value) => Some(Ok(DecodedBody {
             value,
             strict_errors: notes.strict_errors.into_inner(),
         })),
@@ -90,7 +91,7 @@ fn error_message(error: &serde_saphyr::Error) -> String {
 }
 
 /// What is noticed on the way.
-struct Notes {
+struct YamlDecodeState {
     strict_errors: RefCell<StrictErrors>,
     /// How many more objects there may be.
     objects: Cell<usize>,
@@ -98,9 +99,9 @@ struct Notes {
     levels: Cell<usize>,
 }
 
-// --- Notes ---
+// --- YamlDecodeState ---
 
-impl Notes {
+impl YamlDecodeState {
     /// Reads what stands a level deeper.
     fn below<T, E: serde::de::Error>(&self, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let left = self.levels.get().saturating_sub(1);
@@ -116,11 +117,11 @@ impl Notes {
 
 /// Any value.
 #[derive(Clone, Copy)]
-struct Node<'n>(&'n Notes);
+struct YamlValueSeed<'n>(&'n YamlDecodeState);
 
-// --- Node ---
+// --- YamlValueSeed ---
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
+impl<'de> DeserializeSeed<'de> for YamlValueSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -128,7 +129,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
+impl<'de> Visitor<'de> for YamlValueSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! Objects to JSON bytes, and stored bytes to answers without reading them again.
+//! Encodes objects as JSON, and stored bytes as responses without parsing them.
 //!
 //! Promises: `kind` is first, then `apiVersion`, then `metadata`, then the rest by name. An object is
 //! stored without its resourceVersion, which is known only when the store has taken it; a [`StoredObject`] knows

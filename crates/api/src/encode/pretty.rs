@@ -1,4 +1,4 @@
-//! JSON for people: a field to a line.
+//! Indented JSON (`?pretty=true`).
 
 /// Spreads compact JSON over lines, two spaces a level, as Go's indenter does. The order of fields is kept, and
 /// what is empty stays on its line. Bytes that are not JSON give some output, and do not panic.

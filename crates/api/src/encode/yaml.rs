@@ -1,4 +1,4 @@
-//! Trees as YAML, in the block form people read.
+//! Encodes JSON trees as YAML in block style.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The errors of one object, bounded however many there are.
+//! A bounded list of the field errors of one object (`field.ErrorList`).
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go ErrorList
 

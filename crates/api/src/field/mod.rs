@@ -1,4 +1,4 @@
-//! What is wrong with which field of an object.
+//! Field errors: path, type, value and detail.
 //!
 //! Promises: the texts are those clients of the API know, for the one error and for the whole list; naming the
 //! location of a field costs nothing until something is wrong with it.

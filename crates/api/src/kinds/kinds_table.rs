@@ -11,7 +11,7 @@
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go APIResource, APIResourceList
 
 use super::registry::{Kind, Persistence, Registry, Scope, Subresource};
-use crate::{schema::schema, text::Text};
+use crate::{schema::schema, text::SharedText};
 use std::collections::HashMap;
 
 const TABLE: &str = include_str!("kinds.table");
@@ -129,13 +129,13 @@ fn verbs(marks: &[&'static str]) -> Vec<&'static str> {
     }
 }
 
-fn texts(marks: &[&'static str], name: &str) -> Vec<Text> {
-    list(marks, name).into_iter().map(Text::from).collect()
+fn texts(marks: &[&'static str], name: &str) -> Vec<SharedText> {
+    list(marks, name).into_iter().map(SharedText::from).collect()
 }
 
-fn fixed(text: &Text) -> &'static str {
+fn fixed(text: &SharedText) -> &'static str {
     match text {
-        Text::Fixed(text) => text,
-        Text::Shared(_) => unreachable!("the table is compiled in"),
+        SharedText::Fixed(text) => text,
+        SharedText::Shared(_) => unreachable!("the table is compiled in"),
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     field::{BadValue, Error, Path},
     go, name,
     selector::label::{InvalidValues, Selector},
-    strategy::{Column, Description, ErrorList, Row, Tree, TreeMut, named_row},
+    strategy::{Column, ColumnDescription, ErrorList, Row, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -39,9 +39,13 @@ const METADATA_FIELDS: [&str; 12] = [
 /// The columns of ReplicaSets and ReplicationControllers.
 pub(super) const REPLICAS_COLUMNS: &[Column] = &[
     Column::name(),
-    Column::new("Desired", "integer", Description::Field("spec.replicas")),
-    Column::new("Current", "integer", Description::Field("status.replicas")),
-    Column::new("Ready", "integer", Description::Field("status.readyReplicas")),
+    Column::new("Desired", "integer", ColumnDescription::Field("spec.replicas")),
+    Column::new("Current", "integer", ColumnDescription::Field("status.replicas")),
+    Column::new(
+        "Ready",
+        "integer",
+        ColumnDescription::Field("status.readyReplicas"),
+    ),
     Column::age(),
     CONTAINERS,
     IMAGES,

@@ -1,6 +1,6 @@
 //! Resource metadata of a kind, and lookup of the built-in kinds.
 
-use crate::{schema::ObjectType, strategy::RestStrategy, text::Text};
+use crate::{schema::ObjectType, strategy::RestStrategy, text::SharedText};
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -9,19 +9,19 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub struct Kind {
     /// The API group; empty for the core group.
-    pub group: Text,
+    pub group: SharedText,
     /// The API version, such as `v1`.
-    pub version: Text,
+    pub version: SharedText,
     /// The kind, such as `Deployment`.
-    pub kind: Text,
+    pub kind: SharedText,
     /// The resource in paths, such as `deployments`.
-    pub plural: Text,
+    pub plural: SharedText,
     /// The singular name, such as `deployment`.
-    pub singular: Text,
+    pub singular: SharedText,
     /// Short names, such as `deploy`.
-    pub short_names: Vec<Text>,
+    pub short_names: Vec<SharedText>,
     /// Categories, such as `all`.
-    pub categories: Vec<Text>,
+    pub categories: Vec<SharedText>,
     /// Cluster-scoped or namespaced.
     pub scope: Scope,
     /// Whether objects are stored.
@@ -69,11 +69,11 @@ pub struct Subresource {
     /// The path segment, such as `scale`.
     pub name: &'static str,
     /// The API group of the kind it takes; empty for the core group.
-    pub group: Text,
+    pub group: SharedText,
     /// The version of the kind it takes.
-    pub version: Text,
+    pub version: SharedText,
     /// The kind it takes, such as `Scale`.
-    pub kind: Text,
+    pub kind: SharedText,
     /// Verbs of the subresource, sorted.
     pub verbs: Vec<&'static str>,
     /// The schema of its objects.

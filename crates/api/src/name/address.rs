@@ -1,4 +1,4 @@
-//! Addresses and networks of the Internet Protocol.
+//! IP addresses and CIDRs, as strict or as sloppy as upstream's parsers.
 //!
 //! Old fields take forms that today are ambiguous: octets with zeros before them, IPv4 inside IPv6, bits beyond
 //! the prefix. New fields take one form only.
@@ -12,7 +12,7 @@ use crate::{
 
 /// Which forms a field takes that is older than the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strictness {
+pub enum AddressStrictness {
     /// Only forms that all programs read the same way.
     Strict,
     /// Everything that was ever taken.
@@ -37,7 +37,7 @@ const NOT_AN_INTERFACE: &str = "must be a valid address in CIDR form, (e.g. 10.9
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go IsValidIP
 /// An address in its one form.
 pub fn validate_ip(at: &Path<'_>, value: &str) -> Vec<Error> {
-    let errors = validate_legacy_ip(at, value, Strictness::Strict, &[]);
+    let errors = validate_legacy_ip(at, value, AddressStrictness::Strict, &[]);
     if !errors.is_empty() {
         return errors;
     }
@@ -47,14 +47,19 @@ pub fn validate_ip(at: &Path<'_>, value: &str) -> Vec<Error> {
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go IsValidIPForLegacyField
 /// An address in a field older than the rules. What the old object had is taken again.
-pub fn validate_legacy_ip(at: &Path<'_>, value: &str, strictness: Strictness, old: &[&str]) -> Vec<Error> {
+pub fn validate_legacy_ip(
+    at: &Path<'_>,
+    value: &str,
+    strictness: AddressStrictness,
+    old: &[&str],
+) -> Vec<Error> {
     if old.contains(&value) {
         return Vec::new();
     }
     if parse_ip_sloppy(value).is_none() {
         return vec![Error::invalid(at, value, NOT_AN_IP)];
     }
-    if strictness == Strictness::Sloppy {
+    if strictness == AddressStrictness::Sloppy {
         return Vec::new();
     }
     match value.parse::<IpAddr>() {
@@ -93,7 +98,7 @@ pub fn ip_warning(at: &Path<'_>, value: &str) -> Option<String> {
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go IsValidCIDR
 /// A network in its one form.
 pub fn validate_cidr(at: &Path<'_>, value: &str) -> Vec<Error> {
-    let errors = validate_legacy_cidr(at, value, Strictness::Strict, &[]);
+    let errors = validate_legacy_cidr(at, value, AddressStrictness::Strict, &[]);
     if !errors.is_empty() {
         return errors;
     }
@@ -106,14 +111,19 @@ pub fn validate_cidr(at: &Path<'_>, value: &str) -> Vec<Error> {
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go IsValidCIDRForLegacyField
 /// A network in a field older than the rules. What the old object had is taken again.
-pub fn validate_legacy_cidr(at: &Path<'_>, value: &str, strictness: Strictness, old: &[&str]) -> Vec<Error> {
+pub fn validate_legacy_cidr(
+    at: &Path<'_>,
+    value: &str,
+    strictness: AddressStrictness,
+    old: &[&str],
+) -> Vec<Error> {
     if old.contains(&value) {
         return Vec::new();
     }
     let Some(subnet) = parse_cidr_sloppy(value) else {
         return vec![Error::invalid(at, value, NOT_A_CIDR)];
     };
-    if strictness == Strictness::Sloppy {
+    if strictness == AddressStrictness::Sloppy {
         return Vec::new();
     }
     match strict_prefix(value) {

@@ -1,4 +1,4 @@
-//! Names of hosts and domains, and what is named like them.
+//! DNS labels and subdomains (RFC 1123, RFC 1035).
 
 use super::{
     ErrorMessages,

@@ -1,4 +1,4 @@
-//! Names made up by the server.
+//! Generated names (`generateName`).
 
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/names/generate.go GenerateName
 

@@ -1,4 +1,4 @@
-//! Keys of labels, annotations and data, and names that become part of a path.
+//! Label, annotation and data keys, and names used as path segments.
 
 use super::{
     ErrorMessages,

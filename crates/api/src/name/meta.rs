@@ -1,4 +1,4 @@
-//! What the metadata of an object may carry: names by the rule of their kind, labels, annotations, finalizers.
+//! Validates ObjectMeta: name, generateName, labels, annotations, finalizers.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go ValidateAnnotations, ValidateFinalizers, ValidateFinalizerName
 

@@ -1,4 +1,4 @@
-//! What names of all sorts may look like.
+//! Validation of names, keys, labels and addresses.
 //!
 //! Each rule gives what is wrong with a name, with the messages clients of the API know; nothing means it is valid.
 //! Promises: linear in the length of the name, and nothing is allocated for a valid one.
@@ -13,8 +13,8 @@ mod word;
 
 pub use self::{
     address::{
-        Strictness, Subnet, cidr_warnings, ip_warning, parse_cidr_sloppy, parse_ip_sloppy, validate_cidr,
-        validate_interface_address, validate_ip, validate_legacy_cidr, validate_legacy_ip,
+        AddressStrictness, Subnet, cidr_warnings, ip_warning, parse_cidr_sloppy, parse_ip_sloppy,
+        validate_cidr, validate_interface_address, validate_ip, validate_legacy_cidr, validate_legacy_ip,
     },
     dns::{
         validate_dns1035_label, validate_dns1123_label, validate_dns1123_subdomain,

@@ -1,4 +1,4 @@
-//! Messages shared by the validations.
+//! Messages shared by name validations.
 
 /// A name that is too long, counted in characters.
 pub(super) fn at_most_characters(length: usize) -> String {

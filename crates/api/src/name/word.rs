@@ -1,4 +1,4 @@
-//! Words of programs: identifiers, variables, ports, percentages.
+//! C identifiers, environment variable names, port names, percentages.
 
 use super::{
     ErrorMessages,

@@ -1,4 +1,4 @@
-//! Patches by operations (RFC 6902).
+//! JSON patch (RFC 6902).
 //!
 //! Older than the standard's last word, as clients know it: an index may be negative and counts from the end;
 //! replacing a field that is not there adds it; a missing field is as good as null to `test` and `copy`.
@@ -14,7 +14,7 @@ mod pointer;
 
 use serde_json::{Map, Value};
 
-use self::{depth::Depth, document::Part};
+use self::{depth::Depth, document::DocumentPart};
 use super::json_kind;
 use crate::status::Status;
 
@@ -95,7 +95,7 @@ impl Patch {
     /// The document after all operations. If one does not apply, none does.
     pub fn apply(&self, document: Value) -> Result<Value, Error> {
         let mut depth = Depth::new(&document);
-        let mut document = Part::Whole(document);
+        let mut document = DocumentPart::Whole(document);
         let mut copied = 0;
         for operation in &self.operations {
             Operation {
@@ -113,7 +113,7 @@ impl Patch {
 /// One operation at work.
 struct Operation<'o> {
     fields: &'o Map<String, Value>,
-    document: &'o mut Part,
+    document: &'o mut DocumentPart,
     /// How much was copied so far.
     copied: &'o mut usize,
     /// How deep the document is.
@@ -158,11 +158,11 @@ impl<'o> Operation<'o> {
     fn add_value(self, value: Value) -> Result<(), Error> {
         let checked = self.depth.check_added(self.path("path")?, &value);
         checked.ok_or_else(too_deep)?;
-        self.add(Part::Whole(value))
+        self.add(DocumentPart::Whole(value))
     }
 
     /// Adds what is known not to nest too deeply.
-    fn add(self, value: Part) -> Result<(), Error> {
+    fn add(self, value: DocumentPart) -> Result<(), Error> {
         let path = self.path("path")?;
         let holder = self.document.holder(path);
         holder
@@ -170,11 +170,11 @@ impl<'o> Operation<'o> {
             .ok_or_else(|| missing(path))
     }
 
-    fn take(&mut self, field: &str) -> Result<Part, Error> {
+    fn take(&mut self, field: &str) -> Result<DocumentPart, Error> {
         let path = self.path(field)?;
         let holder = self.document.holder(path);
         holder
-            .and_then(document::Holder::remove)
+            .and_then(document::PointerTarget::remove)
             .ok_or_else(|| missing(path))
     }
 
@@ -187,17 +187,20 @@ impl<'o> Operation<'o> {
                 let message = "replace operation value must be object or array";
                 return Err(Error::Operation(message.to_owned()));
             }
-            *self.document = Part::Whole(value);
+            *self.document = DocumentPart::Whole(value);
             return Ok(());
         }
         let holder = self.document.holder(path);
         holder
-            .and_then(|holder| holder.replace(Part::Whole(value)))
+            .and_then(|holder| holder.replace(DocumentPart::Whole(value)))
             .ok_or_else(|| missing(path))
     }
 
     fn copy(mut self) -> Result<(), Error> {
-        let value = self.get("from")?.map(Part::copy_value).unwrap_or_default();
+        let value = self
+            .get("from")?
+            .map(DocumentPart::copy_value)
+            .unwrap_or_default();
         let bytes = pointer::json_length(&value);
         *self.copied = self.copied.saturating_add(bytes);
         if *self.copied > MOST_COPIED_BYTES {
@@ -226,7 +229,7 @@ impl<'o> Operation<'o> {
     }
 
     /// The value at a location; `None` if its object has no such field.
-    fn get(&mut self, field: &str) -> Result<Option<&mut Part>, Error> {
+    fn get(&mut self, field: &str) -> Result<Option<&mut DocumentPart>, Error> {
         let path = self.path(field)?;
         let holder = self.document.holder(path).ok_or_else(|| missing(path))?;
         let is_item = holder.is_item();

@@ -1,4 +1,4 @@
-//! Patches by example (RFC 7386): what the patch names is set, what it names null is removed.
+//! JSON merge patch (RFC 7386): named fields are set, null removes a field.
 
 // upstream: vendor/gopkg.in/evanphx/json-patch.v4/merge.go MergePatch, doMergePatch, pruneNulls
 

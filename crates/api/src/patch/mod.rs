@@ -1,4 +1,4 @@
-//! Changes to an object: by operations, by example, and by example with a plan.
+//! Patches: JSON patch, JSON merge patch and strategic merge patch.
 //!
 //! Promises: the results and the answers are those clients of the API know; no patch makes an object grow
 //! without bounds, and none takes more than n log n in the sizes of patch and object.

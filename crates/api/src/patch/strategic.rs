@@ -1,19 +1,19 @@
-//! Patches by example with a plan: lists are merged item by item where their type declares how, and directives
-//! (`$patch`, `$retainKeys`, `$setElementOrder/..`, `$deleteFromPrimitiveList/..`) say the rest.
+//! Strategic merge patch: lists are merged by merge key where their type declares one, and directives (`$patch`,
+//! `$retainKeys`, `$setElementOrder/..`, `$deleteFromPrimitiveList/..`) control the merge.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go StrategicMergeMapPatchUsingLookupPatchMeta, mergeMap
 
+mod cost;
 mod error;
 mod list;
 mod order;
-mod work;
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use self::cost::PatchCost;
 pub use self::error::Error;
-use self::work::Work;
 use super::{json_kind, without_nulls};
 use crate::type_schema::{Patch, Shape, TypeSchema};
 
@@ -40,12 +40,12 @@ pub fn apply(object: Value, patch: Value, typed: &dyn TypeSchema) -> Result<Valu
         Value::Object(object) => object,
         _ => Object::new(),
     };
-    let work = Work::new(&object, &patch);
-    merge(object, patch, typed.shape(), &work).map(Value::Object)
+    let cost = PatchCost::new(&object, &patch);
+    merge(object, patch, typed.shape(), &cost).map(Value::Object)
 }
 
 /// Merges a patch into an object of some type.
-fn merge(mut object: Object, mut patch: Object, shape: Shape<'_>, work: &Work) -> Result<Object, Error> {
+fn merge(mut object: Object, mut patch: Object, shape: Shape<'_>, cost: &PatchCost) -> Result<Object, Error> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -56,10 +56,10 @@ fn merge(mut object: Object, mut patch: Object, shape: Shape<'_>, work: &Work) -
             _ => Err(Error::unknown_directive(directive, &patch)),
         };
     }
-    retain_keys(&mut object, &mut patch, work)?;
-    order::apply(&mut object, &mut patch, shape, work)?;
+    retain_keys(&mut object, &mut patch, cost)?;
+    order::apply(&mut object, &mut patch, shape, cost)?;
     for (key, value) in patch {
-        merge_field(&mut object, key, value, shape, work)?;
+        merge_field(&mut object, key, value, shape, cost)?;
     }
     Ok(object)
 }
@@ -69,7 +69,7 @@ fn merge_field(
     key: String,
     value: Value,
     shape: Shape<'_>,
-    work: &Work,
+    cost: &PatchCost,
 ) -> Result<(), Error> {
     let deletes = key.starts_with(DELETE_FROM_LIST);
     let key = if deletes {
@@ -99,14 +99,14 @@ fn merge_field(
             Value::Object(if plan.replace {
                 value
             } else {
-                merge(current, value, shape, work)?
+                merge(current, value, shape, cost)?
             })
         }
         (Value::Array(current), Value::Array(value)) => {
             let (items, plan) = items_of(shape, &key)?;
             let merged = match (plan.merge, deletes) {
-                (_, true) => list::delete(current, &value, items, plan, work)?,
-                (true, false) => list::merge(current, value, items, plan, work)?,
+                (_, true) => list::delete(current, &value, items, plan, cost)?,
+                (true, false) => list::merge(current, value, items, plan, cost)?,
                 (false, false) => value,
             };
             Value::Array(merged)
@@ -117,7 +117,7 @@ fn merge_field(
 }
 
 /// Removes fields the directive does not name, if there is one. The patch may only set fields it names.
-fn retain_keys(object: &mut Object, patch: &mut Object, work: &Work) -> Result<(), Error> {
+fn retain_keys(object: &mut Object, patch: &mut Object, cost: &PatchCost) -> Result<(), Error> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
     };
@@ -132,7 +132,7 @@ fn retain_keys(object: &mut Object, patch: &mut Object, work: &Work) -> Result<(
     {
         return Err(Error::RetainKeys);
     }
-    work.take(object.len())?;
+    cost.take(object.len())?;
     object.retain(|key, _| keys.contains(key.as_str()));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The envelope around a message: four bytes of magic, then which kind it is.
+//! The envelope of protobuf bodies (`runtime.Unknown`): four magic bytes, apiVersion and kind, then the message.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go Serializer, Decode, Encode
 
@@ -16,6 +16,7 @@ pub const MAGIC: [u8; 4] = *b"k8s\0";
 const RAW: u32 = 2;
 
 /// An envelope, opened.
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/types.go Unknown
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown<'b> {
     /// The group and version of the object; empty if it has none.

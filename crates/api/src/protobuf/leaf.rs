@@ -1,4 +1,4 @@
-//! The well-known types: messages that are not objects in JSON.
+//! Well-known protobuf messages that are not objects in JSON: raw JSON, time, quantity, int-or-string.
 
 use super::reading::Limits;
 use super::wire::{BYTES, ProtobufDecodeError, Reader, VARINT, Writer};

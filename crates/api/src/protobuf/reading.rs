@@ -1,4 +1,4 @@
-//! From messages to JSON, in normal form.
+//! Decodes protobuf messages to JSON trees in normal form.
 
 use super::leaf;
 use super::wire::{BYTES, FIXED64, ProtobufDecodeError, Reader, Tag, VARINT};

@@ -1,4 +1,4 @@
-//! Bytes of messages: tags, varints, lengths.
+//! The protobuf wire format: tags, varints, lengths.
 
 use thiserror::Error;
 

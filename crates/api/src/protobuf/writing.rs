@@ -1,4 +1,4 @@
-//! From JSON to messages.
+//! Encodes JSON trees as protobuf messages.
 
 use super::leaf;
 use super::wire::Writer;

@@ -1,4 +1,4 @@
-//! What a claim of storage uses, in all and of its class.
+//! Quota usage of a PersistentVolumeClaim, in total and by storage class.
 
 // upstream: pkg/quota/v1/evaluator/core/persistent_volume_claims.go Usage, getStorageUsage, V1ResourceByStorageClass
 

@@ -1,4 +1,4 @@
-//! What a claim of devices uses, by the classes of the devices.
+//! Quota usage of a ResourceClaim, by device class.
 
 // upstream: pkg/quota/v1/evaluator/core/resource_claims.go Usage, V1ResourceByDeviceClass, addExtendedResourceQuota
 

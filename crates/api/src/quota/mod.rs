@@ -1,4 +1,4 @@
-//! What objects use of the quotas of their namespace, and which quotas they concern.
+//! ResourceQuota evaluators: the usage of an object, and the quotas whose scopes match it.
 //!
 //! ```text
 //! scope                          which objects a quota is about
@@ -92,6 +92,7 @@ impl QuotaEvaluator {
     }
 
     /// What an object uses.
+    // upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/interfaces.go Evaluator; Usage
     pub fn measure(&self, object: &Value, now: Time, around: &impl UsageLookup) -> Totals {
         match self {
             QuotaEvaluator::Pods => pod::usage(object, now),
@@ -134,6 +135,7 @@ fn pieces(count: usize) -> Quantity {
 }
 
 /// Whether quotas never count the objects of a resource.
+// upstream: pkg/quota/v1/install/registry.go DefaultIgnoredResources
 pub fn is_ignored_resource(group: &str, plural: &str) -> bool {
     matches!((group, plural), ("" | "events.k8s.io", "events"))
 }
@@ -145,9 +147,9 @@ mod tests {
     use super::*;
 
     /// A cluster with nothing else in it.
-    struct Nothing;
+    struct EmptyCluster;
 
-    impl UsageLookup for Nothing {
+    impl UsageLookup for EmptyCluster {
         fn pod(&self, _: &str, _: &str) -> Option<Value> {
             None
         }
@@ -225,7 +227,7 @@ mod tests {
             "status": {"phase": "Running"},
         });
         let usage = |pod: &Value| {
-            let usage = meter("", "pods").measure(pod, Time::from_unix(0, 0), &Nothing);
+            let usage = meter("", "pods").measure(pod, Time::from_unix(0, 0), &EmptyCluster);
             let of = |name: &str| usage.get(name).map(ToString::to_string);
             [of("pods"), of("requests.cpu"), of("count/pods")]
         };

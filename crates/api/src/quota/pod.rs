@@ -1,4 +1,4 @@
-//! What a pod uses.
+//! Quota usage of a pod.
 
 // upstream: pkg/quota/v1/evaluator/core/pods.go PodUsageFunc, QuotaV1Pod, Constraints, enforcePodContainerConstraints
 
@@ -169,11 +169,11 @@ fn speak_for(total: &mut Totals, spec: &Value, of: &str) {
 }
 
 /// Where the status of a container has its allocated resources.
-type Given = fn(&Value) -> Option<&Value>;
+type AllocatedResourcesGetter = fn(&Value) -> Option<&Value>;
 
 /// What the containers of a pod ask for in all, or have, whichever is more: a pod that shrinks still has what it had. What cannot
 /// be given does not count.
-fn effective(pod: &Value, of: &str, given: &[Given]) -> Totals {
+fn effective(pod: &Value, of: &str, given: &[AllocatedResourcesGetter]) -> Totals {
     let spec = pod.at("spec");
     let asked = pod_amounts::totals(spec, of);
     let status = pod.at("status");

@@ -1,4 +1,4 @@
-//! Which objects a quota is about.
+//! Quota scopes: which objects a ResourceQuota matches (`scopes`, `scopeSelector`).
 
 // upstream: pkg/quota/v1/evaluator/core/pods.go MatchingScopes, IsTerminating, isBestEffort
 // upstream: pkg/quota/v1/evaluator/core/persistent_volume_claims.go pvcMatchesScopeFunc

@@ -1,4 +1,4 @@
-//! What a service uses.
+//! Quota usage of a Service.
 
 // upstream: pkg/quota/v1/evaluator/core/services.go Usage, portsWithNodePorts
 

@@ -1,4 +1,4 @@
-//! What the table declares for a type and for a field.
+//! Types and fields in the type table.
 
 use super::table::schema;
 use crate::type_schema::Patch;
@@ -104,7 +104,7 @@ pub struct Field {
     /// Whether validation wants it.
     pub required: bool,
     /// How two lists are merged.
-    pub listing: Listing,
+    pub listing: ListMergeKind,
     /// Whether apply replaces a map as a whole.
     pub atomic: bool,
     /// What a strategic merge patch does with it.
@@ -115,7 +115,7 @@ pub struct Field {
 
 /// How two lists are merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Listing {
+pub enum ListMergeKind {
     /// Replaced as a whole.
     #[default]
     Atomic,

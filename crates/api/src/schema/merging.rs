@@ -1,6 +1,6 @@
-//! The table seen through [`shape`]: what patches and apply ask of it.
+//! Implements [`TypeSchema`](crate::type_schema::TypeSchema) for the type table: input of patches and apply.
 
-use super::field::{Field, Listing, StructRef, Type};
+use super::field::{Field, ListMergeKind, StructRef, Type};
 use crate::type_schema::{self, ListKind, Patch, ScalarKind, Shape, TypeSchema};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ static ANY: Type = Type::Json;
 
 impl TypeSchema for Type {
     fn shape(&self) -> Shape<'_> {
-        shape_of(self, &Listing::Atomic, false)
+        shape_of(self, &ListMergeKind::Atomic, false)
     }
 
     fn scalar(&self) -> ScalarKind {
@@ -41,7 +41,7 @@ impl TypeSchema for Field {
     }
 }
 
-fn shape_of<'s>(ty: &'s Type, listing: &'s Listing, atomic: bool) -> Shape<'s> {
+fn shape_of<'s>(ty: &'s Type, listing: &'s ListMergeKind, atomic: bool) -> Shape<'s> {
     match ty {
         Type::Struct(of) => Shape::Struct(of),
         Type::List(items) => Shape::List {
@@ -77,11 +77,11 @@ fn shape_of<'s>(ty: &'s Type, listing: &'s Listing, atomic: bool) -> Shape<'s> {
     }
 }
 
-fn list_kind(listing: &Listing) -> ListKind<'_> {
+fn list_kind(listing: &ListMergeKind) -> ListKind<'_> {
     match listing {
-        Listing::Atomic => ListKind::Atomic,
-        Listing::Set => ListKind::Set,
-        Listing::Keys(keys) => ListKind::Map(keys),
+        ListMergeKind::Atomic => ListKind::Atomic,
+        ListMergeKind::Set => ListKind::Set,
+        ListMergeKind::Keys(keys) => ListKind::Map(keys),
     }
 }
 

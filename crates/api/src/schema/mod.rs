@@ -45,6 +45,6 @@ mod tests;
 mod text;
 mod zero;
 
-pub use self::field::{Field, Listing, Struct, StructRef, Type};
+pub use self::field::{Field, ListMergeKind, Struct, StructRef, Type};
 pub use self::object_type::{CustomType, ObjectType};
 pub use self::table::{Schema, schema};

@@ -1,4 +1,4 @@
-//! The type of the objects of a kind: of the table, or from a definition.
+//! The object type of a kind: built in, or from a CustomResourceDefinition.
 
 use std::{fmt, sync::Arc};
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::StructRef;
 use crate::{
-    decode::{self, DecodeError, Decoded, StrictError},
+    decode::{self, DecodeError, DecodedBody, StrictError},
     type_schema::{Shape, TypeSchema},
 };
 
@@ -41,7 +41,7 @@ impl ObjectType {
     }
 
     /// Decodes an object in JSON.
-    pub fn json(&self, body: &[u8]) -> Result<Decoded, DecodeError> {
+    pub fn json(&self, body: &[u8]) -> Result<DecodedBody, DecodeError> {
         match self {
             ObjectType::Builtin(of) => decode::json(body, *of),
             ObjectType::Custom(of) => settled(decode::untyped(body)?, &**of),
@@ -49,7 +49,7 @@ impl ObjectType {
     }
 
     /// Decodes an object in YAML.
-    pub fn yaml(&self, body: &[u8]) -> Result<Decoded, DecodeError> {
+    pub fn yaml(&self, body: &[u8]) -> Result<DecodedBody, DecodeError> {
         match self {
             ObjectType::Builtin(of) => decode::yaml(body, *of),
             ObjectType::Custom(of) => settled(decode::yaml_to_json(body)?, &**of),
@@ -57,11 +57,11 @@ impl ObjectType {
     }
 
     /// Brings a tree into normal form, as if it were a request body.
-    pub fn normalize(&self, value: &Value) -> Result<Decoded, DecodeError> {
+    pub fn normalize(&self, value: &Value) -> Result<DecodedBody, DecodeError> {
         match self {
             ObjectType::Builtin(of) => decode::normalize(value, *of),
             ObjectType::Custom(of) => {
-                let decoded = Decoded {
+                let decoded = DecodedBody {
                     value: value.clone(),
                     strict_errors: decode::StrictErrors::default(),
                 };
@@ -86,7 +86,7 @@ impl ObjectType {
     }
 }
 
-fn settled(mut decoded: Decoded, of: &dyn CustomType) -> Result<Decoded, DecodeError> {
+fn settled(mut decoded: DecodedBody, of: &dyn CustomType) -> Result<DecodedBody, DecodeError> {
     let unknown = of.settle(&mut decoded.value).map_err(DecodeError::Type)?;
     for path in unknown {
         decoded.strict_errors.add(StrictError::Unknown(path));

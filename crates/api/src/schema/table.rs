@@ -1,7 +1,7 @@
-//! The table itself: all types, and how one is found.
+//! The type table: all built-in types by name.
 
 use super::field::{Field, Struct, StructRef};
-use super::text::{Entry, Package};
+use super::text::{Entry, TypePackage};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -106,7 +106,7 @@ impl Schema {
     }
 
     fn read() -> Self {
-        let packages = FILES.map(Package::read);
+        let packages = FILES.map(TypePackage::read);
         let mut names = HashMap::new();
         let mut groups = HashMap::new();
         let mut count = 0;
@@ -183,7 +183,7 @@ impl Schema {
 // --- Struct ---
 
 impl Struct {
-    fn read(package: &Package, entry: &Entry, lookup: super::text::Lookup<'_>) -> Self {
+    fn read(package: &TypePackage, entry: &Entry, lookup: super::text::TypeLookup<'_>) -> Self {
         let mut fields = Vec::with_capacity(entry.lines.len() + 2);
         if entry.is_kind {
             fields.extend([Field::of_kind("kind"), Field::of_kind("apiVersion")]);

@@ -1,14 +1,14 @@
-//! Reading the table's text.
+//! Parser of the type table.
 //!
 //! The text is part of the program: a mistake in it is a bug, caught by the first test that touches the
 //! table, so reading panics with the line rather than returning an error no caller could act upon.
 
-use super::field::{Field, Listing, Type};
+use super::field::{Field, ListMergeKind, Type};
 use crate::type_schema::Patch;
 use serde_json::Value;
 
 /// One file.
-pub(super) struct Package {
+pub(super) struct TypePackage {
     /// Its name, such as `core`.
     pub(super) name: &'static str,
     /// Its version.
@@ -28,11 +28,11 @@ pub(super) struct Entry {
 }
 
 /// Where a type's name leads: the name as written, to the index in the table.
-pub(super) type Lookup<'l> = &'l dyn Fn(&str) -> Option<super::field::StructRef>;
+pub(super) type TypeLookup<'l> = &'l dyn Fn(&str) -> Option<super::field::StructRef>;
 
-// --- Package ---
+// --- TypePackage ---
 
-impl Package {
+impl TypePackage {
     /// Reads a file, without looking into the fields: types refer to each other freely, so all names must
     /// be known first.
     pub(super) fn read(text: &'static str) -> Self {
@@ -91,7 +91,7 @@ impl Field {
     }
 
     /// Reads a line.
-    pub(super) fn read(line: &'static str, lookup: Lookup<'_>) -> Self {
+    pub(super) fn read(line: &'static str, lookup: TypeLookup<'_>) -> Self {
         let mut tokens = line.split(' ');
         let mut word = || {
             tokens
@@ -134,7 +134,7 @@ impl Field {
             shown: false,
             omit_zero: false,
             required: false,
-            listing: Listing::Atomic,
+            listing: ListMergeKind::Atomic,
             atomic: false,
             patch: Patch::default(),
             default: None,
@@ -147,8 +147,8 @@ impl Field {
             "shown" => self.shown = true,
             "omitzero" => self.omit_zero = true,
             "required" => self.required = true,
-            "set" => self.listing = Listing::Set,
-            "keys" => self.listing = Listing::Keys(value.split(',').map(str::to_owned).collect()),
+            "set" => self.listing = ListMergeKind::Set,
+            "keys" => self.listing = ListMergeKind::Keys(value.split(',').map(str::to_owned).collect()),
             "atomic" => self.merged_as(true),
             "granular" => self.merged_as(false),
             "patch" => {
@@ -182,7 +182,7 @@ impl Field {
     }
 }
 
-fn read_type(spelled: &'static str, lookup: Lookup<'_>) -> Option<Type> {
+fn read_type(spelled: &'static str, lookup: TypeLookup<'_>) -> Option<Type> {
     if let Some(items) = spelled.strip_prefix("[]") {
         return Some(Type::List(Box::new(read_type(items, lookup)?)));
     }

@@ -1,4 +1,4 @@
-//! Zero values: what a field that that is always written has when it is unset.
+//! Zero values of fields that are always written.
 
 use super::field::{Field, Struct, Type};
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! Selectors of fields: `metadata.name=a,spec.nodeName!=b`.
+//! Field selectors: `metadata.name=a,spec.nodeName!=b`.
 //!
 //! Promises: texts are read, refused and written as clients of the API know it; matching allocates nothing.
 //! Which fields a kind can be selected by is for the kind to say.

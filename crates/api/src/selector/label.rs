@@ -1,4 +1,4 @@
-//! Selectors of labels: `app=web,tier in (a,b),!canary`.
+//! Label selectors: `app=web,tier in (a,b),!canary`.
 //!
 //! Promises: texts are read, refused and written as clients of the API know it; matching allocates nothing.
 

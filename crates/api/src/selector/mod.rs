@@ -1,4 +1,4 @@
-//! Which objects are meant: by their labels, by their fields.
+//! Label and field selectors.
 
 pub mod field;
 pub mod label;

@@ -1,4 +1,4 @@
-//! The answer to a request that is not an object: `metav1.Status`.
+//! `metav1.Status`: the response of a failed request, and of a delete.
 //!
 //! Promises: each constructor gives the code, reason, details and message clients of the API know; the fields
 //! are written in the order they are known in, and those without content are left out.

@@ -1,4 +1,4 @@
-//! A status as JSON.
+//! Status as JSON.
 
 use serde_json::Value;
 

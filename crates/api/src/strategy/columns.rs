@@ -1,4 +1,4 @@
-//! What a table shows of an object.
+//! Table columns of a kind (`kubectl get`).
 
 use std::borrow::Cow;
 
@@ -19,12 +19,12 @@ pub struct Column {
     /// 0: always shown; 1: when the user asks for more.
     pub priority: i32,
     /// Its content.
-    pub description: Description,
+    pub description: ColumnDescription,
 }
 
 /// What a column shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Description {
+pub enum ColumnDescription {
     /// This text.
     Text(Cow<'static, str>),
     /// The description of this field of the objects, as in `spec.replicas`.
@@ -42,7 +42,7 @@ pub struct Row {
 
 pub(super) const NAME_AND_CREATION: &[Column] = &[
     Column::name(),
-    Column::new("Created At", "date", Description::Field(CREATION)),
+    Column::new("Created At", "date", ColumnDescription::Field(CREATION)),
 ];
 
 pub(super) fn name_and_creation(object: &Value) -> Row {
@@ -71,12 +71,12 @@ pub fn named_row(object: &Value, now: Time, between: impl IntoIterator<Item = Va
     Row::new(cells)
 }
 
-// --- Description ---
+// --- ColumnDescription ---
 
-impl Description {
+impl ColumnDescription {
     /// This text.
     pub const fn text(text: &'static str) -> Self {
-        Description::Text(Cow::Borrowed(text))
+        ColumnDescription::Text(Cow::Borrowed(text))
     }
 }
 
@@ -84,7 +84,7 @@ impl Description {
 
 impl Column {
     /// A column that is always shown.
-    pub const fn new(name: &'static str, kind: &'static str, description: Description) -> Self {
+    pub const fn new(name: &'static str, kind: &'static str, description: ColumnDescription) -> Self {
         Column {
             name: Cow::Borrowed(name),
             kind: Cow::Borrowed(kind),
@@ -96,12 +96,12 @@ impl Column {
 
     /// A column of text with the description of a field.
     pub const fn field(name: &'static str, field: &'static str) -> Self {
-        Self::new(name, "string", Description::Field(field))
+        Self::new(name, "string", ColumnDescription::Field(field))
     }
 
     /// A column of text with its own description.
     pub const fn text(name: &'static str, description: &'static str) -> Self {
-        Self::new(name, "string", Description::text(description))
+        Self::new(name, "string", ColumnDescription::text(description))
     }
 
     /// The column of the ages.
@@ -121,7 +121,7 @@ impl Column {
             kind: Cow::Borrowed("string"),
             format: Cow::Borrowed("name"),
             priority: 0,
-            description: Description::Field(field),
+            description: ColumnDescription::Field(field),
         }
     }
 

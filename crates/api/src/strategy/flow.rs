@@ -1,4 +1,4 @@
-//! The order in which the rules of a kind are asked, the same for all kinds.
+//! The order in which the functions of a REST strategy are called, the same for all kinds (BeforeCreate, BeforeUpdate).
 
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go BeforeCreate
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go BeforeUpdate
@@ -15,7 +15,7 @@ use crate::{
 
 /// What of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part<'p> {
+pub enum WrittenPart<'p> {
     /// All a client may set, but the status where that has a path of its own.
     Object,
     /// The status.
@@ -62,23 +62,23 @@ pub fn create(object: &mut Value, at: &StrategyContext<'_>) -> Result<Vec<String
 pub fn update(
     new: &mut Value,
     old: &Value,
-    part: Part<'_>,
+    part: WrittenPart<'_>,
     at: &StrategyContext<'_>,
 ) -> Result<Vec<String>, Status> {
     let whole = for_kind(at.kind);
     let rules = match part {
-        Part::Object | Part::Status => whole,
-        Part::Other(name) => whole.subresource_strategy(name).unwrap_or(whole),
+        WrittenPart::Object | WrittenPart::Status => whole,
+        WrittenPart::Other(name) => whole.subresource_strategy(name).unwrap_or(whole),
     };
     let before = old.at("metadata");
     new.ensure_object("metadata").copy_from("generation", before);
     match part {
-        Part::Status => rules.prepare_for_status_update(new, old, at),
-        Part::Object | Part::Other(_) => rules.prepare_for_update(new, old, at),
+        WrittenPart::Status => rules.prepare_for_status_update(new, old, at),
+        WrittenPart::Object | WrittenPart::Other(_) => rules.prepare_for_update(new, old, at),
     }
     keep_identity(new.ensure_object("metadata"), before);
     // A status is no wish of the user, and what else its writer changed is no reason to look at the object again.
-    if part != Part::Status && whole.has_generation() && whole.raises_generation(new, old) {
+    if part != WrittenPart::Status && whole.has_generation() && whole.raises_generation(new, old) {
         let generation = before.int("generation").unwrap_or_default() + 1;
         new.ensure_object("metadata").set("generation", generation);
     }
@@ -95,16 +95,16 @@ pub fn update(
         meta::standard_finalizers(after, &path, &mut errors);
     }
     match part {
-        Part::Status => rules.validate_status_update(new, old, at, &mut errors),
-        Part::Object | Part::Other(_) => rules.validate_update(new, old, at, &mut errors),
+        WrittenPart::Status => rules.validate_status_update(new, old, at, &mut errors),
+        WrittenPart::Object | WrittenPart::Other(_) => rules.validate_update(new, old, at, &mut errors),
     }
     if !errors.is_empty() {
         return Err(invalid(at.kind, new, &errors));
     }
     Ok(match part {
-        Part::Object => rules.warnings(new, Some(old)),
-        Part::Status => rules.status_warnings(new, old),
-        Part::Other(_) => Vec::new(),
+        WrittenPart::Object => rules.warnings(new, Some(old)),
+        WrittenPart::Status => rules.status_warnings(new, old),
+        WrittenPart::Other(_) => Vec::new(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with the metadata of an object.
+//! Validates the metadata of an object on create and update.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go ValidateObjectMeta, ValidateObjectMetaAccessorUpdate, ValidateFinalizers
 

@@ -1,5 +1,4 @@
-//! What a kind asks of its objects, beside their shape: what is filled in, what a client may set and change,
-//! what is wrong, and what a table shows.
+//! REST strategies: defaulting, validation, immutable and ignored fields, and table columns of each kind.
 //!
 //! Every kind has a [`RestStrategy`]; [`of`] finds it. The functions of this module bring them into the order that
 //! all kinds share: [`create`] and [`update`] take an object from "decoded" to "may be stored", and [`review`]
@@ -23,8 +22,8 @@ use serde_json::Value;
 
 pub(crate) use self::flow::{keep_status, reset_status};
 pub use self::{
-    columns::{Column, Description, Row, age, named_row},
-    flow::{Part, create, review, update},
+    columns::{Column, ColumnDescription, Row, age, named_row},
+    flow::{WrittenPart, create, review, update},
     meta::{object_meta, object_meta_update, standard_finalizer},
     tree::{Tree, TreeMut},
 };
@@ -60,12 +59,12 @@ pub struct User {
 pub struct SelectableField {
     /// Its path, as in `spec.nodeName`.
     pub field: Cow<'static, str>,
-    get: Getter,
+    get: FieldGetter,
 }
 
 /// How the value of a field is found.
 #[derive(Clone, Debug)]
-enum Getter {
+enum FieldGetter {
     /// By a rule of the kind.
     Rule(fn(&Value) -> Cow<'_, str>),
     /// At the end of a way of fields.
@@ -260,7 +259,7 @@ impl SelectableField {
     pub const fn rule(field: &'static str, get: fn(&Value) -> Cow<'_, str>) -> Self {
         SelectableField {
             field: Cow::Borrowed(field),
-            get: Getter::Rule(get),
+            get: FieldGetter::Rule(get),
         }
     }
 
@@ -268,15 +267,15 @@ impl SelectableField {
     pub fn at(way: Vec<String>) -> Self {
         SelectableField {
             field: Cow::Owned(way.join(".")),
-            get: Getter::Way(way.into()),
+            get: FieldGetter::Way(way.into()),
         }
     }
 
     /// Its value in an object; empty if it is not set.
     pub fn get<'v>(&self, object: &'v Value) -> Cow<'v, str> {
         match &self.get {
-            Getter::Rule(get) => get(object),
-            Getter::Way(way) => match way.iter().fold(object, |value, name| value.at(name)) {
+            FieldGetter::Rule(get) => get(object),
+            FieldGetter::Way(way) => match way.iter().fold(object, |value, name| value.at(name)) {
                 Value::String(text) => Cow::Borrowed(text),
                 Value::Null => Cow::Borrowed(""),
                 value => Cow::Owned(crate::go::plain(value)),
@@ -289,11 +288,11 @@ impl SelectableField {
 pub fn for_kind(kind: &Kind) -> &dyn RestStrategy {
     match &kind.strategy {
         Some(rules) => &**rules,
-        None => crate::kinds::strategy(&kind.group, &kind.kind).unwrap_or(&Plain),
+        None => crate::kinds::strategy(&kind.group, &kind.kind).unwrap_or(&DefaultStrategy),
     }
 }
 
 /// The rules of a kind that asks nothing beside its shape.
-struct Plain;
+struct DefaultStrategy;
 
-impl RestStrategy for Plain {}
+impl RestStrategy for DefaultStrategy {}

@@ -1,4 +1,4 @@
-//! Reading and changing JSON trees in rules: what is not there reads as empty.
+//! Accessors for JSON trees: an absent value reads as empty.
 
 use serde_json::{Map, Value};
 

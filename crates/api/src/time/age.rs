@@ -1,4 +1,4 @@
-//! How long ago, in two or three digits.
+//! Human-readable ages with two or three digits (`HumanDuration`).
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go HumanDuration, ShortHumanDuration
 

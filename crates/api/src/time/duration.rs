@@ -1,4 +1,4 @@
-//! Spans of time, as Go writes them: `1h30m0s`, `1.5s`, `250ms`.
+//! Durations in Go's format: `1h30m0s`, `1.5s`, `250ms`.
 
 use std::{fmt, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! Points in time and durations, as objects carry them and as people read them.
+//! Timestamps and durations in API objects and in tables.
 //!
 //! Promises: texts are read, refused and written as clients of the API know it. No clock is read here.
 

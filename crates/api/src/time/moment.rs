@@ -1,4 +1,4 @@
-//! Points in time.
+//! Timestamps (RFC 3339).
 
 use std::{
     fmt,

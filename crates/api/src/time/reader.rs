@@ -1,4 +1,4 @@
-//! Reads points in time, part by part.
+//! Parser of timestamps.
 
 use std::fmt::Write as _;
 

@@ -7,7 +7,7 @@ use k3_api::{
     kinds::{Kind, Persistence, Scope, builtin},
     schema::ObjectType,
     status::Status,
-    strategy::{self, Part, StrategyContext, User},
+    strategy::{self, StrategyContext, User, WrittenPart},
     time::Time,
 };
 use serde_json::{Map, Value, json};
@@ -92,7 +92,7 @@ fn check(name: &str, schema: impl Fn(usize) -> (Value, Value), item: impl Fn(usi
         if changed {
             let old = new.clone();
             new["items"][0] = json!({"changed": true});
-            bounded(strategy::update(&mut new, &old, Part::Object, &at));
+            bounded(strategy::update(&mut new, &old, WrittenPart::Object, &at));
         } else {
             bounded(strategy::create(&mut new, &at));
         }
@@ -289,8 +289,14 @@ fn rejects_new_patterns_that_do_not_compile() {
         assert!(cause.message.contains(&detail), "{}", cause.message);
         // What is stored stays.
         let stored = with(pattern);
-        strategy::update(&mut stored.clone(), &stored, Part::Object, &at).unwrap();
-        strategy::update(&mut with(&format!("{pattern}(")), &stored, Part::Object, &at).unwrap_err();
+        strategy::update(&mut stored.clone(), &stored, WrittenPart::Object, &at).unwrap();
+        strategy::update(
+            &mut with(&format!("{pattern}(")),
+            &stored,
+            WrittenPart::Object,
+            &at,
+        )
+        .unwrap_err();
     }
     strategy::create(&mut with("^[a-z]+$"), &at).unwrap();
 }

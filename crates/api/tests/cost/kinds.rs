@@ -6,7 +6,7 @@ use k3_api::{
     limits,
     schema::Type,
     status::Status,
-    strategy::{self, Part, StrategyContext, User},
+    strategy::{self, StrategyContext, User, WrittenPart},
     time::Time,
 };
 use serde_json::Value;
@@ -103,9 +103,9 @@ fn check(growth: &Growth, name: &str, location: &FieldLocation, object: impl Fn(
         bounded(name, strategy::create(&mut object, &at));
     });
     let part = if location.is_status() && location.kind.subresource("status").is_some() {
-        Part::Status
+        WrittenPart::Status
     } else {
-        Part::Object
+        WrittenPart::Object
     };
     growth.check(&format!("update {name}"), pick, |mut object| {
         let before = object.clone();

@@ -6,7 +6,7 @@ use k3_api::{
     decode,
     patch::{json, merge, strategic},
     protobuf,
-    schema::{Listing, Type, schema},
+    schema::{ListMergeKind, Type, schema},
 };
 use serde_json::{Value, json};
 
@@ -26,9 +26,9 @@ pub(crate) fn merge_locations() -> Vec<FieldLocation> {
             _ => "strings".to_owned(),
         };
         let listing = match &location.field.listing {
-            Listing::Atomic => 0,
-            Listing::Set => 1,
-            Listing::Keys(keys) => 1 + keys.len(),
+            ListMergeKind::Atomic => 0,
+            ListMergeKind::Set => 1,
+            ListMergeKind::Keys(keys) => 1 + keys.len(),
         };
         let merging = (listing, location.field.patch.merge, location.field.atomic);
         location.is_stored() && seen.insert((items, merging))

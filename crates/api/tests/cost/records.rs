@@ -3,7 +3,7 @@
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{ApplyError, FieldManager, Force, ResetFields, SingleVersion},
+        managed::{ApplyConflictPolicy, ApplyError, FieldManager, ResetFields, SingleVersion},
     },
     kinds::builtin,
     time::Time,
@@ -73,7 +73,7 @@ fn applying_grows_as_lists_do() {
                     |count| (first.clone(), without_record(configuration(count))),
                     |(live, mut new)| subject.track(Some(&live), &mut new, "other", now()),
                 );
-                for force in [Force::Yes, Force::No] {
+                for force in [ApplyConflictPolicy::Yes, ApplyConflictPolicy::No] {
                     growth.check(
                         &format!("apply {name}"),
                         |count| {
@@ -156,7 +156,7 @@ fn records_of_many_managers_grow_as_their_text_does() {
                 |count| (object(count), changed(count)),
                 |(live, mut new)| subject.track(Some(&live), &mut new, "other", now()),
             );
-            for force in [Force::Yes, Force::No] {
+            for force in [ApplyConflictPolicy::Yes, ApplyConflictPolicy::No] {
                 assert_grows_slowly(
                     &format!("apply with many who {operation}"),
                     |count| (object(count), changed(count)),

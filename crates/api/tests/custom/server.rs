@@ -9,7 +9,7 @@ use k3_api::{
     patch,
     schema::ObjectType,
     status::Status,
-    strategy::{self, Part, StrategyContext, Tree, TreeMut, User},
+    strategy::{self, StrategyContext, Tree, TreeMut, User, WrittenPart},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ impl Server {
             user: &user,
         };
         strategy::for_kind(kind).set_defaults(&mut object);
-        strategy::update(&mut object, &self.crd, Part::Object, &at)?;
+        strategy::update(&mut object, &self.crd, WrittenPart::Object, &at)?;
         self.definition = Some(Definition::read(&object).unwrap());
         self.crd = object;
         Ok(())
@@ -162,9 +162,9 @@ impl Server {
             user: &user,
         };
         let part = if part == "status" {
-            Part::Status
+            WrittenPart::Status
         } else {
-            Part::Object
+            WrittenPart::Object
         };
         warnings.extend(strategy::update(&mut new, &old, part, &at)?);
         strategy::for_kind(&kind).set_defaults(&mut new);

@@ -2,7 +2,7 @@
 //! protobuf; requests are refused, warned of and taken as they were.
 
 use super::directory;
-use k3_api::decode::{DecodeError, Decoded, json, normalize, yaml};
+use k3_api::decode::{DecodeError, DecodedBody, json, normalize, yaml};
 use k3_api::protobuf;
 use k3_api::schema::{StructRef, schema};
 use serde_json::Value;
@@ -181,7 +181,7 @@ fn parts(complaint: &str) -> Vec<&str> {
 }
 
 /// The decoded body of a request that creates or replaces an object of a built-in kind.
-fn request(step: &Value) -> Option<Result<Decoded, DecodeError>> {
+fn request(step: &Value) -> Option<Result<DecodedBody, DecodeError>> {
     if !["POST", "PUT"].contains(&step["method"].as_str()?) {
         return None;
     }

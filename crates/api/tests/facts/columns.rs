@@ -4,7 +4,7 @@ use super::facts;
 use k3_api::{
     kinds::{Kind, builtin},
     schema::Type,
-    strategy::{self, Column, Description},
+    strategy::{self, Column, ColumnDescription},
 };
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn columns_refer_to_existing_fields() {
     for kind in kinds() {
         let versions = || kinds().filter(|other| (&other.group, &other.kind) == (&kind.group, &kind.kind));
         for column in strategy::for_kind(kind).columns() {
-            if let Description::Field(field) = column.description {
+            if let ColumnDescription::Field(field) = column.description {
                 assert!(versions().any(|kind| has(kind, field)), "{}: {field}", kind.kind);
             }
         }

@@ -3,7 +3,7 @@
 use super::directory;
 use k3_api::{
     kinds::{Kind, builtin},
-    strategy::{self, Part, StrategyContext, User},
+    strategy::{self, StrategyContext, User, WrittenPart},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -102,7 +102,7 @@ fn ask(kind: &Kind, mut object: Value, old: &Value) {
     for field in rules.selectable_fields() {
         field.get(&object);
     }
-    for part in [Part::Object, Part::Status] {
+    for part in [WrittenPart::Object, WrittenPart::Status] {
         drop(strategy::update(&mut object.clone(), old, part, &at));
         drop(strategy::update(&mut old.clone(), &object, part, &at));
     }

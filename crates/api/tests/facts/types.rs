@@ -1,7 +1,7 @@
 //! The table of types.
 
 use super::{facts, names};
-use k3_api::schema::{Field, Listing, Struct, StructRef, Type, schema};
+use k3_api::schema::{Field, ListMergeKind, Struct, StructRef, Type, schema};
 use k3_api::type_schema::Struct as _;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -227,14 +227,14 @@ fn merge_strategies_match_the_facts() {
             let fact = theirs.get(field.name).unwrap_or(&nothing);
             let at = format!("{name}.{}", field.name);
             let listing = match fact["list-type"].as_str() {
-                Some("map") => Listing::Keys(
+                Some("map") => ListMergeKind::Keys(
                     names(&fact["list-map-keys"])
                         .into_iter()
                         .map(str::to_owned)
                         .collect(),
                 ),
-                Some("set") => Listing::Set,
-                _ => Listing::Atomic,
+                Some("set") => ListMergeKind::Set,
+                _ => ListMergeKind::Atomic,
             };
             assert_eq!(field.listing, listing, "{at}");
             let atomic = fact["map-type"] == "atomic";

@@ -3,7 +3,7 @@
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{self, FieldManager, Force, ResetFields, SingleVersion},
+        managed::{self, ApplyConflictPolicy, FieldManager, ResetFields, SingleVersion},
     },
     time::Time,
 };
@@ -43,7 +43,10 @@ fn any_apply_configuration_is_applied_or_rejected() {
             {
                 metadata.remove("managedFields");
             }
-            for (force, manager) in [(Force::No, "kubectl"), (Force::Yes, "m")] {
+            for (force, manager) in [
+                (ApplyConflictPolicy::No, "kubectl"),
+                (ApplyConflictPolicy::Yes, "m"),
+            ] {
                 for live in [None, Some(live)] {
                     if let Ok(object) = subject.apply(live, &configuration, manager, force, now) {
                         managed::check(&object).expect("a record that was written can be read");

@@ -33,7 +33,7 @@ fn any_body_decodes_stably_or_is_rejected() {
     });
 }
 
-fn again(value: &Value, decode: impl Fn(&[u8]) -> Result<decode::Decoded, decode::DecodeError>) {
+fn again(value: &Value, decode: impl Fn(&[u8]) -> Result<decode::DecodedBody, decode::DecodeError>) {
     let text = encode::encode(value);
     let read = decode(&text).expect("what was written can be read");
     assert_eq!(&read.value, value);

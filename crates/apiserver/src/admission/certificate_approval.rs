@@ -1,4 +1,4 @@
-//! Who approves a request for a certificate may do so for its signer.
+//! `CertificateApproval`: approving a CertificateSigningRequest requires `approve` on its signer.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who puts a certificate or a condition into a request may sign for its signer.
+//! `CertificateSigning`: writing the certificate or a condition of a CertificateSigningRequest requires `sign` on its signer.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! No request for a client certificate of this server makes its owner a master.
+//! `CertificateSubjectRestriction`: rejects requests for client certificates with the group `system:masters`.
 
 use k3_api::{kinds::parse_certificate_request, status::Status, strategy::Tree};
 

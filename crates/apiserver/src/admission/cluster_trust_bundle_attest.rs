@@ -1,4 +1,4 @@
-//! Who writes a bundle of trust for a signer may attest for it.
+//! `ClusterTrustBundleAttest`: writing a ClusterTrustBundle for a signer requires `attest` on the signer.
 
 use std::sync::Arc;
 

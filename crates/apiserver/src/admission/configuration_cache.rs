@@ -1,4 +1,5 @@
-//! What is made of the objects that configure admission: of each once per state of it, of all together once per state of all.
+//! Caches compiled admission configuration (webhooks, policies): one entry per object version, and one list per version of all
+//! objects.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! The class that an annotation makes the default of its kind.
+//! The default class of a kind, marked by an annotation (StorageClass, IngressClass).
 
 use std::cmp::Reverse;
 

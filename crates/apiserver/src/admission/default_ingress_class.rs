@@ -1,4 +1,4 @@
-//! An ingress that names no class gets the default one.
+//! `DefaultIngressClass`: sets the default class of an Ingress without class.
 
 use k3_api::{
     status::Status,

@@ -1,4 +1,4 @@
-//! A claim that names no storage class gets the default one.
+//! `DefaultStorageClass`: sets the default class of a PersistentVolumeClaim without class.
 
 use k3_api::{
     status::Status,

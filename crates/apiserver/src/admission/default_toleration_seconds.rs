@@ -1,4 +1,4 @@
-//! Pods stay five minutes on a node that is not ready or cannot be reached, unless they say how long.
+//! `DefaultTolerationSeconds`: pods tolerate not-ready and unreachable nodes for five minutes unless they specify otherwise.
 
 use k3_api::{
     status::Status,

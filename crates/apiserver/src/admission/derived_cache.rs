@@ -1,4 +1,4 @@
-//! What follows from all objects of a resource, remembered until one of them changes.
+//! A value computed from all objects of a resource, cached until one of them changes.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Secrets that hold ephemeral tokens.
+//! Restricts writes of Secrets that hold ephemeral tokens.
 //!
 //! Promise: only members of `system:masters` create or change a secret that is an ephemeral token. Permission to write secrets
 //! in `kube-system` must not be permission to become any user.

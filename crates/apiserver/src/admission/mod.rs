@@ -207,7 +207,7 @@ impl AdmissionChain {
                 Box::new(node_restriction::NodeRestriction(authorizer())),
                 Box::new(taint_nodes_by_condition::TaintNodesByCondition),
                 Box::new(pod_security::PodSecurity),
-                Box::new(priority::Priority::default()),
+                Box::new(priority::PodPriority::default()),
                 Box::new(default_toleration_seconds::DefaultTolerationSeconds),
                 Box::new(default_storage_class::DefaultStorageClass::default()),
                 Box::new(storage_object_in_use_protection::StorageObjectInUseProtection),

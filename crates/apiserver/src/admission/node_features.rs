@@ -1,4 +1,4 @@
-//! A pod is not changed in a way that its node does not know of. Nodes declare what they know.
+//! `NodeDeclaredFeatureValidator`: rejects pod updates that need a feature that the node of the pod does not declare.
 
 use k3_api::{go, status::Status, strategy::Tree};
 use serde_json::Value;

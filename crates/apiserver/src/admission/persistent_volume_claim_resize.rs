@@ -1,4 +1,4 @@
-//! A claim grows when it has a volume, and when its class lets it.
+//! `PersistentVolumeClaimResize`: a claim may grow only if it is bound and its StorageClass allows expansion.
 
 use k3_api::{kinds::storage_class_of, quantity::Quantity, status::Status, strategy::Tree};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Who changes the status of a pod's request for a certificate may sign for its signer.
+//! Changing the status of a PodCertificateRequest requires `sign` on its signer.
 
 use std::sync::Arc;
 

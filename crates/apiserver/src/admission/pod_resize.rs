@@ -1,4 +1,4 @@
-//! A pod does not grow beyond what its node has, nor where nodes cannot resize pods.
+//! Rejects pod resizes beyond the allocatable resources of the node, or on nodes that cannot resize pods.
 
 use k3_api::{
     go,

@@ -1,4 +1,4 @@
-//! The priority of a pod is that of its class. One class at most is the default, and those of the system stay.
+//! `PodPriority`: sets the priority of a pod from its PriorityClass; at most one class is the global default.
 
 use k3_api::{
     status::Status,
@@ -15,7 +15,7 @@ const CLASSES: &str = "priorityclasses";
 const SYSTEM: [&str; 2] = ["system-node-critical", "system-cluster-critical"];
 
 #[derive(Default)]
-pub(super) struct Priority {
+pub(super) struct PodPriority {
     known: DerivedCache<Option<ResolvedPriorityClass>>,
 }
 
@@ -30,7 +30,7 @@ struct ResolvedPriorityClass {
 }
 
 // upstream: plugin/pkg/admission/priority/admission.go Admit, Validate
-impl AdmissionPlugin for Priority {
+impl AdmissionPlugin for PodPriority {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !attributes.is_of("", "pods") || !attributes.subresource.is_empty() {
             return Ok(());
@@ -73,7 +73,7 @@ impl AdmissionPlugin for Priority {
     }
 }
 
-impl Priority {
+impl PodPriority {
     // upstream: plugin/pkg/admission/priority/admission.go admitPod
     fn prioritize(
         &self,
@@ -188,25 +188,25 @@ mod tests {
     }
 
     fn update(world: &TestCluster, new: Value, old: &Value) -> Result<Value, String> {
-        world.update(&Priority::default(), new, old)
+        world.update(&PodPriority::default(), new, old)
     }
 
     #[tokio::test]
     async fn sets_priority_from_class_or_default() {
         let world = TestCluster::new().await;
-        let none = world.admit(&Priority::default(), pod(&json!({}))).unwrap();
+        let none = world.admit(&PodPriority::default(), pod(&json!({}))).unwrap();
         assert_eq!(
             none.at("spec"),
             &json!({"priority": 0, "preemptionPolicy": "PreemptLowerPriority"})
         );
         world.put(class("high", 1000, false)).await;
         let high = pod(&json!({"priorityClassName": "high"}));
-        let high = world.admit(&Priority::default(), high).unwrap();
+        let high = world.admit(&PodPriority::default(), high).unwrap();
         assert_eq!(
             high.at("spec"),
             &json!({"priorityClassName": "high", "priority": 1000, "preemptionPolicy": "Never"})
         );
-        let plugin = Priority::default();
+        let plugin = PodPriority::default();
         assert_eq!(world.admit(&plugin, pod(&json!({}))).unwrap(), none);
         world.put(class("usual", 7, true)).await;
         let usual = world.admit(&plugin, pod(&json!({}))).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     #[tokio::test]
     async fn rejects_priority_that_differs_from_class() {
         let world = TestCluster::new().await;
-        let refused = |spec| world.admit(&Priority::default(), pod(&spec)).unwrap_err();
+        let refused = |spec| world.admit(&PodPriority::default(), pod(&spec)).unwrap_err();
         assert_eq!(
             refused(json!({"priorityClassName": "absent"})),
             r#"pods "p" is forbidden: no PriorityClass with name absent was found"#
@@ -236,7 +236,7 @@ mod tests {
         );
         assert!(
             world
-                .admit(&Priority::default(), pod(&json!({"priority": 0})))
+                .admit(&PodPriority::default(), pod(&json!({"priority": 0})))
                 .is_ok()
         );
     }
@@ -254,17 +254,17 @@ mod tests {
     async fn rejects_second_default_class() {
         let world = TestCluster::new().await;
         let first = class("first", 1, true);
-        assert!(world.admit(&Priority::default(), first.clone()).is_ok());
+        assert!(world.admit(&PodPriority::default(), first.clone()).is_ok());
         world.put(first.clone()).await;
         assert_eq!(
             world
-                .admit(&Priority::default(), class("second", 2, true))
+                .admit(&PodPriority::default(), class("second", 2, true))
                 .unwrap_err(),
             r#"priorityclasses.scheduling.k8s.io "second" is forbidden: PriorityClass first is already marked as default. Only one default can exist"#
         );
         assert!(
             world
-                .admit(&Priority::default(), class("second", 2, false))
+                .admit(&PodPriority::default(), class("second", 2, false))
                 .is_ok()
         );
         assert!(update(&world, first.clone(), &first).is_ok());
@@ -275,7 +275,7 @@ mod tests {
     #[tokio::test]
     async fn rejects_deletion_of_system_classes() {
         let world = TestCluster::new().await;
-        let delete = |name| world.delete(&Priority::default(), class(name, 1, true));
+        let delete = |name| world.delete(&PodPriority::default(), class(name, 1, true));
         assert_eq!(
             delete("system-node-critical").unwrap_err(),
             "priorityclasses.scheduling.k8s.io \"system-node-critical\" is forbidden: this is a system priority class and cannot \

@@ -1,4 +1,5 @@
-//! Who changes what a claim of devices was given may bind claims; who changes the state of its devices may speak for their driver.
+//! Changing the status of a ResourceClaim requires permission: `resourceclaims/binding` for the allocation,
+//! `resourceclaims/driver` for device status.
 
 use std::{
     collections::{BTreeSet, HashSet},

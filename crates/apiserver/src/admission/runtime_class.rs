@@ -1,4 +1,4 @@
-//! What a runtime class costs and where it can run holds for its pods.
+//! `RuntimeClass`: sets the overhead and the scheduling constraints of a RuntimeClass in its pods.
 
 use k3_api::{
     go,

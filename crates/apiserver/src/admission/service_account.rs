@@ -1,4 +1,4 @@
-//! Every pod acts for a service account of its namespace, which is there, and finds a token of it in its containers.
+//! `ServiceAccount`: sets the service account of a pod, checks that it exists, and mounts its token.
 //!
 //! Pods that only mirror what a node runs by itself are left as they are, and can have neither account nor secrets.
 

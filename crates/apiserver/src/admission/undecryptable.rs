@@ -1,4 +1,4 @@
-//! Nothing is admitted while something that decides about it cannot be decrypted.
+//! Rejects admission while a configuration object that decides about the request cannot be decrypted.
 
 use k3_api::status::Status;
 

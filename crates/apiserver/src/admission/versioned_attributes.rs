@@ -1,4 +1,4 @@
-//! What is asked about, as webhooks and policies see it: by the names of the API, in the version they know.
+//! Admission attributes converted to the version that a webhook or policy matches (`VersionedAttributes`).
 
 use std::{borrow::Cow, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! A row of numbers to choose from, in two bands.
+//! A range of addresses or ports in two bands: dynamic allocation uses the upper band first (KEP-3070, KEP-3668).
 //!
 //! Users who want a number of their own choose it from the lower band; the server chooses from the upper one as long as there
 //! is a free number in it. So the two seldom meet.

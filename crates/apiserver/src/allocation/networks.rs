@@ -1,4 +1,4 @@
-//! Where addresses come from: the networks of the service ranges.
+//! The networks of ServiceCIDRs that cluster IPs are allocated from.
 
 use k3_api::{
     kinds::{builtin, service::IpFamily},
@@ -18,6 +18,7 @@ pub(super) struct ServiceNetwork {
 }
 
 /// The networks of a family that give addresses now.
+// upstream: pkg/registry/core/service/ipallocator/cidrallocator.go MetaAllocator
 pub(super) fn networks(family: IpFamily, caches: &WatchCaches) -> Vec<ServiceNetwork> {
     let kind = builtin().kind("networking.k8s.io", "v1", "ServiceCIDR");
     let ranges = Resource::of(kind.expect("the kind is built in"), caches);

@@ -1,4 +1,4 @@
-//! Who has an address or a port: a record in the store, which only one can make.
+//! Allocation records: the owner of an address or port. Creating the record in the store decides races.
 //!
 //! The record of an address is an `IPAddress`, as clients know it. There is no such kind for ports on nodes: a record of our
 //! own stands for each, under a key that is no resource's. A record a port, and not one of all ports, so that two who want

@@ -1,4 +1,4 @@
-//! What one service asks for, and how it gets it.
+//! Allocates the cluster IPs and node ports of one Service.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -67,7 +67,8 @@ impl<'a> AllocationRequest<'a> {
         }
     }
 
-    /// Takes what a settled service asks for, and writes it into the service.
+    /// Allocates what a defaulted Service requests (cluster IPs, node ports, health check node port) and writes it into the object.
+    // upstream: pkg/registry/core/service/storage/alloc.go allocateCreate, allocateUpdate
     pub(super) async fn fill(&mut self, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         let addresses = service::cluster_ip_changes(Some(service), old);
         let mut got = Vec::new();
@@ -126,6 +127,7 @@ impl<'a> AllocationRequest<'a> {
         Ok(())
     }
 
+    // upstream: pkg/registry/core/service/storage/alloc.go allocClusterIPs, allocIPs
     async fn address(
         &mut self,
         address: &ClusterIpRequest,
@@ -178,6 +180,7 @@ impl<'a> AllocationRequest<'a> {
         }
     }
 
+    // upstream: pkg/registry/core/service/storage/alloc.go initNodePorts, updateNodePorts
     async fn port(&mut self, want: NodePortRequest) -> Result<i64, AllocationError<NodePortAllocationError>> {
         if self.dry_run {
             return self.dry_port(want).map_err(AllocationError::Invalid);

@@ -1,4 +1,4 @@
-//! What is set aside for one service that is about to be stored.
+//! Addresses and ports reserved for a Service that is about to be stored: committed or reverted after the write.
 
 use k3_storage::{CommitError, Key, Revision, Write};
 
@@ -27,6 +27,7 @@ pub(crate) struct Reservation<'a> {
 
 impl Reservation<'_> {
     /// The object was stored: what it was given is its own, and what it gave up is free.
+    // upstream: pkg/registry/core/service/storage/transaction.go Commit
     pub(crate) async fn keep(self) {
         if let (Some(from), Some(owner)) = (self.from, &self.owner) {
             from.free(&self.given_up, owner).await;
@@ -34,6 +35,7 @@ impl Reservation<'_> {
     }
 
     /// The object was not stored, for sure.
+    // upstream: pkg/registry/core/service/storage/transaction.go Revert
     pub(crate) async fn give_back(self) {
         if let Some(from) = self.from {
             from.remove(self.taken).await;

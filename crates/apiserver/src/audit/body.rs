@@ -1,4 +1,4 @@
-//! What was sent and answered, as a tree.
+//! Decodes request and response bodies for audit events.
 
 use k3_api::{
     decode,

@@ -1,4 +1,4 @@
-//! One stage of one request, as the line that is written.
+//! Audit events: one stage of one request, serialized as a JSON line.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -12,20 +12,21 @@ use serde_json::{Map, Value, json};
 
 use super::{
     body,
-    policy::{Level, Stage},
+    policy::{AuditLevel, AuditStage},
     record::{AuditAttributes, ObjectRef},
 };
 
 /// Longer user agents are truncated.
 const LONGEST_AGENT: usize = 1024;
 
-/// One stage of one request.
+/// One audit event: one stage of one request.
+// upstream: staging/src/k8s.io/apiserver/pkg/apis/audit/types.go Event
 #[derive(Debug)]
 pub(super) struct AuditEvent {
     pub facts: Arc<RequestFacts>,
-    pub level: Level,
+    pub level: AuditLevel,
     pub omit_managed_fields: bool,
-    pub stage: Stage,
+    pub stage: AuditStage,
     pub at: Time,
     pub acts_as: Option<Arc<(User, String)>>,
     pub outcome: Option<ResponseOutcome>,
@@ -187,10 +188,10 @@ impl AuditEvent {
         if let Some(outcome) = &self.outcome {
             line.value("responseStatus", &outcome.to_status(response.as_ref()));
         }
-        if let Some(request) = request.filter(|_| self.level >= Level::Request) {
+        if let Some(request) = request.filter(|_| self.level >= AuditLevel::Request) {
             line.raw("requestObject", &encode::encode(&request));
         }
-        if let Some(response) = response.filter(|_| self.level >= Level::RequestResponse) {
+        if let Some(response) = response.filter(|_| self.level >= AuditLevel::RequestResponse) {
             line.raw("responseObject", &encode::encode(&response));
         }
         line.text("requestReceivedTimestamp", &facts.received.micro());

@@ -1,4 +1,4 @@
-//! The file, and what becomes of it when it is long or old.
+//! The audit log file: rotation and retention.
 
 use std::{
     fmt,

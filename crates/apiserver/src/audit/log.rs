@@ -1,4 +1,4 @@
-//! The thread that writes, and the queue to it.
+//! The audit log backend: a queue, and a thread that writes.
 
 use std::{
     fmt, io,
@@ -18,7 +18,7 @@ use super::{
     AuditConfig,
     event::{AuditEvent, RequestFacts},
     file::AuditSink,
-    policy::{AuditPolicy, Stage},
+    policy::{AuditPolicy, AuditStage},
     record::{AuditAttributes, AuditContext},
 };
 use crate::{clock, metrics::Metrics};
@@ -31,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Lost events are logged once per this number.
 const LOG_EVERY: u64 = 1000;
 
-/// What writes requests down.
+/// The audit log backend: a queue and the thread that writes the file.
+// upstream: staging/src/k8s.io/apiserver/plugin/pkg/audit/log/backend.go backend, ProcessEvents
 pub(crate) struct Auditor {
     policy: AuditPolicy,
     clock: Arc<dyn Clock>,
@@ -85,7 +86,7 @@ impl Auditor {
     /// Starts auditing a request, if the policy matches.
     pub(crate) fn begin(self: &Arc<Self>, attributes: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
         let mut record = self.record(attributes)?;
-        record.emit(Stage::RequestReceived);
+        record.emit(AuditStage::RequestReceived);
         Some(record)
     }
 
@@ -108,6 +109,7 @@ impl Auditor {
     }
 
     /// Queues an event unless the queue is full.
+    // upstream: staging/src/k8s.io/apiserver/pkg/audit/types.go Sink
     pub(super) fn write(&self, event: AuditEvent) {
         let metrics = &self.metrics.audit;
         metrics.events.count();

@@ -1,4 +1,4 @@
-//! Which requests are written down, and how much of them.
+//! The audit policy: which requests are audited, and at which level.
 
 use std::{
     fs, io,
@@ -17,7 +17,7 @@ use super::record::AuditAttributes;
 
 /// How much of a request is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
+pub(crate) enum AuditLevel {
     /// Nothing.
     None,
     /// Who asked for what, and the answer's code.
@@ -30,7 +30,7 @@ pub(crate) enum Level {
 
 /// The stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum AuditStage {
     /// It is here.
     RequestReceived,
     /// The answer has begun; only for those that go on.
@@ -44,7 +44,7 @@ pub(crate) enum Stage {
 /// Which requests are audited, and at which level: the first matching rule decides.
 #[derive(Debug)]
 pub struct AuditPolicy {
-    rules: Vec<Rule>,
+    rules: Vec<AuditRule>,
 }
 
 /// Why a policy cannot be used.
@@ -72,17 +72,17 @@ pub enum AuditPolicyError {
 /// What is done with a request that met a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestAuditConfig {
-    pub level: Level,
-    pub omit: Stages,
+    pub level: AuditLevel,
+    pub omit: AuditStages,
     pub omit_managed_fields: bool,
 }
 
 /// A set of stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stages(u8);
+pub(crate) struct AuditStages(u8);
 
 #[derive(Debug)]
-struct Rule {
+struct AuditRule {
     audit_config: RequestAuditConfig,
     users: Vec<String>,
     groups: Vec<String>,
@@ -99,17 +99,17 @@ struct GroupResources {
     names: Vec<String>,
 }
 
-const LEVELS: [(&str, Level); 4] = [
-    ("None", Level::None),
-    ("Metadata", Level::Metadata),
-    ("Request", Level::Request),
-    ("RequestResponse", Level::RequestResponse),
+const LEVELS: [(&str, AuditLevel); 4] = [
+    ("None", AuditLevel::None),
+    ("Metadata", AuditLevel::Metadata),
+    ("Request", AuditLevel::Request),
+    ("RequestResponse", AuditLevel::RequestResponse),
 ];
-const STAGES: [(&str, Stage); 4] = [
-    ("RequestReceived", Stage::RequestReceived),
-    ("ResponseStarted", Stage::ResponseStarted),
-    ("ResponseComplete", Stage::ResponseComplete),
-    ("Panic", Stage::Panic),
+const STAGES: [(&str, AuditStage); 4] = [
+    ("RequestReceived", AuditStage::RequestReceived),
+    ("ResponseStarted", AuditStage::ResponseStarted),
+    ("ResponseComplete", AuditStage::ResponseComplete),
+    ("Panic", AuditStage::Panic),
 ];
 /// The fields of a policy, of a rule, and of the resources in a rule.
 const FIELDS: [&str; 6] = [
@@ -170,7 +170,9 @@ impl AuditPolicy {
             .items("rules")
             .iter()
             .enumerate()
-            .map(|(number, rule)| Rule::read(rule, &at.index(number), omit, omit_managed_fields, &mut errors))
+            .map(|(number, rule)| {
+                AuditRule::read(rule, &at.index(number), omit, omit_managed_fields, &mut errors)
+            })
             .collect();
         if let Some(errors) = aggregate(&errors) {
             return Err(errors);
@@ -185,7 +187,7 @@ impl AuditPolicy {
     // upstream: staging/src/k8s.io/apiserver/pkg/audit/policy/checker.go EvaluatePolicyRule
     pub(super) fn evaluate(&self, attributes: &AuditAttributes<'_>) -> Option<RequestAuditConfig> {
         let rule = self.rules.iter().find(|rule| rule.matches(attributes))?;
-        (rule.audit_config.level > Level::None).then_some(rule.audit_config)
+        (rule.audit_config.level > AuditLevel::None).then_some(rule.audit_config)
     }
 }
 
@@ -198,8 +200,8 @@ fn unknown_fields(tree: &Value, known: &[&str], location: &str) {
     }
 }
 
-fn stages(tree: &Value, at: &Path<'_>, errors: &mut Vec<Error>) -> Stages {
-    let mut found = Stages::default();
+fn stages(tree: &Value, at: &Path<'_>, errors: &mut Vec<Error>) -> AuditStages {
+    let mut found = AuditStages::default();
     for (number, name) in tree.texts("omitStages").enumerate() {
         if let Some((_, stage)) = STAGES.iter().find(|(known, _)| *known == name) {
             found.add(*stage);
@@ -215,13 +217,13 @@ fn stages(tree: &Value, at: &Path<'_>, errors: &mut Vec<Error>) -> Stages {
     found
 }
 
-// --- Rule ---
+// --- AuditRule ---
 
-impl Rule {
+impl AuditRule {
     fn read(
         tree: &Value,
         at: &Path<'_>,
-        omit: Stages,
+        omit: AuditStages,
         omit_managed_fields: bool,
         errors: &mut Vec<Error>,
     ) -> Self {
@@ -230,7 +232,7 @@ impl Rule {
         let level = match tree.text("level") {
             "" => {
                 errors.push(Error::required(&at.child("level"), ""));
-                Level::None
+                AuditLevel::None
             }
             name => LEVELS.iter().find(|(known, _)| *known == name).map_or_else(
                 || {
@@ -239,12 +241,12 @@ impl Rule {
                         name,
                         LEVELS.map(|(known, _)| known),
                     ));
-                    Level::None
+                    AuditLevel::None
                 },
                 |(_, level)| *level,
             ),
         };
-        let rule = Rule {
+        let rule = AuditRule {
             audit_config: RequestAuditConfig {
                 level,
                 omit: omit.and(stages(tree, &at.child("omitStages"), errors)),
@@ -371,37 +373,37 @@ impl GroupResources {
     }
 }
 
-// --- Level ---
+// --- AuditLevel ---
 
-impl Level {
+impl AuditLevel {
     /// Its name in policies and events.
     pub(crate) fn word(self) -> &'static str {
         LEVELS[self as usize].0
     }
 }
 
-// --- Stage ---
+// --- AuditStage ---
 
-impl Stage {
+impl AuditStage {
     /// Its name in policies and events.
     pub(crate) fn word(self) -> &'static str {
         STAGES[self as usize].0
     }
 }
 
-// --- Stages ---
+// --- AuditStages ---
 
-impl Stages {
-    fn add(&mut self, stage: Stage) {
+impl AuditStages {
+    fn add(&mut self, stage: AuditStage) {
         self.0 |= 1 << stage as u8;
     }
 
     fn and(self, other: Self) -> Self {
-        Stages(self.0 | other.0)
+        AuditStages(self.0 | other.0)
     }
 
     /// Whether a stage is among them.
-    pub(crate) fn has(self, stage: Stage) -> bool {
+    pub(crate) fn has(self, stage: AuditStage) -> bool {
         self.0 & 1 << stage as u8 != 0
     }
 }
@@ -433,7 +435,13 @@ mod tests {
         }
     }
 
-    fn level(policy: &AuditPolicy, user: &User, verb: &str, path: &str, object: Option<[&str; 5]>) -> Level {
+    fn level(
+        policy: &AuditPolicy,
+        user: &User,
+        verb: &str,
+        path: &str,
+        object: Option<[&str; 5]>,
+    ) -> AuditLevel {
         let attributes = AuditAttributes {
             user: Some(user),
             verb,
@@ -450,7 +458,7 @@ mod tests {
         };
         policy
             .evaluate(&attributes)
-            .map_or(Level::None, |audit_config| audit_config.level)
+            .map_or(AuditLevel::None, |audit_config| audit_config.level)
     }
 
     #[test]
@@ -477,25 +485,40 @@ mod tests {
         let none = User::default();
         let at =
             |user: &User, verb: &str, object: [&str; 5]| level(&policy, user, verb, "/api", Some(object));
-        assert_eq!(at(&proxy, "watch", ["", "endpoints", "", "a", ""]), Level::None);
-        assert_eq!(at(&dev, "watch", ["", "endpoints", "", "a", ""]), Level::Request);
-        assert_eq!(at(&none, "get", ["", "secrets", "", "b", "one"]), Level::Metadata);
-        assert_eq!(at(&none, "get", ["", "secrets", "", "b", "two"]), Level::None);
-        assert_eq!(at(&dev, "get", ["", "nodes", "", "", "n"]), Level::Request);
-        assert_eq!(at(&dev, "get", ["", "pods", "", "b", "n"]), Level::None);
+        assert_eq!(
+            at(&proxy, "watch", ["", "endpoints", "", "a", ""]),
+            AuditLevel::None
+        );
+        assert_eq!(
+            at(&dev, "watch", ["", "endpoints", "", "a", ""]),
+            AuditLevel::Request
+        );
+        assert_eq!(
+            at(&none, "get", ["", "secrets", "", "b", "one"]),
+            AuditLevel::Metadata
+        );
+        assert_eq!(
+            at(&none, "get", ["", "secrets", "", "b", "two"]),
+            AuditLevel::None
+        );
+        assert_eq!(at(&dev, "get", ["", "nodes", "", "", "n"]), AuditLevel::Request);
+        assert_eq!(at(&dev, "get", ["", "pods", "", "b", "n"]), AuditLevel::None);
         assert_eq!(
             at(&none, "update", ["apps", "deployments", "scale", "b", "n"]),
-            Level::Request
+            AuditLevel::Request
         );
         assert_eq!(
             at(&none, "update", ["apps", "deployments", "", "b", "n"]),
-            Level::None
+            AuditLevel::None
         );
         assert_eq!(
             at(&none, "get", ["", "pods", "log", "b", "n"]),
-            Level::RequestResponse
+            AuditLevel::RequestResponse
         );
-        assert_eq!(level(&policy, &none, "get", "/healthz/ping", None), Level::None);
+        assert_eq!(
+            level(&policy, &none, "get", "/healthz/ping", None),
+            AuditLevel::None
+        );
     }
 
     #[test]
@@ -507,9 +530,10 @@ mod tests {
         };
         let audit_config = policy.evaluate(&attributes).unwrap();
         assert!(
-            audit_config.omit.has(Stage::RequestReceived) && audit_config.omit.has(Stage::ResponseStarted)
+            audit_config.omit.has(AuditStage::RequestReceived)
+                && audit_config.omit.has(AuditStage::ResponseStarted)
         );
-        assert!(!audit_config.omit.has(Stage::ResponseComplete) && audit_config.omit_managed_fields);
+        assert!(!audit_config.omit.has(AuditStage::ResponseComplete) && audit_config.omit_managed_fields);
     }
 
     #[test]

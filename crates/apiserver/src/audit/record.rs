@@ -1,4 +1,4 @@
-//! One request, from stage to stage.
+//! The audit context of one request, from stage to stage.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -8,7 +8,7 @@ use k3_api::{strategy::User, time::Time};
 use super::{
     event::{AuditEvent, RecordedBody, RequestFacts, ResponseOutcome},
     log::Auditor,
-    policy::{Level, RequestAuditConfig, Stage},
+    policy::{AuditLevel, AuditStage, RequestAuditConfig},
 };
 use crate::registry::AuditAnnotations;
 
@@ -95,7 +95,7 @@ impl AuditContext {
     /// Records the request body. It is needed below level `Request` too, for the name of a new object.
     pub(crate) fn sent(&mut self, body: &Bytes, media: &str) {
         let has_object_name = matches!(&*self.facts.verb, "create" | "update") && self.facts.object.is_some();
-        if !body.is_empty() && (self.audit_config.level >= Level::Request || has_object_name) {
+        if !body.is_empty() && (self.audit_config.level >= AuditLevel::Request || has_object_name) {
             self.request = Some(RecordedBody::new(body.clone(), media));
         }
     }
@@ -106,11 +106,13 @@ impl AuditContext {
         self.outcome.code = code;
         let may_be_status = code >= 400 || self.facts.verb.starts_with("delete");
         if let Some(body) = body
-            && (self.audit_config.level >= Level::RequestResponse || may_be_status)
+            && (self.audit_config.level >= AuditLevel::RequestResponse || may_be_status)
         {
             self.response = Some(RecordedBody::new(body.clone(), media));
         }
-        if body.is_none() && self.audit_config.level >= Level::RequestResponse && &*self.facts.verb != "watch"
+        if body.is_none()
+            && self.audit_config.level >= AuditLevel::RequestResponse
+            && &*self.facts.verb != "watch"
         {
             self.pieces = Some(BytesMut::new());
             self.response = Some(RecordedBody::new(Bytes::new(), media));
@@ -130,7 +132,7 @@ impl AuditContext {
 
     /// The answer has begun and will go on.
     pub(crate) fn started(&mut self) {
-        self.emit(Stage::ResponseStarted);
+        self.emit(AuditStage::ResponseStarted);
     }
 
     /// The response was sent, or the client disconnected.
@@ -146,7 +148,7 @@ impl AuditContext {
                 ..ResponseOutcome::default()
             };
         }
-        self.emit(Stage::ResponseComplete);
+        self.emit(AuditStage::ResponseComplete);
     }
 
     /// The server failed at it.
@@ -158,7 +160,7 @@ impl AuditContext {
             reason: "InternalError",
             message: format!("APIServer panic'd: {why}"),
         };
-        self.emit(Stage::Panic);
+        self.emit(AuditStage::Panic);
     }
 
     /// The request was rejected before authentication completed.
@@ -168,26 +170,26 @@ impl AuditContext {
             message,
             ..ResponseOutcome::default()
         };
-        self.emit(Stage::ResponseStarted);
+        self.emit(AuditStage::ResponseStarted);
     }
 
-    pub(super) fn emit(&mut self, stage: Stage) {
+    pub(super) fn emit(&mut self, stage: AuditStage) {
         if self.audit_config.omit.has(stage) {
             return;
         }
-        let is_last = matches!(stage, Stage::ResponseComplete | Stage::Panic);
+        let is_last = matches!(stage, AuditStage::ResponseComplete | AuditStage::Panic);
         self.auditor.write(AuditEvent {
             facts: Arc::clone(&self.facts),
             level: self.audit_config.level,
             omit_managed_fields: self.audit_config.omit_managed_fields,
             stage,
-            at: if stage == Stage::RequestReceived {
+            at: if stage == AuditStage::RequestReceived {
                 self.facts.received
             } else {
                 self.auditor.now()
             },
             acts_as: self.acts_as.clone(),
-            outcome: (stage != Stage::RequestReceived).then(|| self.outcome.clone()),
+            outcome: (stage != AuditStage::RequestReceived).then(|| self.outcome.clone()),
             request: self.request.clone(),
             response: if is_last { self.response.take() } else { None },
             annotations: self

@@ -57,7 +57,7 @@ pub enum Anonymous {
 
 /// Who is at the other end of a connection.
 #[derive(Default)]
-pub(crate) struct Peer {
+pub(crate) struct ConnectionPeer {
     /// Where it is; `None` if there is no socket.
     pub address: Option<SocketAddr>,
     /// The certificate it showed. It has the key for it; nothing else is known.
@@ -72,7 +72,7 @@ pub(crate) struct Credentials<'r> {
     pub path: &'r str,
     /// The host that the request is for.
     pub host: &'r str,
-    pub peer: &'r Peer,
+    pub peer: &'r ConnectionPeer,
     pub now: Time,
 }
 
@@ -233,7 +233,8 @@ impl Authenticator {
         None
     }
 
-    /// Who is meant by a request that shows nothing, or nothing that is looked at.
+    /// An anonymous user, if the request has no credentials and anonymous access is enabled.
+    // upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/anonymous/anonymous.go NewAuthenticator
     fn authenticate_anonymous(&self, request: &Credentials<'_>) -> Result<AuthenticatedUser, Status> {
         let shows_nothing =
             !request.headers.contains_key(header::AUTHORIZATION) && request.peer.certificate.is_none();
@@ -260,6 +261,7 @@ impl Authenticator {
     }
 
     /// Whose a token is, for one who asks about it. Without audiences, those of this server are meant.
+    // upstream: pkg/registry/authentication/tokenreview/storage.go Create
     pub(crate) async fn review(&self, token: &str, audiences: &[String], now: Time) -> TokenReviewResult {
         let audiences = if audiences.is_empty() {
             self.tokens.own_audiences()

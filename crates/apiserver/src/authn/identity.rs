@@ -17,6 +17,7 @@ pub(crate) fn anonymous() -> User {
 
 /// The user, also as a member of `system:authenticated`. Credentials that say `system:anonymous`, or one of
 /// the two groups, have said themselves what they are worth.
+// upstream: staging/src/k8s.io/apiserver/pkg/authentication/group/authenticated_group_adder.go AuthenticateRequest
 pub(crate) fn authenticated(mut user: User) -> User {
     let is_reserved_group = |group: &String| group == AUTHENTICATED || group == UNAUTHENTICATED;
     if user.name != ANONYMOUS && !user.groups.iter().any(is_reserved_group) {

@@ -28,6 +28,7 @@ pub(super) const BAD_SIGNATURE: &str = "go-jose/go-jose: error in cryptographic 
 
 impl<'t> Jwt<'t> {
     /// Takes a token apart; `None` if it is something else.
+    // upstream: pkg/serviceaccount/jwt.go hasCorrectIssuer, AuthenticateToken
     pub(super) fn read(token: &'t str) -> Option<Self> {
         if token.len() > MOST_BYTES {
             return None;

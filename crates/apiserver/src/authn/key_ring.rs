@@ -1,4 +1,4 @@
-//! The keys of the moment: they are replaced while the server runs.
+//! The current service account signing key and verification keys, replaced at run time.
 //!
 //! Promise: who asks gets a signer and keys that belong together.
 

@@ -1,4 +1,4 @@
-//! Keys of service-account tokens: one that signs, and all that are trusted.
+//! Service account keys: the signing key, and all verification keys.
 //!
 //! Promises: a key is valid for one algorithm, so that a token cannot choose how it is verified; the key ID is a hash of the
 //! key, as upstream.

@@ -1,4 +1,4 @@
-//! What is asked of kubectl, beyond what is asked of everybody.
+//! Optional restrictions for kubectl.
 //!
 //! kubectl is known by what it calls itself, so this is a rule for those who keep to rules: it guards against habits, such as
 //! a token that lies in a kubeconfig for years, and not against attackers.

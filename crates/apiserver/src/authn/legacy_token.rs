@@ -1,4 +1,4 @@
-//! Tokens of service accounts that are kept in secrets, and live as long as these.
+//! Legacy service account tokens in Secrets: valid as long as the Secret exists.
 //!
 //! Promise: such a token is worth something only while the secret with it is there.
 

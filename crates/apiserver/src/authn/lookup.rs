@@ -1,4 +1,4 @@
-//! The objects that tokens depend on: accounts, pods, secrets, nodes.
+//! Looks up the objects that tokens are bound to: service accounts, pods, secrets, nodes.
 
 use std::{sync::Arc, time::Duration};
 

@@ -49,7 +49,8 @@ pub use self::{
 };
 pub(crate) use self::{
     authenticator::{
-        AuthenticatedUser, AuthenticationMethod, Authenticator, Credentials, Peer, TokenReviewResult,
+        AuthenticatedUser, AuthenticationMethod, Authenticator, ConnectionPeer, Credentials,
+        TokenReviewResult,
     },
     identity::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, anonymous, authenticated},
     keys::Signer,

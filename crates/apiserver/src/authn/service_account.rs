@@ -1,4 +1,4 @@
-//! Service-account tokens.
+//! Service account tokens: bound tokens (KEP-1205) and legacy tokens.
 //!
 //! Promises: a token is valid if one of our keys signed it, for a requested audience, within its time, and as long as the
 //! service account and the bound object exist with the same UIDs. A token whose account or pod is deleted is invalid at once.
@@ -215,6 +215,7 @@ fn bound(
     Ok(user)
 }
 
+// upstream: pkg/serviceaccount/claims.go Validate
 fn check_time(claims: &Value, now: Time) -> Result<(), String> {
     let now = now.unix_seconds();
     let is_after = |name: &str| seconds(claims.at(name)).is_some_and(|time| time > now + LEEWAY);

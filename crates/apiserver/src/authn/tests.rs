@@ -121,9 +121,9 @@ impl Cluster {
             headers: &map,
             path,
             host: "127.0.0.1:6443",
-            peer: &Peer {
+            peer: &ConnectionPeer {
                 address: Some(peer.parse().unwrap()),
-                ..Peer::default()
+                ..ConnectionPeer::default()
             },
             now: Time::from_unix(now, 0),
         };

@@ -1,4 +1,4 @@
-//! Whose a token is: each sort of tokens is asked in turn, until one knows it.
+//! Token authentication: tries each token authenticator in turn.
 
 use std::fmt;
 

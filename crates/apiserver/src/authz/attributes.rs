@@ -60,7 +60,8 @@ pub(crate) enum Decision {
 // --- AuthorizationAttributes ---
 
 impl AuthorizationAttributes<'_> {
-    /// The answer that refuses it.
+    /// 403 Forbidden.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go Forbidden, forbiddenMessage
     pub(crate) fn forbidden(&self, reason: &str) -> Status {
         let why = self.denial_message(reason);
         match &self.what {

@@ -1,4 +1,4 @@
-//! The objects of a resource, followed from state to state.
+//! Incremental changes of the objects of a resource since the last look.
 
 use std::sync::Arc;
 

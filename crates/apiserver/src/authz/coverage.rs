@@ -1,4 +1,4 @@
-//! What some rules allow and others do not.
+//! Computes which rules a set of rules does not cover, for escalation checks.
 //!
 //! Promise: the time it takes grows with the number of words in the rules and with a bounded number of their combinations, never with
 //! the product of the rules of both sides.
@@ -18,7 +18,7 @@ pub(super) const MOST_MISSING: usize = 1_000;
 const ALL: &str = "*";
 
 /// What a set of rules allows, so that it can be looked up.
-struct Coverage<'r> {
+struct CoveredRules<'r> {
     /// Group, resource, verb, and the name if it is for one.
     resources: HashSet<(&'r str, &'r str, &'r str, Option<&'r str>)>,
     /// Paths by verb.
@@ -31,8 +31,9 @@ struct Coverage<'r> {
     compared: usize,
 }
 
-/// What some rules allow and others do not, as rules of one group, resource, verb and name each, and no more of them than are listed.
-/// `None`: there are too many combinations to compare.
+/// The rules of `rules` that `own` does not cover, split into single combinations of group, resource, verb and name; the list is
+/// truncated. `None`: there are too many combinations to compare.
+// upstream: staging/src/k8s.io/component-helpers/auth/rbac/validation/policy_comparator.go Covers
 pub(super) fn uncovered(own: &[PolicyRule], rules: &[PolicyRule]) -> Option<Vec<PolicyRule>> {
     compare(own, rules).map(|(missing, _)| missing)
 }
@@ -49,7 +50,7 @@ fn compare(own: &[PolicyRule], rules: &[PolicyRule]) -> Option<(Vec<PolicyRule>,
     }
     // Rules that allow everything of some sort allow most of what there is to ask about, and are few.
     let broad: HashSet<&PolicyRule> = own.iter().filter(|rule| rule.is_broad()).take(64).collect();
-    let mut coverage = Coverage::new(held)?;
+    let mut coverage = CoveredRules::new(held)?;
     let mut left = MOST;
     for rule in others {
         let is_plain = rule.paths.is_empty() || rule.names.is_empty();
@@ -67,11 +68,11 @@ fn compare(own: &[PolicyRule], rules: &[PolicyRule]) -> Option<(Vec<PolicyRule>,
     Some((missing, compared + coverage.compared))
 }
 
-// --- Coverage ---
+// --- CoveredRules ---
 
-impl<'r> Coverage<'r> {
+impl<'r> CoveredRules<'r> {
     fn new(own: HashSet<&'r PolicyRule>) -> Option<Self> {
-        let mut coverage = Coverage {
+        let mut coverage = CoveredRules {
             resources: HashSet::new(),
             paths: HashMap::new(),
             wide: Vec::new(),

@@ -1,4 +1,4 @@
-//! RBAC escalation checks.
+//! RBAC privilege escalation checks of roles and bindings (verbs `escalate` and `bind`).
 //!
 //! Promises: the author of a role holds all its rules or has `escalate`; the author of a binding holds all rules of its role or
 //! has `bind`. Aggregated roles require all permissions.
@@ -22,7 +22,7 @@ use super::{
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// A role or a binding that is made or changed.
-pub(crate) struct Grant<'a> {
+pub(crate) struct RbacGrant<'a> {
     /// Who does it.
     pub user: &'a User,
     /// The API group of the resource of the request.
@@ -44,7 +44,7 @@ pub(crate) struct Grant<'a> {
 impl Authorizer {
     /// Refuses a role or binding that gives away more than who makes it has.
     // upstream: pkg/registry/rbac/escalation_check.go EscalationAllowed, RoleEscalationAuthorized, BindingAuthorized
-    pub(crate) fn check_grant(&self, grant: &Grant<'_>) -> Result<(), Status> {
+    pub(crate) fn check_grant(&self, grant: &RbacGrant<'_>) -> Result<(), Status> {
         if grant.group != GROUP || is_master(grant.user) || grant.changes_nothing() {
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl Authorizer {
         }
     }
 
-    fn check_role(&self, grant: &Grant<'_>) -> Result<(), Status> {
+    fn check_role(&self, grant: &RbacGrant<'_>) -> Result<(), Status> {
         let role = ResourceAttributes {
             group: GROUP,
             version: "*",
@@ -80,7 +80,7 @@ impl Authorizer {
         Ok(())
     }
 
-    fn check_binding(&self, grant: &Grant<'_>) -> Result<(), Status> {
+    fn check_binding(&self, grant: &RbacGrant<'_>) -> Result<(), Status> {
         let role = grant.object.at("roleRef");
         let kind = role.text("kind");
         let name = role.text("name");
@@ -109,7 +109,7 @@ impl Authorizer {
     }
 
     // upstream: pkg/registry/rbac/validation/rule.go ConfirmNoEscalation
-    fn check_rules(&self, grant: &Grant<'_>, rules: &[PolicyRule]) -> Result<(), Status> {
+    fn check_rules(&self, grant: &RbacGrant<'_>, rules: &[PolicyRule]) -> Result<(), Status> {
         let (own, unresolved) = self.rbac.rules(grant.user, grant.namespace);
         let missing = match uncovered(&own, rules) {
             Some(missing) if missing.is_empty() => return Ok(()),
@@ -136,9 +136,9 @@ impl Authorizer {
     }
 }
 
-// --- Grant ---
+// --- RbacGrant ---
 
-impl<'a> Grant<'a> {
+impl<'a> RbacGrant<'a> {
     fn action(&self, verb: &'a str, object: ResourceAttributes<'a>) -> AuthorizationAttributes<'a> {
         AuthorizationAttributes {
             user: self.user,
@@ -236,7 +236,7 @@ mod tests {
 
     fn give_as(world: &TestCluster, user: &User, object: &Value, old: Option<&Value>) -> Result<(), String> {
         let resource = format!("{}s", object.text("kind").to_lowercase());
-        let grant = Grant {
+        let grant = RbacGrant {
             user,
             group: GROUP,
             resource: &resource,

@@ -1,4 +1,4 @@
-//! Authorization.
+//! Authorization: system:masters, the node authorizer, RBAC, and impersonation.
 //!
 //! ```text
 //! attributes      the attributes of an authorization request, and the decision
@@ -33,7 +33,7 @@ use serde_json::Value;
 
 pub(crate) use self::{
     attributes::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
-    escalation::Grant,
+    escalation::RbacGrant,
     impersonation::RequestIdentity,
     node::name_of as node_name,
 };
@@ -76,7 +76,8 @@ impl Authorizer {
         }
     }
 
-    /// Whether a user may do something.
+    /// Authorizes a request: system:masters, then the node authorizer, then RBAC.
+    // upstream: staging/src/k8s.io/apiserver/pkg/authorization/union/union.go Authorize
     pub(crate) fn decide(&self, action: &AuthorizationAttributes<'_>) -> Decision {
         if is_master(action.user) {
             return Decision::Allow(String::new());
@@ -113,7 +114,8 @@ impl Authorizer {
         }
     }
 
-    /// The rules a user has in a namespace.
+    /// The rules of a user in a namespace.
+    // upstream: staging/src/k8s.io/apiserver/pkg/authorization/union/union.go RulesFor
     pub(crate) fn rules(&self, user: &User, namespace: &str) -> RuleList {
         let (rules, missing) = self.rbac.rules(user, namespace);
         let incomplete = node::name_of(user).is_some();

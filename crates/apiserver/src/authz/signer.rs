@@ -1,4 +1,4 @@
-//! Who may approve, sign and attest for a signer of certificates.
+//! Authorization for certificate signers: verbs approve, sign and attest.
 
 use k3_api::strategy::User;
 
@@ -8,6 +8,7 @@ use super::{AuthorizationAttributes, AuthorizationTarget, Authorizer, ResourceAt
 
 impl Authorizer {
     /// Whether a user may `approve`, `sign` or `attest` for a signer, by its name or by its domain with a `*`.
+    // upstream: pkg/certauthorization/certauthorization.go IsAuthorizedForSignerName
     pub(crate) fn allows_signer(&self, user: &User, verb: &str, signer: &str) -> bool {
         let domain = signer.split('/').next().unwrap_or_default();
         let of_domain = format!("{domain}/*");

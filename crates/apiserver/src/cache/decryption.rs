@@ -1,4 +1,4 @@
-//! Objects that could not be decrypted when they were read: they are read again until they can be.
+//! Reads objects again that could not be decrypted, until they can be.
 //!
 //! This happens without a request. Policies, webhooks and namespace labels are missing until they are decrypted; admission
 //! rejects affected requests meanwhile.

@@ -1,4 +1,4 @@
-//! One change of one object, and its encoded frames.
+//! Watch cache events: one change of one object, and its encoded frames.
 
 use std::sync::{Arc, OnceLock};
 
@@ -82,6 +82,7 @@ impl EventDelivery {
     }
 
     /// The frame of the event, written by the first watcher that wants it so.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/caching_object.go CacheEncode
     pub(crate) fn frame(&self, as_type: EventType, wire: FrameFormat, kind: &Kind) -> Bytes {
         let position = as_type as usize * 2 + wire as usize;
         let frame = self.frames[position].get_or_init(|| {

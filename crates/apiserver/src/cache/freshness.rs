@@ -1,4 +1,4 @@
-//! When the caches were last proven to include everything stored.
+//! When the watch caches were last proven to include everything stored.
 //!
 //! Promise: a check costs two clock reads. Time during which the process or machine slept counts: one clock includes
 //! suspension, the other is corrected when a paused virtual machine resumes.

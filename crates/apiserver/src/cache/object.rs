@@ -1,4 +1,4 @@
-//! One state of one object.
+//! A cached object: the stored bytes of one revision, and values derived from them.
 
 use std::{fmt, sync::OnceLock};
 

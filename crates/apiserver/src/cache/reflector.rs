@@ -1,4 +1,4 @@
-//! From the store into the caches.
+//! The reflector: feeds the watch caches from the store's watch.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,6 +34,7 @@ impl StoreReflector {
 }
 
 /// Applies what the store's watch delivers, until the store is closed.
+// upstream: staging/src/k8s.io/client-go/tools/cache/reflector.go ListAndWatch
 async fn follow(caches: &WatchCaches, mut revision: u64) {
     let root = Prefix::try_new(ROOT).expect("the root is a prefix");
     loop {

@@ -1,4 +1,4 @@
-//! The objects of one resource, as they were at one moment.
+//! Snapshots of the objects of one resource at one revision, for lists and continue tokens.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use k3_storage::Key;
 use super::CachedObject;
 
 /// The objects of a resource at one revision.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/store/store_btree.go Clone
 #[derive(Clone)]
 pub(crate) struct Snapshot {
     /// Everything up to here is in it, and nothing after.

@@ -1,4 +1,4 @@
-//! Everything that is stored, as of one revision, before anybody sees it.
+//! Reads everything that is stored, as of one revision, before it is published in the caches.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -13,9 +13,9 @@ const MANY: usize = 1024;
 
 /// Everybody who waits, the lowest revision first.
 #[derive(Default)]
-pub(super) struct RevisionWaiters(Mutex<BinaryHeap<Reverse<Waiter>>>);
+pub(super) struct RevisionWaiters(Mutex<BinaryHeap<Reverse<RevisionWaiter>>>);
 
-struct Waiter {
+struct RevisionWaiter {
     revision: u64,
     done: oneshot::Sender<()>,
 }
@@ -30,7 +30,7 @@ impl RevisionWaiters {
         if waiters.len() >= MANY {
             waiters.retain(|Reverse(waiter)| !waiter.done.is_closed());
         }
-        waiters.push(Reverse(Waiter { revision, done }));
+        waiters.push(Reverse(RevisionWaiter { revision, done }));
         reached
     }
 
@@ -47,28 +47,28 @@ impl RevisionWaiters {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BinaryHeap<Reverse<Waiter>>> {
+    fn lock(&self) -> MutexGuard<'_, BinaryHeap<Reverse<RevisionWaiter>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// --- Waiter ---
+// --- RevisionWaiter ---
 
-impl PartialEq for Waiter {
+impl PartialEq for RevisionWaiter {
     fn eq(&self, other: &Self) -> bool {
         self.revision == other.revision
     }
 }
 
-impl Eq for Waiter {}
+impl Eq for RevisionWaiter {}
 
-impl PartialOrd for Waiter {
+impl PartialOrd for RevisionWaiter {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Waiter {
+impl Ord for RevisionWaiter {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.revision.cmp(&other.revision)
     }

@@ -1,4 +1,4 @@
-//! The objects of one resource.
+//! The watch cache of one resource: objects, recent events and watchers.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -110,6 +110,7 @@ impl WatchCache {
     }
 
     /// Applies a commit and notifies watchers.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go processEvent
     pub(super) fn apply(&self, key: &Key, change: &Change, revision: u64, now: Instant) {
         let mut state = self.lock();
         if revision <= state.revision {
@@ -138,6 +139,7 @@ impl WatchCache {
         state.keep(event, now);
     }
 
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go dispatchEvent, startDispatching
     fn dispatch(&self, state: &mut CacheState, event: &Arc<WatchCacheEvent>) {
         if state.watchers.is_empty() {
             return;
@@ -249,6 +251,7 @@ impl WatchCache {
 
     /// Starts a watch. With [`WatchStart::Now`] the current objects are returned too. A revision that the cache has not reached
     /// is allowed: the watcher gets no event up to it.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go Watch
     pub(crate) fn watch(
         &self,
         interest: &WatchFilter,

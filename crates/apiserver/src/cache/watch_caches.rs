@@ -1,4 +1,4 @@
-//! The caches of all resources.
+//! The watch caches of all resources, fed from one watch of the store.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -329,6 +329,7 @@ impl WatchCaches {
     }
 
     /// The newest revision of the store. It is never below what was read before, unless the store was restored from a backup.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/interfaces.go Interface; GetCurrentResourceVersion
     pub(crate) async fn current_revision(&self) -> Result<u64, StoreError> {
         let applied = self.applied();
         for _ in 0..LOOKS {
@@ -351,6 +352,7 @@ impl WatchCaches {
     }
 
     /// Waits until the caches have everything that is stored now, whichever server stored it.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go waitUntilWatchCacheFreshAndForceAllEvents
     pub(crate) async fn read_index(&self) -> Result<u64, StoreError> {
         let asked = ClockReading::now();
         let revision = self.current_revision().await?;

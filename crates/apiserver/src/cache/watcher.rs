@@ -1,4 +1,4 @@
-//! One watcher: which events concern it, and the queue they wait in.
+//! A watcher of a watch cache: filter and queue.
 
 use std::{
     sync::{Arc, OnceLock},

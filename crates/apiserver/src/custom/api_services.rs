@@ -1,4 +1,4 @@
-//! The API services of groups that users define: one for each version of a group that is served.
+//! Keeps the APIServices of custom groups: one for each served version.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,7 @@ use crate::registry::{Registry, RequestContext, Resource, own_user};
 const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// Brings the API services of a group in line with what is served.
+// upstream: staging/src/k8s.io/kube-aggregator/pkg/controllers/autoregister/autoregister_controller.go checkAPIService
 pub(super) async fn keep(registry: &Registry, group: &str) -> Result<(), Status> {
     let resource = resource(registry);
     let wanted = versions(registry, group);
@@ -80,6 +81,7 @@ fn versions(registry: &Registry, group: &str) -> BTreeSet<String> {
         .collect()
 }
 
+// upstream: pkg/controlplane/controller/crdregistration/crdregistration_controller.go handleVersionUpdate
 fn service(group: &str, version: &str) -> Value {
     json!({
         "apiVersion": "apiregistration.k8s.io/v1",

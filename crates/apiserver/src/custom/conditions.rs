@@ -1,4 +1,4 @@
-//! The conditions of a definition.
+//! Conditions of CustomResourceDefinitions.
 
 use k3_api::{
     strategy::{Tree, TreeMut},
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// A condition: what it is about, whether it holds, why, and in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Condition {
+pub(super) struct DefinitionCondition {
     pub kind: &'static str,
     pub status: &'static str,
     pub reason: String,
@@ -16,6 +16,7 @@ pub(super) struct Condition {
 }
 
 /// Whether a condition holds.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/helpers.go IsCRDConditionTrue
 pub(super) fn is_true(crd: &Value, kind: &str) -> bool {
     find(crd, kind).is_some_and(|condition| condition.text("status") == "True")
 }
@@ -26,16 +27,16 @@ pub(super) fn find<'c>(crd: &'c Value, kind: &str) -> Option<&'c Value> {
     conditions.iter().find(|condition| condition.text("type") == kind)
 }
 
-// --- Condition ---
+// --- DefinitionCondition ---
 
-impl Condition {
+impl DefinitionCondition {
     pub(super) fn new(
         kind: &'static str,
         holds: bool,
         reason: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        Condition {
+        DefinitionCondition {
             kind,
             status: if holds { "True" } else { "False" },
             reason: reason.into(),
@@ -44,6 +45,7 @@ impl Condition {
     }
 
     /// Sets the condition. The transition time changes only with the status.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/helpers.go SetCRDCondition
     pub(super) fn set(&self, crd: &mut Value, now: Time) {
         let mut condition = json!({
             "type": self.kind,

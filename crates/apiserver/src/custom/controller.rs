@@ -1,4 +1,4 @@
-//! Writes the status of definitions, and ends those that are deleted.
+//! The CustomResourceDefinition controller: names, `Established`, and finalization of deleted definitions.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -18,7 +18,7 @@ use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
     api_services,
-    conditions::{self, Condition},
+    conditions::{self, DefinitionCondition},
     definitions::overlaps,
     names::{self, TakenNames},
 };
@@ -50,7 +50,7 @@ struct NameRecord {
 }
 
 /// What is known of all definitions, by name.
-type Names = HashMap<String, NameRecord>;
+type DefinitionNameRecords = HashMap<String, NameRecord>;
 
 /// What is kept of a definition that cannot be dealt with at once.
 struct RetryEntry {
@@ -103,7 +103,7 @@ pub(crate) fn mark_deleted(crd: &mut Value, now: Time) {
         metadata.set("finalizers", finalizers);
     }
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    Condition::new("Terminating", true, "InstanceDeletionPending", message).set(crd, now);
+    DefinitionCondition::new("Terminating", true, "InstanceDeletionPending", message).set(crd, now);
 }
 
 fn definitions(registry: &Registry) -> Resource {
@@ -127,7 +127,7 @@ async fn run(registry: &Registry) {
         .values()
         .map(|object| object.name().to_owned())
         .collect();
-    let mut names = Names::new();
+    let mut names = DefinitionNameRecords::new();
     for object in snapshot.objects.values() {
         names.insert(object.name().to_owned(), NameRecord::of(&object.tree()));
     }
@@ -197,7 +197,7 @@ async fn run(registry: &Registry) {
 }
 
 /// Updates the names of a definition. Returns other definitions that may get a released name.
-fn update_names(names: &mut Names, name: &str, after: Option<NameRecord>) -> Vec<String> {
+fn update_names(names: &mut DefinitionNameRecords, name: &str, after: Option<NameRecord>) -> Vec<String> {
     let accepted = after.as_ref().map(|after| after.accepted.clone());
     let before = match after {
         Some(after) => names.insert(name.to_owned(), after),
@@ -219,7 +219,7 @@ async fn sync(
     resource: &Resource,
     name: &str,
     late: bool,
-    names: &mut Names,
+    names: &mut DefinitionNameRecords,
 ) -> Result<bool, Status> {
     let key = resource.key("", name)?;
     let Some(object) = resource.cache.get(&key) else {
@@ -285,7 +285,7 @@ fn with_status(crd: &Value, taken: &TakenNames, now: Time) -> Value {
         condition.set(&mut kept, now);
         if conditions::find(&kept, "Established").is_none() {
             let not_accepted =
-                Condition::new("Established", false, "NotAccepted", "not all names are accepted");
+                DefinitionCondition::new("Established", false, "NotAccepted", "not all names are accepted");
             not_accepted.set(&mut kept, now);
         }
     }
@@ -293,28 +293,31 @@ fn with_status(crd: &Value, taken: &TakenNames, now: Time) -> Value {
         established(crd).set(&mut kept, now);
     }
     if let Some((approved, reason, message)) = get_api_approval_state(crd) {
-        let condition = Condition::new("KubernetesAPIApprovalPolicyConformant", approved, reason, message);
+        let condition =
+            DefinitionCondition::new("KubernetesAPIApprovalPolicyConformant", approved, reason, message);
         condition.set(&mut kept, now);
     }
     kept
 }
 
-fn established(crd: &Value) -> Condition {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/establish/establishing_controller.go sync
+fn established(crd: &Value) -> DefinitionCondition {
     let config = crd.at("spec").at("conversion").at_path("webhook.clientConfig");
     if k3_api::kinds::is_invalid_ca_bundle(config.at("caBundle")) {
         let message = "The conversion webhook CABundle is invalid";
-        return Condition::new("Established", false, "InvalidCABundle", message);
+        return DefinitionCondition::new("Established", false, "InvalidCABundle", message);
     }
     let message = "the initial names have been accepted";
-    Condition::new("Established", true, "InitialNamesAccepted", message)
+    DefinitionCondition::new("Established", true, "InitialNamesAccepted", message)
 }
 
 /// Finalizes a deleted definition: first its objects, then itself. Returns whether it is done.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go CRDFinalizer
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go sync, deleteInstances
 async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: bool) -> Result<bool, Status> {
     let now = registry.now();
     let terminating = |holds: bool, reason: &str, message: String| {
-        Condition::new("Terminating", holds, reason.to_owned(), message)
+        DefinitionCondition::new("Terminating", holds, reason.to_owned(), message)
     };
     let begun = matches!(
         conditions::find(&crd, "Terminating").map(|condition| condition.text("reason").to_owned()),
@@ -386,7 +389,7 @@ async fn update_terminating_condition(
     registry: &Registry,
     resource: &Resource,
     mut crd: Value,
-    why: &Condition,
+    why: &DefinitionCondition,
 ) -> Result<bool, Status> {
     let before = crd.clone();
     why.set(&mut crd, registry.now());

@@ -1,9 +1,9 @@
-//! Objects from one version to another.
+//! Converts custom resources between versions, by schema or by conversion webhook.
 
 use std::{sync::Arc, time::Duration};
 
 use k3_api::{
-    custom::{self, Conversion, CustomResourceStrategy, Source},
+    custom::{self, Conversion, CustomResourceStrategy, ObjectSource},
     decode,
     field::Path,
     go, name,
@@ -53,7 +53,7 @@ impl CustomResourceConverter {
             let stored = object.text("apiVersion").rsplit('/').next().unwrap_or_default();
             // A version that is no more has no rules.
             if let Some(stored) = served.definition.version(stored) {
-                settle(&stored.strategy, object, Source::Storage)?;
+                settle(&stored.strategy, object, ObjectSource::Storage)?;
             }
         }
         self.convert(served, objects, version).await
@@ -108,7 +108,7 @@ impl CustomResourceConverter {
             *object = converted.next().unwrap_or_default();
             version_rules
                 .strategy
-                .coerce(object, Source::Conversion)
+                .coerce(object, ObjectSource::Conversion)
                 .map_err(ConversionError)?;
         }
         Ok(objects)
@@ -132,6 +132,8 @@ impl CustomResourceConverter {
         Ok(converted.into_iter().next().unwrap_or_default())
     }
 
+    /// Calls the conversion webhook.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go Convert, createConversionReviewObjects
     async fn ask(
         &self,
         webhook: &Value,
@@ -181,7 +183,11 @@ impl CustomResourceConverter {
 }
 
 /// Brings an object into the form of its version, with what it leaves out.
-fn settle(rules: &CustomResourceStrategy, object: &mut Value, source: Source) -> Result<(), ConversionError> {
+fn settle(
+    rules: &CustomResourceStrategy,
+    object: &mut Value,
+    source: ObjectSource,
+) -> Result<(), ConversionError> {
     rules.coerce(object, source).map_err(ConversionError)?;
     rules.set_defaults(object);
     Ok(())
@@ -193,6 +199,7 @@ fn of_kind(object: &Value) -> String {
 }
 
 /// The converted objects in the answer of a webhook.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go getConvertedObjectsFromResponse
 fn converted_objects<'r>(review: &'r Value, version: &str, uid: &str) -> Result<&'r [Value], String> {
     let response = review.at("response");
     if version == "v1" {
@@ -218,6 +225,7 @@ fn converted_objects<'r>(review: &'r Value, version: &str, uid: &str) -> Result<
 }
 
 /// What a webhook made of an object, if it left alone what it must not touch.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go validateConvertedObject
 fn check_converted(object: &Value, mut converted: Value, api_version: &str) -> Result<Value, String> {
     let at = "converted object at index <index>";
     if converted.text("kind").is_empty() {
@@ -250,6 +258,7 @@ fn check_converted(object: &Value, mut converted: Value, api_version: &str) -> R
 }
 
 /// The metadata of an object with the labels and annotations that a webhook gave it.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go restoreObjectMeta
 fn restored(before: &Value, after: &Value) -> Result<Value, String> {
     if !after.is_object() {
         return Err("missing metadata in converted object".to_owned());

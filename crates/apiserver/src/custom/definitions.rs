@@ -1,4 +1,4 @@
-//! The table of the definitions whose objects are served.
+//! The table of served CustomResourceDefinitions.
 
 use std::{
     collections::BTreeMap,
@@ -23,19 +23,19 @@ pub(crate) const PREFIX: &str = "/registry/apiextensions.k8s.io/customresourcede
 /// The definitions whose objects are served. Follows the feed of the caches.
 #[derive(Default)]
 pub(crate) struct DefinitionRegistry {
-    table: RwLock<Arc<Entries>>,
+    table: RwLock<Arc<DefinitionsByName>>,
     /// Counts the changes of what is served.
     generation: AtomicU64,
 }
 
 /// Definitions by name.
-type Entries = BTreeMap<Box<str>, Arc<ServedDefinition>>;
+type DefinitionsByName = BTreeMap<Box<str>, Arc<ServedDefinition>>;
 
 /// The definitions whose objects are served, as of one revision.
-pub(crate) struct DefinitionTable(Arc<Entries>);
+pub(crate) struct DefinitionTable(Arc<DefinitionsByName>);
 
 /// What a change of a definition means for the cache of its objects.
-pub(crate) struct Change {
+pub(crate) struct DefinitionChange {
     /// The beginning of their keys.
     pub prefix: String,
     /// The fields they can be selected by.
@@ -48,7 +48,7 @@ pub(crate) struct Change {
 
 impl DefinitionRegistry {
     /// Applies a committed definition or its deletion. Returns a change if its objects are served differently.
-    pub(crate) fn follow(&self, name: &str, crd: Option<&Value>, revision: u64) -> Option<Change> {
+    pub(crate) fn follow(&self, name: &str, crd: Option<&Value>, revision: u64) -> Option<DefinitionChange> {
         let before = self.named(name);
         let after = crd
             .filter(|crd| !overlaps(crd))
@@ -71,7 +71,7 @@ impl DefinitionRegistry {
             return None;
         }
         let served = after.as_ref().or(before.as_ref())?;
-        Some(Change {
+        Some(DefinitionChange {
             prefix: prefix(served),
             deleted: after.is_none(),
             selectable: after
@@ -86,7 +86,7 @@ impl DefinitionRegistry {
         stored: impl Iterator<Item = &'o Arc<CachedObject>>,
         is_known: impl Fn(&Arc<CachedObject>) -> bool,
     ) -> DefinitionTable {
-        let mut entries = Entries::new();
+        let mut entries = DefinitionsByName::new();
         for object in stored {
             let name = object.name();
             // What one says that is not decrypted is not known yet: what it said before stays.
@@ -131,7 +131,7 @@ impl DefinitionRegistry {
     }
 
     /// All of them, by name.
-    pub(crate) fn all(&self) -> Arc<Entries> {
+    pub(crate) fn all(&self) -> Arc<DefinitionsByName> {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 

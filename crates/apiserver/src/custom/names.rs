@@ -1,4 +1,4 @@
-//! Which names a definition may have. A name belongs to the definition of its group that was given it first.
+//! Accepted names of CustomResourceDefinitions: within a group, a name belongs to the definition that got it first.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::conditions::Condition;
+use super::conditions::DefinitionCondition;
 
 /// The names that the definitions of a group were given.
 #[derive(Default)]
@@ -35,7 +35,8 @@ impl TakenNames {
 
 /// The accepted names of a definition, and the resulting condition.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go NamingConditionController
-pub(super) fn accept(crd: &Value, taken: &TakenNames) -> (Value, Condition) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go calculateNamesAndConditions
+pub(super) fn accept(crd: &Value, taken: &TakenNames) -> (Value, DefinitionCondition) {
     let wanted = crd.at("spec").at("names");
     let given = crd.at("status").at("acceptedNames");
     let mut accepted = given.clone();
@@ -76,8 +77,8 @@ pub(super) fn accept(crd: &Value, taken: &TakenNames) -> (Value, Condition) {
     }
     keep(&mut accepted, wanted, "categories");
     let condition = match conflict {
-        Some((reason, message)) => Condition::new("NamesAccepted", false, reason, message),
-        None => Condition::new("NamesAccepted", true, "NoConflicts", "no conflicts found"),
+        Some((reason, message)) => DefinitionCondition::new("NamesAccepted", false, reason, message),
+        None => DefinitionCondition::new("NamesAccepted", true, "NoConflicts", "no conflicts found"),
     };
     (accepted, condition)
 }

@@ -1,13 +1,13 @@
-//! A definition whose objects are served.
+//! A served CustomResourceDefinition: its kinds by version.
 
 use std::sync::Arc;
 
 use k3_api::{
-    custom::{Conversion, Definition, Version},
+    custom::{Conversion, Definition, DefinitionVersion},
     kinds::{Kind, KindRef, Persistence, Subresource},
     schema::{CustomType, ObjectType, schema},
     strategy::{SelectableField, Tree},
-    text::Text,
+    text::SharedText,
 };
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
@@ -29,6 +29,7 @@ const VERBS: [&str; 8] = [
 const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// A definition whose objects are served.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go crdInfo, getOrCreateServingInfoFor
 #[derive(Debug)]
 pub(crate) struct ServedDefinition {
     /// The parsed definition.
@@ -109,7 +110,7 @@ impl ServedDefinition {
     }
 
     /// All kinds with their version of the definition.
-    pub(crate) fn versions(&self) -> impl Iterator<Item = (&Version, &Arc<Kind>)> {
+    pub(crate) fn versions(&self) -> impl Iterator<Item = (&DefinitionVersion, &Arc<Kind>)> {
         self.definition.versions.iter().zip(self.kinds.iter())
     }
 
@@ -142,22 +143,22 @@ fn print(crd: &Value) -> [u8; 32] {
     print
 }
 
-fn kind(definition: &Definition, version: &Version, accepted: &Value) -> Kind {
+fn kind(definition: &Definition, version: &DefinitionVersion, accepted: &Value) -> Kind {
     // Names that were accepted once stay until others are.
     let name = |field: &str, spec: &str| match accepted.text(field) {
-        "" => Text::from(spec.to_owned()),
-        name => Text::from(name.to_owned()),
+        "" => SharedText::from(spec.to_owned()),
+        name => SharedText::from(name.to_owned()),
     };
-    let texts = |field: &str| -> Vec<Text> {
+    let texts = |field: &str| -> Vec<SharedText> {
         let texts = accepted.texts(field);
-        texts.map(|text| Text::from(text.to_owned())).collect()
+        texts.map(|text| SharedText::from(text.to_owned())).collect()
     };
     let names = &definition.names;
-    let group = Text::from(definition.group.clone());
+    let group = SharedText::from(definition.group.clone());
     let kind = name("kind", &names.kind);
     let rules: Arc<dyn CustomType> = Arc::clone(&version.strategy) as _;
     let ty = ObjectType::Custom(rules);
-    let own = Text::from(version.name.clone());
+    let own = SharedText::from(version.name.clone());
     let mut subresources = Vec::new();
     if version.has_status {
         subresources.push(Subresource {
@@ -173,9 +174,9 @@ fn kind(definition: &Definition, version: &Version, accepted: &Value) -> Kind {
         let scale = schema().kind("autoscaling", "v1", "Scale");
         subresources.push(Subresource {
             name: "scale",
-            group: Text::Fixed("autoscaling"),
-            version: Text::Fixed("v1"),
-            kind: Text::Fixed("Scale"),
+            group: SharedText::Fixed("autoscaling"),
+            version: SharedText::Fixed("v1"),
+            kind: SharedText::Fixed("Scale"),
             verbs: PART_VERBS.to_vec(),
             ty: scale.expect("the table has the type of scales").into(),
         });

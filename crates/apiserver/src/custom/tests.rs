@@ -21,7 +21,7 @@ use crate::{
     cache::{StoreReflector, WatchCaches, WatchFilter, WatchStart},
     outgoing::{
         NodeConnectionInfoGetter, WebhookClientManager,
-        testing::{Callee, Reply},
+        testing::{FakeResponse, FakeWebhookServer},
     },
     registry::{self, Registry, RequestContext, Resource, own_user},
     service_range::service_range,
@@ -288,7 +288,7 @@ fn served(webhook: &Value) -> Arc<ServedDefinition> {
     definitions.find("example.com", "widgets").unwrap()
 }
 
-async fn converted(callee: &Callee, objects: Vec<Value>) -> Result<Vec<Value>, String> {
+async fn converted(callee: &FakeWebhookServer, objects: Vec<Value>) -> Result<Vec<Value>, String> {
     let store = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
     let (caches, _feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
     let converter = CustomResourceConverter::new(Arc::new(WebhookClientManager::new(caches, Arc::default())));
@@ -298,15 +298,15 @@ async fn converted(callee: &Callee, objects: Vec<Value>) -> Result<Vec<Value>, S
 }
 
 /// A webhook that applies a change to each object.
-async fn webhook(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Callee {
-    Callee::new(move |_, review| {
+async fn webhook(change: impl Fn(&mut Value) + Send + Sync + 'static) -> FakeWebhookServer {
+    FakeWebhookServer::new(move |_, review| {
         let request = &review["request"];
         let mut objects = request["objects"].as_array().unwrap().clone();
         for object in &mut objects {
             object["apiVersion"] = request["desiredAPIVersion"].clone();
             change(object);
         }
-        Reply::Json(json!({
+        FakeResponse::Json(json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "ConversionReview",
             "response": {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects},
@@ -355,9 +355,9 @@ async fn conversion_may_change_only_labels_and_annotations() {
 
 #[tokio::test]
 async fn reports_conversion_webhook_failure() {
-    let callee = Callee::new(|_, review| {
+    let callee = FakeWebhookServer::new(|_, review| {
         let uid = &review["request"]["uid"];
-        Reply::Json(json!({
+        FakeResponse::Json(json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "ConversionReview",
             "response": {"uid": uid, "result": {"status": "Failure", "message": "no such field"}},
@@ -367,7 +367,7 @@ async fn reports_conversion_webhook_failure() {
     let refused = converted(&callee, vec![widget("a", &[])]).await.unwrap_err();
     let expected = "conversion webhook for example.com/v1, Kind=Widget failed: no such field";
     assert_eq!(refused, expected);
-    let callee = Callee::new(|_, _| Reply::Text(500, "broken")).await;
+    let callee = FakeWebhookServer::new(|_, _| FakeResponse::Text(500, "broken")).await;
     let refused = converted(&callee, vec![widget("a", &[])]).await.unwrap_err();
     let expected = "conversion webhook for example.com/v1, Kind=Widget failed: an error on the server (\"broken\") has prevented \
                     the request from succeeding";

@@ -1,4 +1,4 @@
-//! Reading Accept headers, for documents whose media types are not those of objects.
+//! Parser of Accept headers for discovery and OpenAPI.
 
 /// A clause of an Accept header: the media types a client would take.
 pub(crate) struct AcceptRange<'h> {

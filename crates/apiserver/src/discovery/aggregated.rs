@@ -1,8 +1,8 @@
-//! The aggregated form: everything there is below `/api` or `/apis`, in one document.
+//! Aggregated discovery (KEP-3352): everything below `/api` or `/apis` in one document.
 
 use serde_json::{Value, json};
 
-use super::group::{Group, Resource, Subresource};
+use super::group::{DiscoveryGroup, DiscoveryResource, DiscoverySubresource};
 
 /// The group of these documents.
 pub(super) const GROUP: &str = "apidiscovery.k8s.io";
@@ -11,8 +11,9 @@ pub(super) const VERSION: &str = "v2";
 /// Their kind.
 pub(super) const KIND: &str = "APIGroupDiscoveryList";
 
-/// The document of some groups.
-pub(super) fn document<'g>(groups: impl Iterator<Item = &'g Group>) -> Value {
+/// The aggregated discovery document (APIGroupDiscoveryList, KEP-3352) of some groups.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/aggregated/handler.go calculateAPIGroupsLocked
+pub(super) fn document<'g>(groups: impl Iterator<Item = &'g DiscoveryGroup>) -> Value {
     let items: Vec<_> = groups.map(item).collect();
     json!({
         "kind": KIND,
@@ -22,7 +23,7 @@ pub(super) fn document<'g>(groups: impl Iterator<Item = &'g Group>) -> Value {
     })
 }
 
-fn item(group: &Group) -> Value {
+fn item(group: &DiscoveryGroup) -> Value {
     let versions: Vec<_> = group
         .versions
         .iter()
@@ -38,7 +39,7 @@ fn item(group: &Group) -> Value {
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn resource(resource: &Resource) -> Value {
+fn resource(resource: &DiscoveryResource) -> Value {
     let (group, version) = group_version_or_empty(resource.group_version.as_ref());
     let mut entry = json!({
         "resource": resource.plural,
@@ -68,7 +69,7 @@ fn group_version_or_empty(group_version: Option<&(String, String)>) -> (&str, &s
 }
 
 /// Group and version of a kind are said only where they are not those around it, or those are said too.
-fn part(part: &Subresource, of: &Resource) -> Value {
+fn part(part: &DiscoverySubresource, of: &DiscoveryResource) -> Value {
     let (group, version) = group_version_or_empty(part.of.as_ref().or(of.group_version.as_ref()));
     json!({
         "subresource": part.name,

@@ -1,4 +1,4 @@
-//! What is served, as data: the list that all documents are made from.
+//! Served groups, versions and resources: the data of all discovery documents.
 
 use k3_api::{
     base64,
@@ -14,25 +14,25 @@ use crate::{
 
 /// An API group; the core group has no name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct DiscoveryGroup {
     /// Its name, such as `apps`.
     pub name: String,
     /// Its versions, the one clients should prefer first.
-    pub versions: Vec<Version>,
+    pub versions: Vec<DiscoveryVersion>,
 }
 
 /// A version of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Version {
+pub(crate) struct DiscoveryVersion {
     /// Its name, such as `v1`.
     pub name: String,
     /// What it serves, sorted by name.
-    pub resources: Vec<Resource>,
+    pub resources: Vec<DiscoveryResource>,
 }
 
 /// A resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Resource {
+pub(crate) struct DiscoveryResource {
     /// The name in paths, such as `deployments`.
     pub plural: String,
     /// The name in words, such as `deployment`.
@@ -53,12 +53,12 @@ pub(crate) struct Resource {
     /// Group and version of its kind, if the aggregated form includes them, as for custom resources.
     pub group_version: Option<(String, String)>,
     /// What can be done with a part of an object.
-    pub subresources: Vec<Subresource>,
+    pub subresources: Vec<DiscoverySubresource>,
 }
 
 /// A part of an object with a path of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Subresource {
+pub(crate) struct DiscoverySubresource {
     /// Its name in paths, such as `scale`.
     pub name: String,
     /// Group and version of its kind, if they are not those it is served in.
@@ -104,9 +104,9 @@ pub(crate) fn storage_hash(group_version: &str, kind: &str) -> String {
     base64::encode(&hash.as_ref()[..8])
 }
 
-// --- Group ---
+// --- DiscoveryGroup ---
 
-impl Group {
+impl DiscoveryGroup {
     /// The groups that are built in, in the order clients are to prefer them.
     pub(crate) fn builtin() -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
@@ -114,7 +114,7 @@ impl Group {
             let group = entry(
                 &mut groups,
                 |group| group.name == *kind.group,
-                || Group {
+                || DiscoveryGroup {
                     name: kind.group.to_string(),
                     versions: Vec::new(),
                 },
@@ -122,18 +122,19 @@ impl Group {
             let version = entry(
                 &mut group.versions,
                 |version| version.name == *kind.version,
-                || Version {
+                || DiscoveryVersion {
                     name: kind.version.to_string(),
                     resources: Vec::new(),
                 },
             );
-            version.resources.push(Resource::from(kind));
+            version.resources.push(DiscoveryResource::from(kind));
         }
         groups
     }
 
     /// Adds the groups, versions and resources of definitions. Custom groups are last, by name; in a version that is also built
     /// in, the built-in resources are first.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go sync
     pub(crate) fn add_custom(groups: &mut Vec<Self>, definitions: &DefinitionRegistry) {
         let known: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
         for served in definitions.all().values() {
@@ -141,7 +142,7 @@ impl Group {
                 let group = entry(
                     groups,
                     |group| group.name == *kind.group,
-                    || Group {
+                    || DiscoveryGroup {
                         name: kind.group.to_string(),
                         versions: Vec::new(),
                     },
@@ -149,12 +150,14 @@ impl Group {
                 let version_entry = entry(
                     &mut group.versions,
                     |known| known.name == version.name,
-                    || Version {
+                    || DiscoveryVersion {
                         name: version.name.clone(),
                         resources: Vec::new(),
                     },
                 );
-                version_entry.resources.push(Resource::custom(kind, served));
+                version_entry
+                    .resources
+                    .push(DiscoveryResource::custom(kind, served));
             }
         }
         let custom = groups.iter_mut().filter(|group| !known.contains(&group.name));
@@ -166,7 +169,7 @@ impl Group {
 
     /// What nodes and pods use.
     pub(crate) fn usage() -> Self {
-        let resource = |plural: &str, kind: &str, namespaced| Resource {
+        let resource = |plural: &str, kind: &str, namespaced| DiscoveryResource {
             plural: plural.to_owned(),
             singular: String::new(),
             kind: kind.to_owned(),
@@ -178,9 +181,9 @@ impl Group {
             group_version: Some((usage::GROUP.to_owned(), usage::VERSION.to_owned())),
             subresources: Vec::new(),
         };
-        Group {
+        DiscoveryGroup {
             name: usage::GROUP.to_owned(),
-            versions: vec![Version {
+            versions: vec![DiscoveryVersion {
                 name: usage::VERSION.to_owned(),
                 resources: vec![
                     resource("nodes", "NodeMetrics", false),
@@ -191,7 +194,7 @@ impl Group {
     }
 
     /// Group and version as objects carry them: `v1`, `apps/v1`.
-    pub(super) fn api_version(&self, version: &Version) -> String {
+    pub(super) fn api_version(&self, version: &DiscoveryVersion) -> String {
         if self.name.is_empty() {
             version.name.clone()
         } else {
@@ -209,11 +212,11 @@ fn entry<T>(list: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T)
     &mut list[version_entry]
 }
 
-// --- Resource ---
+// --- DiscoveryResource ---
 
-impl Resource {
+impl DiscoveryResource {
     fn custom(kind: &Kind, served: &ServedDefinition) -> Self {
-        let mut resource = Resource::from(kind);
+        let mut resource = DiscoveryResource::from(kind);
         let stored = format!("{}/{}", kind.group, served.definition.storage().name);
         resource.storage_hash = Some(storage_hash(&stored, &kind.kind));
         resource.group_version = Some((kind.group.to_string(), kind.version.to_string()));
@@ -225,14 +228,14 @@ impl Resource {
     }
 }
 
-impl From<&Kind> for Resource {
+impl From<&Kind> for DiscoveryResource {
     fn from(kind: &Kind) -> Self {
         let here = format!("{}/{}", kind.group, kind.version);
         let elsewhere = STORED_ELSEWHERE
             .iter()
             .find(|(group, name, _)| *group == kind.group && *name == kind.kind);
         let stored_in = elsewhere.map_or(here.as_str(), |(_, _, stored_in)| stored_in);
-        Resource {
+        DiscoveryResource {
             plural: kind.plural.to_string(),
             singular: kind.singular.to_string(),
             kind: kind.kind.to_string(),
@@ -246,7 +249,7 @@ impl From<&Kind> for Resource {
             subresources: kind
                 .subresources
                 .iter()
-                .map(|part| Subresource {
+                .map(|part| DiscoverySubresource {
                     name: part.name.to_owned(),
                     of: ((&part.group, &part.version) != (&kind.group, &kind.version))
                         .then(|| (part.group.to_string(), part.version.to_string())),

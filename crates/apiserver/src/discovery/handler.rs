@@ -1,4 +1,4 @@
-//! From a path and what a client accepts to an answer.
+//! Serves discovery: chooses the document by path and Accept header.
 
 use std::{fmt::Write, sync::OnceLock};
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     accept::ranges,
     aggregated::{self, document},
-    group::{Group, Version},
+    group::{DiscoveryGroup, DiscoveryVersion},
     index::index,
     legacy,
 };
@@ -20,7 +20,7 @@ use crate::http::{Format, HttpResponse, MediaTypeOffer, ResponseBody, answer, js
 #[derive(Debug)]
 pub(crate) struct Discovery {
     /// In the order of `/apis`; the core group has no name.
-    groups: Vec<Group>,
+    groups: Vec<DiscoveryGroup>,
     /// Where clients reach this server, as in `10.0.0.1:6443`.
     address: String,
     /// The tags of the aggregated documents of `/api` and `/apis`.
@@ -47,7 +47,7 @@ struct AggregatedRequest {
 
 impl Discovery {
     /// The documents of these groups, in this order.
-    pub(crate) fn new(groups: Vec<Group>, address: String) -> Self {
+    pub(crate) fn new(groups: Vec<DiscoveryGroup>, address: String) -> Self {
         Self {
             groups,
             address,
@@ -104,11 +104,11 @@ impl Discovery {
         index(&self.groups, others)
     }
 
-    fn named(&self) -> impl Iterator<Item = &Group> {
+    fn named(&self) -> impl Iterator<Item = &DiscoveryGroup> {
         self.groups.iter().filter(|group| !group.name.is_empty())
     }
 
-    fn group(&self, name: &str) -> Option<&Group> {
+    fn group(&self, name: &str) -> Option<&DiscoveryGroup> {
         self.groups.iter().find(|group| group.name == name)
     }
 
@@ -152,7 +152,7 @@ impl Discovery {
     }
 }
 
-fn find<'g>(group: &'g Group, version: &str) -> Option<&'g Version> {
+fn find<'g>(group: &'g DiscoveryGroup, version: &str) -> Option<&'g DiscoveryVersion> {
     group.versions.iter().find(|known| known.name == version)
 }
 
@@ -185,6 +185,7 @@ fn tag(content: &[u8]) -> HeaderValue {
 impl AggregatedRequest {
     /// The aggregated form that an Accept header asks for, if any: an earlier clause without parameters asks for the legacy
     /// form.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/aggregated/negotiation.go AllowsMediaTypeTransform
     fn find(accept: &str) -> Option<Self> {
         for range in ranges(accept) {
             let takes = |format: &Format| range.takes(format.media());

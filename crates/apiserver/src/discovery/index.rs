@@ -1,8 +1,8 @@
-//! The paths there are, as `/` lists them.
+//! The list of paths at `/`.
 
 use serde_json::{Value, json};
 
-use super::group::Group;
+use super::group::DiscoveryGroup;
 
 /// Paths that are there whatever is served.
 const FIXED: [&str; 8] = [
@@ -17,7 +17,8 @@ const FIXED: [&str; 8] = [
 ];
 
 /// The list: fixed paths, groups and versions, and `others`.
-pub(super) fn index(groups: &[Group], others: &[&str]) -> Value {
+// upstream: staging/src/k8s.io/apiserver/pkg/server/routes/index.go ServeHTTP
+pub(super) fn index(groups: &[DiscoveryGroup], others: &[&str]) -> Value {
     let mut paths: Vec<String> = FIXED.iter().chain(others).map(|&path| path.to_owned()).collect();
     for group in groups {
         let group_path = group_path(group);
@@ -32,7 +33,7 @@ pub(super) fn index(groups: &[Group], others: &[&str]) -> Value {
     json!({"paths": paths})
 }
 
-fn group_path(group: &Group) -> String {
+fn group_path(group: &DiscoveryGroup) -> String {
     if group.name.is_empty() {
         "/api".to_owned()
     } else {

@@ -1,11 +1,12 @@
-//! The documents of the old form: one for each place that a client looks at.
+//! Unaggregated discovery documents: APIVersions, APIGroupList, APIGroup, APIResourceList.
 
 use serde_json::{Value, json};
 
-use super::group::{Group, Resource, Version};
+use super::group::{DiscoveryGroup, DiscoveryResource, DiscoveryVersion};
 
 /// `/api`: the versions of the core group.
-pub(super) fn core(group: &Group, address: &str) -> Value {
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/legacy.go ServeHTTP
+pub(super) fn core(group: &DiscoveryGroup, address: &str) -> Value {
     let versions: Vec<_> = group.versions.iter().map(|version| &version.name).collect();
     json!({
         "kind": "APIVersions",
@@ -15,13 +16,15 @@ pub(super) fn core(group: &Group, address: &str) -> Value {
 }
 
 /// `/apis`: all groups but the core group.
-pub(super) fn groups<'g>(groups: impl Iterator<Item = &'g Group>) -> Value {
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/root.go ServeHTTP
+pub(super) fn groups<'g>(groups: impl Iterator<Item = &'g DiscoveryGroup>) -> Value {
     let groups: Vec<_> = groups.map(|group| Value::Object(fields(group))).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/<group>`: the versions of a group.
-pub(super) fn group(group: &Group) -> Value {
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go ServeHTTP
+pub(super) fn group(group: &DiscoveryGroup) -> Value {
     let mut document = fields(group);
     document.insert("kind".to_owned(), json!("APIGroup"));
     document.insert("apiVersion".to_owned(), json!("v1"));
@@ -30,7 +33,8 @@ pub(super) fn group(group: &Group) -> Value {
 
 /// `/api/v1` and `/apis/<group>/<version>`: the resources of a version. Those of the core group have no
 /// apiVersion: clients older than the field are still served.
-pub(super) fn resources(group: &Group, version: &Version) -> Value {
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/version.go ServeHTTP
+pub(super) fn resources(group: &DiscoveryGroup, version: &DiscoveryVersion) -> Value {
     let resources: Vec<_> = version.resources.iter().flat_map(entries).collect();
     let mut document = json!({
         "kind": "APIResourceList",
@@ -43,7 +47,7 @@ pub(super) fn resources(group: &Group, version: &Version) -> Value {
     document
 }
 
-fn fields(group: &Group) -> serde_json::Map<String, Value> {
+fn fields(group: &DiscoveryGroup) -> serde_json::Map<String, Value> {
     let versions: Vec<_> = group
         .versions
         .iter()
@@ -57,7 +61,7 @@ fn fields(group: &Group) -> serde_json::Map<String, Value> {
 }
 
 /// The entry of a resource, then those of its parts.
-fn entries(resource: &Resource) -> Vec<Value> {
+fn entries(resource: &DiscoveryResource) -> Vec<Value> {
     let mut own = json!({
         "name": resource.plural,
         "singularName": resource.singular,

@@ -1,4 +1,4 @@
-//! What there is to ask for: groups, versions and resources, as clients look them up before they ask.
+//! Discovery: served groups, versions and resources.
 //!
 //! Promises: the documents are upstream's in content and order, as JSON, YAML and protobuf, in the old form (a
 //! document per group and version) and in the aggregated one (all of them in two documents, with an `ETag` that
@@ -14,4 +14,4 @@ mod legacy;
 mod version;
 
 pub use self::version::version;
-pub(crate) use self::{accept::ranges, group::Group, handler::Discovery};
+pub(crate) use self::{accept::ranges, group::DiscoveryGroup, handler::Discovery};

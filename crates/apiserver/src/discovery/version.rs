@@ -1,4 +1,4 @@
-//! `/version`: what the server is.
+//! `/version`: the version of the server.
 
 use serde_json::{Value, json};
 
@@ -7,6 +7,7 @@ const MAJOR: &str = "1";
 const MINOR: &str = "37";
 
 /// The document. Clients read `gitVersion`, and compare it with their own.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/routes/version.go handleVersion
 pub fn version() -> Value {
     json!({
         "major": MAJOR,

@@ -1,4 +1,4 @@
-//! The bodies of requests and answers.
+//! Request and response bodies.
 
 use std::{
     any::Any,
@@ -144,9 +144,9 @@ mod tests {
 
     use super::*;
 
-    struct Breaks(u8, Arc<Mutex<String>>);
+    struct PanickingBody(u8, Arc<Mutex<String>>);
 
-    impl BodyStream for Breaks {
+    impl BodyStream for PanickingBody {
         fn poll_piece(&mut self, _: &mut Context<'_>) -> Poll<Option<Bytes>> {
             assert!(self.0 > 0, "no more");
             self.0 -= 1;
@@ -161,7 +161,7 @@ mod tests {
     #[tokio::test]
     async fn panic_aborts_only_its_response() {
         let reported = Arc::default();
-        let mut body = ResponseBody::Stream(Box::new(Breaks(1, Arc::clone(&reported))));
+        let mut body = ResponseBody::Stream(Box::new(PanickingBody(1, Arc::clone(&reported))));
         assert!(body.frame().await.unwrap().is_ok());
         assert!(body.frame().await.unwrap().is_err());
         assert!(body.frame().await.is_none());

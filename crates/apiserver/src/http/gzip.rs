@@ -1,4 +1,4 @@
-//! Long answers, compressed for clients that take them so.
+//! Compresses long responses for clients that accept gzip.
 
 use std::{
     io::Write,
@@ -15,6 +15,7 @@ use super::{BodyStream, HttpResponse, ResponseBody};
 const SHORTEST: usize = 128 * 1024;
 
 /// Compresses a long answer if the client takes it so. A watch is never compressed: its events must not wait for more.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/writers.go deferredResponseWriter
 pub(crate) fn compress(mut answer: HttpResponse, asked: &HeaderMap) -> HttpResponse {
     let accepts = asked
         .get_all(header::ACCEPT_ENCODING)

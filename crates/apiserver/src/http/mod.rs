@@ -1,4 +1,4 @@
-//! HTTP: what requests ask for and how answers look, without knowing what they are about.
+//! HTTP: content negotiation, bodies and responses, independent of resources.
 
 mod body;
 mod gzip;

@@ -1,4 +1,4 @@
-//! Which form of an answer a client wants.
+//! Content negotiation: format (JSON, YAML, protobuf) and transformation (Table, PartialObjectMetadata) of a response.
 
 use k3_api::status::Status;
 
@@ -134,7 +134,8 @@ fn refuse(offer: MediaTypeOffer) -> Status {
     refused(&types)
 }
 
-/// The answer to an Accept header that names nothing of what there is.
+/// 406 Not Acceptable: the Accept header names no served media type.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/errors.go NewNotAcceptableError
 pub(crate) fn refused(types: &[&str]) -> Status {
     let mut status = Status::not_acceptable(format!(
         "406: Not Acceptable\n\nAvailable representations: {}",

@@ -1,4 +1,4 @@
-//! What is sent back.
+//! Builds responses: objects, statuses, texts, warnings.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,8 @@ pub(crate) fn text(code: u16, text: impl Into<String>) -> HttpResponse {
     answer
 }
 
-/// A JSON text in the format that was asked for.
+/// A JSON text in the negotiated format.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/writers.go SerializeObject
 pub(crate) fn json(code: u16, text: Vec<u8>, format: Format, pretty: bool) -> HttpResponse {
     match format {
         Format::Yaml => {
@@ -45,7 +46,8 @@ pub(crate) fn json(code: u16, text: Vec<u8>, format: Format, pretty: bool) -> Ht
     }
 }
 
-/// A `Status`, in the format that was asked for.
+/// A `Status` in the negotiated format.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/writers.go ErrorNegotiated
 pub(crate) fn status(status: &Status, format: Format, pretty: bool) -> HttpResponse {
     let bounded;
     let status = match bound(status) {

@@ -1,4 +1,4 @@
-//! Metrics by labels.
+//! Metrics with labels.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,4 +1,4 @@
-//! What the kernel knows of the process.
+//! Process metrics from `/proc/self`.
 
 use std::fs;
 

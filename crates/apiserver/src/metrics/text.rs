@@ -1,4 +1,4 @@
-//! The text form of Prometheus.
+//! The Prometheus text exposition format.
 
 use std::fmt::{Display, Write};
 
@@ -19,7 +19,7 @@ impl ExpositionText {
         self.0.push_str(name);
         for (position, (label, text)) in labels.iter().enumerate() {
             let before = if position == 0 { '{' } else { ',' };
-            self.put(format_args!("{before}{label}=\"{}\"", Escaped(text)));
+            self.put(format_args!("{before}{label}=\"{}\"", EscapedLabelValue(text)));
         }
         if !labels.is_empty() {
             self.0.push('}');
@@ -44,9 +44,9 @@ impl ExpositionText {
 }
 
 /// The value of a label, which ends at a quote.
-struct Escaped<'t>(&'t str);
+struct EscapedLabelValue<'t>(&'t str);
 
-impl Display for Escaped<'_> {
+impl Display for EscapedLabelValue<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for c in self.0.chars() {
             match c {

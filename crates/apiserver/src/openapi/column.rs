@@ -55,7 +55,7 @@ fn within(ty: &Type) -> Option<StructRef> {
 mod tests {
     use k3_api::{
         kinds::builtin,
-        strategy::{self, Description},
+        strategy::{self, ColumnDescription},
     };
     use serde_json::Value;
 
@@ -93,7 +93,7 @@ mod tests {
         let mut seen = 0;
         for kind in builtin().all() {
             for column in strategy::for_kind(kind).columns() {
-                if let Description::Field(path) = column.description {
+                if let ColumnDescription::Field(path) = column.description {
                     assert_ne!(column_description(kind, path), "", "{} {path}", kind.kind);
                     seen += 1;
                 }
@@ -119,8 +119,8 @@ mod tests {
                 let kind = kind_at(path).unwrap_or_else(|| panic!("{path}"));
                 for (ours, theirs) in strategy::for_kind(kind).columns().iter().zip(theirs) {
                     let text = match &ours.description {
-                        Description::Text(text) => text.as_ref(),
-                        Description::Field(field) => column_description(kind, field),
+                        ColumnDescription::Text(text) => text.as_ref(),
+                        ColumnDescription::Field(field) => column_description(kind, field),
                     };
                     assert_eq!(theirs["description"], text, "{} {}", kind.kind, ours.name);
                     seen += 1;

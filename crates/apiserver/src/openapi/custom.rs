@@ -1,19 +1,19 @@
-//! The paths of custom resources. They differ a little from those of built-in ones.
+//! OpenAPI paths of custom resources, which differ slightly from those of built-in ones.
 
-use k3_api::{kinds::Kind, text::Text};
+use k3_api::{kinds::Kind, text::SharedText};
 
 use super::{
     name::{capital, of_group},
     operation::{
-        BodySchema, CREATE, CUSTOM, CUSTOM_PATCHES, DELETE_MANY, LIST, Operation, Path, ResponseSchema,
-        SINGLE, Verb,
+        BodySchema, CREATE, CUSTOM, CUSTOM_PATCHES, DELETE_MANY, LIST, OpenApiOperation, OpenApiPath,
+        OpenApiVerb, ResponseSchema, SINGLE,
     },
     parameter::OperationKind,
     paths::{article, base},
 };
 
 /// What the names of operations are made of.
-struct Names<'k> {
+struct OperationNames<'k> {
     kind: &'k Kind,
     /// `ComExampleStableV1`.
     prefix: String,
@@ -22,16 +22,17 @@ struct Names<'k> {
 }
 
 /// The paths of a kind, whose type and that of its lists have these names.
-pub(super) fn paths(kind: &Kind, object: &str, list: &str) -> Vec<Path> {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go buildRoute, newBuilder
+pub(super) fn paths(kind: &Kind, object: &str, list: &str) -> Vec<OpenApiPath> {
     let word = of_group(&kind.group);
-    let names = Names {
+    let names = OperationNames {
         kind,
         prefix: format!("{}{}", capital(&word), capital(&kind.version)),
         tag: format!("{word}_{}", kind.version),
         scope: if kind.is_namespaced() { "Namespaced" } else { "" },
     };
-    let object = Text::from(object.to_owned());
-    let list = Text::from(list.to_owned());
+    let object = SharedText::from(object.to_owned());
+    let list = SharedText::from(list.to_owned());
     let base = base(&kind.group, &kind.version);
     let plural = &kind.plural;
     let everywhere = format!("{base}/{plural}");
@@ -40,7 +41,7 @@ pub(super) fn paths(kind: &Kind, object: &str, list: &str) -> Vec<Path> {
         let id = format!("{}{}ForAllNamespaces", names.prefix, kind.kind);
         let mut operation = names.operation(&LIST, &everywhere, &id, "list objects of kind");
         operation.answer = ResponseSchema::Custom(list.clone());
-        paths.push(Path {
+        paths.push(OpenApiPath {
             path: everywhere,
             operations: vec![operation],
         });
@@ -69,10 +70,10 @@ pub(super) fn paths(kind: &Kind, object: &str, list: &str) -> Vec<Path> {
     paths
 }
 
-// --- Names ---
+// --- OperationNames ---
 
-impl Names<'_> {
-    fn operation(&self, verb: &Verb, path: &str, id: &str, description: &str) -> Operation {
+impl OperationNames<'_> {
+    fn operation(&self, verb: &OpenApiVerb, path: &str, id: &str, description: &str) -> OpenApiOperation {
         let Kind {
             group, version, kind, ..
         } = self.kind;
@@ -88,7 +89,7 @@ impl Names<'_> {
         operation
     }
 
-    fn collection(&self, path: &str, object: &Text, list: &Text) -> Path {
+    fn collection(&self, path: &str, object: &SharedText, list: &SharedText) -> OpenApiPath {
         let kind = &self.kind.kind;
         let id = format!("{}{}{kind}", self.prefix, self.scope);
         let mut all = self.operation(&LIST, path, &id, "list objects of kind");
@@ -100,13 +101,13 @@ impl Names<'_> {
         let id = format!("{}Collection{}{kind}", self.prefix, self.scope);
         let mut delete = self.operation(&DELETE_MANY, path, &id, "delete collection of");
         delete.take(path, OperationKind::List);
-        Path {
+        OpenApiPath {
             path: path.to_owned(),
             operations: vec![all, create, delete],
         }
     }
 
-    fn single(&self, path: &str, part: &str, answer: &ResponseSchema, body: &BodySchema) -> Path {
+    fn single(&self, path: &str, part: &str, answer: &ResponseSchema, body: &BodySchema) -> OpenApiPath {
         let kind = &self.kind.kind;
         let id = format!("{}{}{kind}{}", self.prefix, self.scope, capital(part));
         let of = if part.is_empty() {
@@ -140,7 +141,7 @@ impl Names<'_> {
             }
             operation
         });
-        Path {
+        OpenApiPath {
             path: path.to_owned(),
             operations: operations.collect(),
         }

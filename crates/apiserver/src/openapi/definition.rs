@@ -1,11 +1,11 @@
-//! Types, as the documents define them.
+//! OpenAPI definitions (schemas) of types.
 
 use std::collections::BTreeMap;
 
 use k3_api::{
-    custom::published::Models,
-    schema::{Field, Listing, Struct, StructRef, Type, schema},
-    text::Text,
+    custom::published::PublishedModels,
+    schema::{Field, ListMergeKind, Struct, StructRef, Type, schema},
+    text::SharedText,
     type_schema::Struct as _,
 };
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use super::{leaf, name};
 
 /// Which version of `OpenAPI`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum OpenApiVersion {
     /// Version 2, also known as Swagger.
     V2,
     /// Version 3.
@@ -22,10 +22,11 @@ pub(super) enum Dialect {
 }
 
 /// The definitions of a document: those that were referred to, and those that these refer to.
+// upstream: vendor/k8s.io/kube-openapi/pkg/builder3/openapi.go BuildOpenAPIDefinitionsForResources
 pub(super) struct Definitions {
-    dialect: Dialect,
+    dialect: OpenApiVersion,
     /// The groups and versions of the document: kinds that belong to every group say all of them.
-    groups: Vec<(Text, Text)>,
+    groups: Vec<(SharedText, SharedText)>,
     /// The definitions of custom objects, by name.
     custom: BTreeMap<String, Value>,
     /// By name, with the struct if it has fields. What is here is, or will be, defined.
@@ -41,13 +42,13 @@ const SOME_KIND: &str = "io.k8s.api.core.v1.Pod";
 const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
 
 /// A union: the struct, its discriminator, and the discriminator's value for each of the other fields.
-type Union = (
+type DiscriminatedUnion = (
     &'static str,
     Option<&'static str>,
     &'static [(&'static str, &'static str)],
 );
 
-const UNIONS: [Union; 8] = [
+const UNIONS: [DiscriminatedUnion; 8] = [
     (
         "core.AppArmorProfile",
         Some("type"),
@@ -98,7 +99,7 @@ const UNIONS: [Union; 8] = [
 
 impl Definitions {
     /// None yet, for a document of these groups and versions.
-    pub(super) fn new(dialect: Dialect, groups: Vec<(Text, Text)>) -> Self {
+    pub(super) fn new(dialect: OpenApiVersion, groups: Vec<(SharedText, SharedText)>) -> Self {
         Self {
             dialect,
             groups,
@@ -109,7 +110,7 @@ impl Definitions {
     }
 
     /// The dialect they are written in.
-    pub(super) fn dialect(&self) -> Dialect {
+    pub(super) fn dialect(&self) -> OpenApiVersion {
         self.dialect
     }
 
@@ -120,7 +121,7 @@ impl Definitions {
     }
 
     /// Defines the types of custom objects.
-    pub(super) fn define(&mut self, models: Models) {
+    pub(super) fn define(&mut self, models: PublishedModels) {
         self.custom.extend([models.object, models.list]);
     }
 
@@ -144,8 +145,8 @@ impl Definitions {
 
     fn refer(&mut self, name: String, of: Option<&'static Struct>) -> Value {
         let ref_prefix = match self.dialect {
-            Dialect::V2 => "definitions",
-            Dialect::V3 => "components/schemas",
+            OpenApiVersion::V2 => "definitions",
+            OpenApiVersion::V3 => "components/schemas",
         };
         let reference = json!({"$ref": format!("#/{ref_prefix}/{name}")});
         if !self.known.contains_key(&name) {
@@ -179,7 +180,7 @@ impl Definitions {
                 property["description"] = json!(text);
             }
             // Beside a reference nothing else counts in version 3.
-            if self.dialect == Dialect::V3
+            if self.dialect == OpenApiVersion::V3
                 && let Value::Object(fields) = &mut property
                 && fields.len() > 1
                 && let Some(reference) = fields.remove("$ref")
@@ -245,15 +246,15 @@ impl Definitions {
     fn property(&mut self, field: &'static Field, owner: &Struct) -> Value {
         let mut property = self.ty(&field.ty);
         match (&field.ty, &field.listing) {
-            (Type::List(_) | Type::Strings(_), Listing::Keys(keys)) => {
+            (Type::List(_) | Type::Strings(_), ListMergeKind::Keys(keys)) => {
                 property["x-kubernetes-list-type"] = json!("map");
                 property["x-kubernetes-list-map-keys"] = json!(keys);
             }
-            (Type::List(_) | Type::Strings(_), Listing::Set) => {
+            (Type::List(_) | Type::Strings(_), ListMergeKind::Set) => {
                 property["x-kubernetes-list-type"] = json!("set");
             }
             // What the lists of kinds hold is never merged, and nothing is said about it.
-            (Type::List(_), Listing::Atomic) if !(field.name == "items" && is_list(owner)) => {
+            (Type::List(_), ListMergeKind::Atomic) if !(field.name == "items" && is_list(owner)) => {
                 property["x-kubernetes-list-type"] = json!("atomic");
             }
             (Type::Map(..), _) if field.atomic => property["x-kubernetes-map-type"] = json!("atomic"),
@@ -276,7 +277,7 @@ impl Definitions {
         if let Some(key) = field.patch.merge_key {
             property["x-kubernetes-patch-merge-key"] = json!(key);
         }
-        if self.dialect == Dialect::V3
+        if self.dialect == OpenApiVersion::V3
             && let Some(default) = default(field)
         {
             property["default"] = default;

@@ -3,27 +3,27 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use k3_api::{
-    custom::published::{self, Models},
+    custom::published::{self, PublishedModels},
     kinds::{Kind, builtin},
-    text::Text,
+    text::SharedText,
 };
 use serde_json::{Value, json};
 
 use super::{
     custom,
-    definition::{Definitions, Dialect},
+    definition::{Definitions, OpenApiVersion},
     gnostic, leaf,
     name::{capital, of_group},
-    operation::{Operation, Path, ResponseSchema},
+    operation::{OpenApiOperation, OpenApiPath, ResponseSchema},
     paths, render,
 };
 use crate::discovery::version;
 
 /// A group and version with its kinds.
-type Version = ((&'static str, &'static str), Vec<&'static Kind>);
+type GroupVersionKinds = ((&'static str, &'static str), Vec<&'static Kind>);
 
 /// What a document is about: groups and versions, and paths.
-type Part = (Vec<(Text, Text)>, Vec<Path>);
+type GroupDocumentContent = (Vec<(SharedText, SharedText)>, Vec<OpenApiPath>);
 
 /// The names of the documents of version 3: paths below `/openapi/v3/`, sorted.
 pub(super) fn names() -> Vec<String> {
@@ -43,14 +43,18 @@ pub(super) fn names() -> Vec<String> {
 pub(super) fn version_3(name: &str) -> Option<Vec<u8>> {
     let (groups, paths) = part(name)?;
     let info = json!({"title": "Kubernetes", "version": "unversioned"});
-    Some(write_3(&info, &paths, Definitions::new(Dialect::V3, groups)))
+    Some(write_3(
+        &info,
+        &paths,
+        Definitions::new(OpenApiVersion::V3, groups),
+    ))
 }
 
 /// The version 3 document of a custom group and version. Each kind is given with its stored definition.
 pub(super) fn custom_3(kinds: &[(Arc<Kind>, Value)]) -> Vec<u8> {
     let groups = kinds.iter().take(1);
     let groups = groups.map(|(kind, _)| (kind.group.clone(), kind.version.clone()));
-    let mut definitions = Definitions::new(Dialect::V3, groups.collect());
+    let mut definitions = Definitions::new(OpenApiVersion::V3, groups.collect());
     let mut paths = Vec::new();
     for (kind, crd) in kinds {
         if let Some(models) = published::v3(crd, &kind.version) {
@@ -63,11 +67,11 @@ pub(super) fn custom_3(kinds: &[(Arc<Kind>, Value)]) -> Vec<u8> {
     write_3(&info, &paths, definitions)
 }
 
-fn custom_paths(kind: &Kind, models: &Models) -> Vec<Path> {
+fn custom_paths(kind: &Kind, models: &PublishedModels) -> Vec<OpenApiPath> {
     custom::paths(kind, &models.object.0, &models.list.0)
 }
 
-fn write_3(info: &Value, paths: &[Path], mut definitions: Definitions) -> Vec<u8> {
+fn write_3(info: &Value, paths: &[OpenApiPath], mut definitions: Definitions) -> Vec<u8> {
     let mut text = Vec::with_capacity(1 << 16);
     text.extend_from_slice(br#"{"openapi":"3.0.0","info":"#);
     write(&mut text, info);
@@ -117,7 +121,7 @@ pub(super) fn version_2(custom: &[(Arc<Kind>, Value)]) -> Vec<u8> {
 /// The same, as protobuf.
 pub(super) fn version_2_protobuf(custom: &[(Arc<Kind>, Value)]) -> Vec<u8> {
     let (paths, mut definitions) = everything(custom);
-    let mut message = gnostic::Document::new(&info());
+    let mut message = gnostic::GnosticDocument::new(&info());
     for path in &paths {
         message.path(&path.path, &render::path(path, &mut definitions));
     }
@@ -128,17 +132,17 @@ pub(super) fn version_2_protobuf(custom: &[(Arc<Kind>, Value)]) -> Vec<u8> {
 }
 
 /// All paths, and the definitions they will want.
-fn everything(custom: &[(Arc<Kind>, Value)]) -> (Vec<Path>, Definitions) {
+fn everything(custom: &[(Arc<Kind>, Value)]) -> (Vec<OpenApiPath>, Definitions) {
     let groups = versions()
         .into_iter()
         .map(|(version, _)| texts(version))
         .collect();
-    let mut all: Vec<Path> = names()
+    let mut all: Vec<OpenApiPath> = names()
         .iter()
         .filter_map(|name| part(name))
         .flat_map(|(_, paths)| paths)
         .collect();
-    let mut definitions = Definitions::new(Dialect::V2, groups);
+    let mut definitions = Definitions::new(OpenApiVersion::V2, groups);
     for (kind, crd) in custom {
         if let Some(models) = published::v2(crd, &kind.version) {
             all.extend(custom_paths(kind, &models));
@@ -150,7 +154,7 @@ fn everything(custom: &[(Arc<Kind>, Value)]) -> (Vec<Path>, Definitions) {
 }
 
 /// The groups and versions that are built in, with their kinds.
-fn versions() -> Vec<Version> {
+fn versions() -> Vec<GroupVersionKinds> {
     let mut versions: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for kind in builtin().all() {
         let version = (kind.group.as_str(), kind.version.as_str());
@@ -161,7 +165,7 @@ fn versions() -> Vec<Version> {
 
 /// Documents that are not of a group: the name, the operation's name, what it does, its tag, its answer, and its
 /// media types if they are not those of objects.
-type Root = (
+type RootDocument = (
     &'static str,
     &'static str,
     &'static str,
@@ -170,7 +174,7 @@ type Root = (
     Option<&'static [&'static str]>,
 );
 
-const ROOTS: [Root; 5] = [
+const ROOTS: [RootDocument; 5] = [
     (
         ".well-known/openid-configuration",
         "getServiceAccountIssuerOpenIDConfiguration",
@@ -214,9 +218,9 @@ const ROOTS: [Root; 5] = [
 ];
 
 /// The groups and the paths of the document with a name.
-fn part(name: &str) -> Option<Part> {
+fn part(name: &str) -> Option<GroupDocumentContent> {
     if let Some((_, id, description, tag, answer, produces)) = ROOTS.iter().find(|root| root.0 == name) {
-        let mut operation = Operation::document(id, description, tag, answer.clone());
+        let mut operation = OpenApiOperation::document(id, description, tag, answer.clone());
         operation.produces = produces.unwrap_or(operation.produces);
         return Some((Vec::new(), vec![at_root(name, operation)]));
     }
@@ -235,7 +239,7 @@ fn part(name: &str) -> Option<Part> {
         .iter()
         .find(|((known, _), _)| *known == group && !group.is_empty())?;
     let word = of_group(group);
-    let operation = Operation::document(
+    let operation = OpenApiOperation::document(
         &format!("get{}APIGroup", capital(&word)),
         "get information of a group",
         &word,
@@ -244,12 +248,12 @@ fn part(name: &str) -> Option<Part> {
     Some((Vec::new(), vec![at_root(name, operation)]))
 }
 
-fn texts((group, version): (&'static str, &'static str)) -> (Text, Text) {
+fn texts((group, version): (&'static str, &'static str)) -> (SharedText, SharedText) {
     (group.into(), version.into())
 }
 
-fn at_root(name: &str, operation: Operation) -> Path {
-    Path {
+fn at_root(name: &str, operation: OpenApiOperation) -> OpenApiPath {
+    OpenApiPath {
         path: format!("/{name}/"),
         operations: vec![operation],
     }

@@ -6,7 +6,8 @@
 use serde_json::{Map, Value};
 
 /// The message, built field by field. Paths and definitions are nested messages and are collected separately.
-pub(super) struct Document {
+// upstream: vendor/k8s.io/kube-openapi/pkg/handler/handler.go ToProtoBinary
+pub(super) struct GnosticDocument {
     head: Vec<u8>,
     paths: Vec<u8>,
     definitions: Vec<u8>,
@@ -26,9 +27,9 @@ const METHODS: [(&str, u32); 7] = [
 /// How deep a schema may be; ours have three or four levels.
 const DEPTH: usize = 16;
 
-// --- Document ---
+// --- GnosticDocument ---
 
-impl Document {
+impl GnosticDocument {
     /// Begins with what the document is.
     pub(super) fn new(info: &Value) -> Self {
         let mut head = Vec::new();

@@ -47,7 +47,7 @@ struct CustomPart {
 type DefinitionLookup<'s> = &'s dyn Fn(&str) -> Option<Value>;
 
 /// Builds a document of everything, with the kinds that users define.
-type Build = fn(&[(Arc<Kind>, Value)]) -> Vec<u8>;
+type DocumentBuilder = fn(&[(Arc<Kind>, Value)]) -> Vec<u8>;
 
 /// A document, as it is kept.
 #[derive(Debug)]
@@ -136,13 +136,18 @@ impl OpenApi {
         Some(self.version_3(name, hash, accept, known, stored))
     }
 
+    // upstream: vendor/k8s.io/kube-openapi/pkg/handler/handler.go RegisterOpenAPIVersionedService
     fn version_2(&self, accept: &str, known: &str, stored: DefinitionLookup<'_>) -> HttpResponse {
         let accept = if accept.is_empty() { "*/*" } else { accept };
         for range in ranges(accept) {
             let served = if range.takes(JSON) {
-                Some((&self.json, JSON, document::version_2 as Build))
+                Some((&self.json, JSON, document::version_2 as DocumentBuilder))
             } else if range.takes(PROTOBUF) || range.takes(PROTOBUF_SPELLED) {
-                Some((&self.protobuf, PROTOBUF, document::version_2_protobuf as Build))
+                Some((
+                    &self.protobuf,
+                    PROTOBUF,
+                    document::version_2_protobuf as DocumentBuilder,
+                ))
             } else {
                 None
             };
@@ -158,6 +163,7 @@ impl OpenApi {
         varied(bare(StatusCode::NOT_ACCEPTABLE))
     }
 
+    // upstream: vendor/k8s.io/kube-openapi/pkg/handler3/handler.go HandleGroupVersion
     fn version_3(
         &self,
         name: &str,
@@ -201,6 +207,7 @@ impl OpenApi {
     }
 
     /// The index has a hash of each part, so all parts are built for it.
+    // upstream: vendor/k8s.io/kube-openapi/pkg/handler3/handler.go HandleDiscovery, computeETag
     fn index(&self, stored: DefinitionLookup<'_>) -> &CachedDocument {
         self.index.get_or_init(|| {
             let mut paths = Map::new();

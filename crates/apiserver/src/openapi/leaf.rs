@@ -3,7 +3,7 @@
 use k3_api::schema::Type;
 use serde_json::{Value, json};
 
-use super::definition::Dialect;
+use super::definition::OpenApiVersion;
 
 pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 pub(super) const VERSION_INFO: &str = "io.k8s.apimachinery.pkg.version.Info";
@@ -57,13 +57,13 @@ pub(super) fn name(ty: &Type) -> Option<&'static str> {
 }
 
 /// The definition for a name, without its description.
-pub(super) fn definition(name: &str, dialect: Dialect) -> Value {
+pub(super) fn definition(name: &str, dialect: OpenApiVersion) -> Value {
     match (name, dialect) {
         (TIME | MICRO_TIME, _) => json!({"type": "string", "format": "date-time"}),
-        (DURATION, _) | (QUANTITY, Dialect::V2) => json!({"type": "string"}),
-        (QUANTITY, Dialect::V3) => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
-        (INT_OR_STRING, Dialect::V2) => json!({"type": "string", "format": "int-or-string"}),
-        (INT_OR_STRING, Dialect::V3) => {
+        (DURATION, _) | (QUANTITY, OpenApiVersion::V2) => json!({"type": "string"}),
+        (QUANTITY, OpenApiVersion::V3) => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
+        (INT_OR_STRING, OpenApiVersion::V2) => json!({"type": "string", "format": "int-or-string"}),
+        (INT_OR_STRING, OpenApiVersion::V3) => {
             json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
         }
         (RAW_EXTENSION | FIELDS | PATCH, _) => json!({"type": "object"}),
@@ -73,14 +73,14 @@ pub(super) fn definition(name: &str, dialect: Dialect) -> Value {
     }
 }
 
-fn version_info(dialect: Dialect) -> Value {
+fn version_info(dialect: OpenApiVersion) -> Value {
     let mut properties = serde_json::Map::new();
     for (name, always) in VERSION_FIELDS {
         let mut property = json!({"type": "string"});
         if let Some(text) = k3_descriptions::of_field(VERSION_INFO, name) {
             property["description"] = json!(text);
         }
-        if always && dialect == Dialect::V3 {
+        if always && dialect == OpenApiVersion::V3 {
             property["default"] = json!("");
         }
         properties.insert(name.to_owned(), property);

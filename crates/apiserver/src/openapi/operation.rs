@@ -1,12 +1,12 @@
-//! What can be asked at a path.
+//! OpenAPI operations of a path.
 
-use k3_api::{schema::StructRef, text::Text};
+use k3_api::{schema::StructRef, text::SharedText};
 
-use super::parameter::{OperationKind, Parameter, of, of_path};
+use super::parameter::{OpenApiParameter, OperationKind, of, of_path};
 
 /// One operation.
 #[derive(Debug)]
-pub(super) struct Operation {
+pub(super) struct OpenApiOperation {
     /// The HTTP method, in small letters.
     pub(super) method: &'static str,
     /// A name that no other operation has.
@@ -18,7 +18,7 @@ pub(super) struct Operation {
     /// What it is to Kubernetes; documents of the server have none.
     pub(super) action: Option<&'static str>,
     /// Group, version and kind of what it is about.
-    pub(super) about: Option<[Text; 3]>,
+    pub(super) about: Option<[SharedText; 3]>,
     /// What the body is.
     pub(super) body: BodySchema,
     /// What the answer is.
@@ -30,7 +30,7 @@ pub(super) struct Operation {
     /// The media types of bodies.
     pub(super) consumes: &'static [&'static str],
     /// What may stand in path and query.
-    pub(super) parameters: Vec<Parameter>,
+    pub(super) parameters: Vec<OpenApiParameter>,
 }
 
 /// The body of a request.
@@ -41,7 +41,7 @@ pub(super) enum BodySchema {
     /// An object, which must be there.
     Object(StructRef),
     /// A custom object, by the name of its type.
-    Custom(Text),
+    Custom(SharedText),
     /// How to delete, which may be left out.
     DeleteOptions,
     Patch,
@@ -53,7 +53,7 @@ pub(super) enum ResponseSchema {
     /// A struct.
     Object(StructRef),
     /// A custom object or a list of them, by the name of its type.
-    Custom(Text),
+    Custom(SharedText),
     /// A kind that belongs to every group, such as `Status`.
     Meta(&'static str),
     /// A type without fields.
@@ -64,11 +64,11 @@ pub(super) enum ResponseSchema {
 
 /// A path, and what can be asked there.
 #[derive(Debug)]
-pub(super) struct Path {
+pub(super) struct OpenApiPath {
     /// The path, with names in braces for what varies.
     pub(super) path: String,
     /// What can be asked.
-    pub(super) operations: Vec<Operation>,
+    pub(super) operations: Vec<OpenApiOperation>,
 }
 
 /// The media types of objects.
@@ -111,7 +111,7 @@ pub(super) const LOG: &[&str] = &[
 ];
 
 /// A verb, and how its operation differs from the others.
-pub(super) struct Verb {
+pub(super) struct OpenApiVerb {
     /// The HTTP method.
     pub(super) method: &'static str,
     /// What it is to Kubernetes.
@@ -125,31 +125,32 @@ pub(super) struct Verb {
 }
 
 /// What can be done with one object or a part of it: the verb, and its operation.
-pub(super) const SINGLE: [(&str, Verb); 4] = [
+pub(super) const SINGLE: [(&str, OpenApiVerb); 4] = [
     (
         "get",
-        Verb::new("get", "get", "read", OperationKind::Read, &[200]),
+        OpenApiVerb::new("get", "get", "read", OperationKind::Read, &[200]),
     ),
     (
         "update",
-        Verb::new("put", "put", "replace", OperationKind::Write, &[200, 201]),
+        OpenApiVerb::new("put", "put", "replace", OperationKind::Write, &[200, 201]),
     ),
     (
         "patch",
-        Verb::new("patch", "patch", "patch", OperationKind::Patch, &[200, 201]),
+        OpenApiVerb::new("patch", "patch", "patch", OperationKind::Patch, &[200, 201]),
     ),
     (
         "delete",
-        Verb::new("delete", "delete", "delete", OperationKind::Delete, &[200, 202]),
+        OpenApiVerb::new("delete", "delete", "delete", OperationKind::Delete, &[200, 202]),
     ),
 ];
 
 /// A create.
-pub(super) const CREATE: Verb = Verb::new("post", "post", "create", OperationKind::Write, &[200, 201, 202]);
+pub(super) const CREATE: OpenApiVerb =
+    OpenApiVerb::new("post", "post", "create", OperationKind::Write, &[200, 201, 202]);
 /// A list.
-pub(super) const LIST: Verb = Verb::new("get", "list", "list", OperationKind::List, &[200]);
+pub(super) const LIST: OpenApiVerb = OpenApiVerb::new("get", "list", "list", OperationKind::List, &[200]);
 /// A delete of many.
-pub(super) const DELETE_MANY: Verb = Verb::new(
+pub(super) const DELETE_MANY: OpenApiVerb = OpenApiVerb::new(
     "delete",
     "deletecollection",
     "delete",
@@ -157,9 +158,9 @@ pub(super) const DELETE_MANY: Verb = Verb::new(
     &[200],
 );
 
-// --- Verb ---
+// --- OpenApiVerb ---
 
-impl Verb {
+impl OpenApiVerb {
     const fn new(
         method: &'static str,
         action: &'static str,
@@ -177,8 +178,8 @@ impl Verb {
     }
 
     /// The operation at a path. `id` follows the verb in its name.
-    pub(super) fn at(&self, path: &str, about: [Text; 3], tag: &str, id: &str) -> Operation {
-        let mut operation = Operation {
+    pub(super) fn at(&self, path: &str, about: [SharedText; 3], tag: &str, id: &str) -> OpenApiOperation {
+        let mut operation = OpenApiOperation {
             method: self.method,
             id: format!("{}{id}", self.word),
             description: String::new(),
@@ -197,15 +198,15 @@ impl Verb {
     }
 }
 
-// --- Operation ---
+// --- OpenApiOperation ---
 
-impl Operation {
+impl OpenApiOperation {
     /// Gives it the parameters of its path and its sort.
     pub(super) fn take(&mut self, path: &str, sort: OperationKind) {
         let kind = self.about.as_ref().map_or("", |[_, _, kind]| kind);
         self.parameters = of_path(path, kind);
         self.parameters.extend(of(sort));
-        self.parameters.sort_by_key(Parameter::name);
+        self.parameters.sort_by_key(OpenApiParameter::name);
     }
 
     /// A read of a document of the server.

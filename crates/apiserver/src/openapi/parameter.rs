@@ -1,10 +1,10 @@
-//! What may stand in the query or the path of a request.
+//! OpenAPI parameters of query and path.
 
-use super::definition::Dialect;
+use super::definition::OpenApiVersion;
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Parameter {
+pub(super) struct OpenApiParameter {
     name: &'static str,
     location: ParameterLocation,
     /// `string`, `integer` or `boolean`.
@@ -234,7 +234,7 @@ pub(super) enum OperationKind {
 }
 
 /// The parameters of the query.
-pub(super) fn of(sort: OperationKind) -> Vec<Parameter> {
+pub(super) fn of(sort: OperationKind) -> Vec<OpenApiParameter> {
     let tables: &[&[Row]] = match sort {
         OperationKind::Read => &[&PRETTY],
         OperationKind::List => &[&PRETTY, &SELECT, &WATCH],
@@ -251,12 +251,12 @@ pub(super) fn of(sort: OperationKind) -> Vec<Parameter> {
     tables
         .iter()
         .flat_map(|table| table.iter())
-        .map(Parameter::query)
+        .map(OpenApiParameter::query)
         .collect()
 }
 
 /// The parameters of a path: what stands in braces in it. `kind` is what it leads to.
-pub(super) fn of_path(path: &str, kind: &str) -> Vec<Parameter> {
+pub(super) fn of_path(path: &str, kind: &str) -> Vec<OpenApiParameter> {
     let known = [
         ("name", format!("name of the {kind}")),
         (
@@ -268,7 +268,7 @@ pub(super) fn of_path(path: &str, kind: &str) -> Vec<Parameter> {
     let mut found = Vec::new();
     for (name, description) in known {
         if path.contains(&format!("{{{name}}}")) {
-            found.push(Parameter {
+            found.push(OpenApiParameter {
                 name,
                 location: ParameterLocation::Path,
                 kind: "string",
@@ -279,9 +279,9 @@ pub(super) fn of_path(path: &str, kind: &str) -> Vec<Parameter> {
     found
 }
 
-// --- Parameter ---
+// --- OpenApiParameter ---
 
-impl Parameter {
+impl OpenApiParameter {
     fn query(&(name, kind, description): &Row) -> Self {
         Self {
             name,
@@ -292,7 +292,7 @@ impl Parameter {
     }
 
     /// As documents write it.
-    pub(super) fn render(&self, dialect: Dialect) -> Value {
+    pub(super) fn render(&self, dialect: OpenApiVersion) -> Value {
         let location = match self.location {
             ParameterLocation::Path => "path",
             ParameterLocation::Query => "query",
@@ -302,11 +302,11 @@ impl Parameter {
             value["required"] = json!(true);
         }
         match dialect {
-            Dialect::V2 => {
+            OpenApiVersion::V2 => {
                 value["type"] = json!(self.kind);
                 value["uniqueItems"] = json!(true);
             }
-            Dialect::V3 => value["schema"] = json!({"type": self.kind, "uniqueItems": true}),
+            OpenApiVersion::V3 => value["schema"] = json!({"type": self.kind, "uniqueItems": true}),
         }
         value
     }

@@ -1,16 +1,16 @@
-//! The paths of a group and version.
+//! OpenAPI paths of a built-in group and version.
 
 use k3_api::{
     kinds::{Kind, Subresource},
     schema::{ObjectType, StructRef, schema},
-    text::Text,
+    text::SharedText,
 };
 
 use super::{
     name::{capital, of_group},
     operation::{
-        ANYTHING, BodySchema, CREATE, DELETE_MANY, LIST, LOG, Operation, Path, ResponseSchema, SINGLE,
-        STREAMS, Verb,
+        ANYTHING, BodySchema, CREATE, DELETE_MANY, LIST, LOG, OpenApiOperation, OpenApiPath, OpenApiVerb,
+        ResponseSchema, SINGLE, STREAMS,
     },
     parameter::OperationKind,
 };
@@ -49,17 +49,18 @@ pub(super) fn base(group: &str, version: &str) -> String {
 }
 
 /// The paths of some kinds, which are of one group and version.
-pub(super) fn paths(kinds: &[&'static Kind]) -> Vec<Path> {
-    let mut paths: Vec<Path> = kinds
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers
+pub(super) fn paths(kinds: &[&'static Kind]) -> Vec<OpenApiPath> {
+    let mut paths: Vec<OpenApiPath> = kinds
         .iter()
         .flat_map(|kind| KindPaths::new(kind).paths())
         .filter(|path| !path.operations.is_empty())
         .collect();
     if let Some(kind) = kinds.first() {
         let subject = KindPaths::new(kind);
-        paths.push(Path {
+        paths.push(OpenApiPath {
             path: format!("{}/", subject.base),
-            operations: vec![Operation::document(
+            operations: vec![OpenApiOperation::document(
                 &format!("get{}APIResources", subject.prefix),
                 "get available resources",
                 &subject.tag,
@@ -84,14 +85,14 @@ impl KindPaths {
         }
     }
 
-    fn about(&self) -> [Text; 3] {
+    fn about(&self) -> [SharedText; 3] {
         let Kind {
             group, version, kind, ..
         } = self.kind;
         [group.clone(), version.clone(), kind.clone()]
     }
 
-    fn paths(&self) -> Vec<Path> {
+    fn paths(&self) -> Vec<OpenApiPath> {
         let plural = &*self.kind.plural;
         let within = if self.kind.is_namespaced() {
             format!("namespaces/{{namespace}}/{plural}")
@@ -114,7 +115,7 @@ impl KindPaths {
     }
 
     /// The collection: list, create, delete many.
-    fn collection(&self, path: &str) -> Path {
+    fn collection(&self, path: &str) -> OpenApiPath {
         let Self {
             kind,
             tag,
@@ -141,22 +142,22 @@ impl KindPaths {
             operation.body = BodySchema::DeleteOptions;
             operations.push(operation);
         }
-        Path {
+        OpenApiPath {
             path: path.to_owned(),
             operations,
         }
     }
 
     /// The objects of all namespaces.
-    fn everywhere(&self, path: &str) -> Path {
+    fn everywhere(&self, path: &str) -> OpenApiPath {
         let id = format!("{}{}ForAllNamespaces", self.prefix, self.kind.kind);
-        Path {
+        OpenApiPath {
             path: path.to_owned(),
             operations: vec![self.list(path, &id)],
         }
     }
 
-    fn list(&self, path: &str, id: &str) -> Operation {
+    fn list(&self, path: &str, id: &str) -> OpenApiOperation {
         let kind = self.kind;
         let mut operation = LIST.at(path, self.about(), &self.tag, id);
         let watch = if kind.allows("watch") { " or watch" } else { "" };
@@ -166,7 +167,7 @@ impl KindPaths {
         operation
     }
 
-    fn single(&self, path: &str) -> Path {
+    fn single(&self, path: &str) -> OpenApiPath {
         let kind = self.kind;
         let id = format!("{}{}{}", self.prefix, self.scope, kind.kind);
         let wanted = SINGLE.iter().filter(|(verb, _)| kind.allows(verb));
@@ -182,14 +183,14 @@ impl KindPaths {
             }
             operation
         });
-        Path {
+        OpenApiPath {
             path: path.to_owned(),
             operations: operations.collect(),
         }
     }
 
     /// Fills in body, answer and description of an operation on an object, or on the part `of` it.
-    fn fill(&self, operation: &mut Operation, ty: StructRef, of: &str) {
+    fn fill(&self, operation: &mut OpenApiOperation, ty: StructRef, of: &str) {
         let kind = &*self.kind.kind;
         let of = if of.is_empty() {
             String::new()
@@ -217,7 +218,7 @@ impl KindPaths {
     }
 
     /// The old paths of watches.
-    fn watches(&self, within: &str) -> Vec<Path> {
+    fn watches(&self, within: &str) -> Vec<OpenApiPath> {
         let Self {
             kind, prefix, scope, ..
         } = self;
@@ -254,7 +255,7 @@ impl KindPaths {
             operation.description = description;
             operation.answer = ResponseSchema::Meta("WatchEvent");
             operation.produces = STREAMS;
-            Path {
+            OpenApiPath {
                 path,
                 operations: vec![operation],
             }
@@ -263,7 +264,7 @@ impl KindPaths {
     }
 
     /// The paths of a part of an object.
-    fn part(&self, part: &'static Subresource, path: &str) -> Vec<Path> {
+    fn part(&self, part: &'static Subresource, path: &str) -> Vec<OpenApiPath> {
         if let Some((name, methods)) = CONNECTED.iter().find(|(name, _)| *name == part.name) {
             let mut paths = vec![self.connected(part, path, name, methods, "")];
             if *name == "proxy" {
@@ -295,7 +296,7 @@ impl KindPaths {
                 operation.produces = LOG;
             }
         }
-        vec![Path {
+        vec![OpenApiPath {
             path: path.to_owned(),
             operations,
         }]
@@ -308,10 +309,10 @@ impl KindPaths {
         name: &'static str,
         methods: &'static [&'static str],
         ending: &str,
-    ) -> Path {
+    ) -> OpenApiPath {
         let about = [part.group.clone(), part.version.clone(), part.kind.clone()];
         let operations = methods.iter().map(|method| {
-            let verb = Verb {
+            let verb = OpenApiVerb {
                 method,
                 action: "connect",
                 word: "connect",
@@ -337,7 +338,7 @@ impl KindPaths {
             operation.produces = ANYTHING;
             operation
         });
-        Path {
+        OpenApiPath {
             path: path.to_owned(),
             operations: operations.collect(),
         }

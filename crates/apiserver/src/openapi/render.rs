@@ -1,18 +1,18 @@
-//! Paths, as the documents write them.
+//! Renders OpenAPI paths as JSON.
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    definition::{Definitions, Dialect},
+    definition::{Definitions, OpenApiVersion},
     leaf,
-    operation::{BodySchema, Operation, Path, ResponseSchema},
-    parameter::Parameter,
+    operation::{BodySchema, OpenApiOperation, OpenApiPath, ResponseSchema},
+    parameter::OpenApiParameter,
 };
 
 /// Writes a path. What all its operations take stands beside them, once.
-pub(super) fn path(path: &Path, definitions: &mut Definitions) -> Value {
+pub(super) fn path(path: &OpenApiPath, definitions: &mut Definitions) -> Value {
     let dialect = definitions.dialect();
-    let shared: Vec<Parameter> = match path.operations.split_first() {
+    let shared: Vec<OpenApiParameter> = match path.operations.split_first() {
         Some((first, rest)) => first
             .parameters
             .iter()
@@ -29,8 +29,8 @@ pub(super) fn path(path: &Path, definitions: &mut Definitions) -> Value {
             .filter(|parameter| !shared.contains(parameter));
         let own: Vec<_> = own.map(|parameter| parameter.render(dialect)).collect();
         let rendered = match dialect {
-            Dialect::V2 => version_2(operation, own, definitions),
-            Dialect::V3 => version_3(operation, own, definitions),
+            OpenApiVersion::V2 => version_2(operation, own, definitions),
+            OpenApiVersion::V3 => version_3(operation, own, definitions),
         };
         item.insert(operation.method.to_owned(), rendered);
     }
@@ -42,7 +42,7 @@ pub(super) fn path(path: &Path, definitions: &mut Definitions) -> Value {
 }
 
 /// What both versions say in the same way.
-fn shared(operation: &Operation, parameters: Vec<Value>) -> Value {
+fn shared(operation: &OpenApiOperation, parameters: Vec<Value>) -> Value {
     let mut rendered = json!({
         "description": operation.description,
         "operationId": operation.id,
@@ -61,7 +61,11 @@ fn shared(operation: &Operation, parameters: Vec<Value>) -> Value {
     rendered
 }
 
-fn version_2(operation: &Operation, mut parameters: Vec<Value>, definitions: &mut Definitions) -> Value {
+fn version_2(
+    operation: &OpenApiOperation,
+    mut parameters: Vec<Value>,
+    definitions: &mut Definitions,
+) -> Value {
     if let Some((schema, required)) = body(operation, definitions) {
         let mut parameter = json!({"name": "body", "in": "body", "schema": schema});
         if required {
@@ -79,7 +83,7 @@ fn version_2(operation: &Operation, mut parameters: Vec<Value>, definitions: &mu
     rendered
 }
 
-fn version_3(operation: &Operation, parameters: Vec<Value>, definitions: &mut Definitions) -> Value {
+fn version_3(operation: &OpenApiOperation, parameters: Vec<Value>, definitions: &mut Definitions) -> Value {
     let mut rendered = shared(operation, parameters);
     if let Some((schema, required)) = body(operation, definitions) {
         rendered["requestBody"] = json!({"content": content(operation.consumes, &schema)});
@@ -94,7 +98,7 @@ fn version_3(operation: &Operation, parameters: Vec<Value>, definitions: &mut De
     rendered
 }
 
-fn responses(operation: &Operation, mut fill: impl FnMut(&mut Value)) -> Value {
+fn responses(operation: &OpenApiOperation, mut fill: impl FnMut(&mut Value)) -> Value {
     let mut responses = Map::new();
     for code in operation.codes {
         let description = match code {
@@ -118,7 +122,7 @@ fn content(types: &[&str], schema: &Value) -> Value {
 }
 
 /// The schema of the body, and whether it must be there.
-fn body(operation: &Operation, definitions: &mut Definitions) -> Option<(Value, bool)> {
+fn body(operation: &OpenApiOperation, definitions: &mut Definitions) -> Option<(Value, bool)> {
     match &operation.body {
         BodySchema::None => None,
         BodySchema::Object(of) => Some((definitions.refer_struct(*of), true)),

@@ -1,4 +1,4 @@
-//! One connection, and those that are kept for the next call.
+//! Connections to webhooks, kept alive for the next call.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

@@ -1,4 +1,4 @@
-//! The destination of a call.
+//! The destination of a webhook call: URL or service, and CA bundle.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use super::CallError;
 const HTTPS: u16 = 443;
 
 /// The destination of a call, and the trusted authorities.
+// upstream: staging/src/k8s.io/apiserver/pkg/util/webhook/client.go HookClient
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Destination {
     pub(super) server: DestinationServer,

@@ -21,7 +21,7 @@ use super::{
 
 /// Makes connections to addresses that objects name.
 pub(crate) struct Dialer {
-    network: Arc<dyn Network>,
+    network: Arc<dyn DialerNetwork>,
     /// Where this server listens, and where it is advertised.
     own: RwLock<Vec<SocketAddr>>,
     /// Addresses that lead to this server whatever the port: the address of the service `kubernetes`.
@@ -31,7 +31,7 @@ pub(crate) struct Dialer {
 }
 
 /// What a dialer needs of the machine, so that tests need no network.
-pub(crate) trait Network: Send + Sync {
+pub(crate) trait DialerNetwork: Send + Sync {
     /// The addresses of a host.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>>;
 
@@ -81,7 +81,7 @@ impl Dialer {
 
     /// The same with another network.
     #[cfg(test)]
-    pub(crate) fn with_network(mut self, network: Arc<dyn Network>) -> Self {
+    pub(crate) fn with_network(mut self, network: Arc<dyn DialerNetwork>) -> Self {
         self.network = network;
         self
     }
@@ -149,7 +149,7 @@ impl Dialer {
 
 // --- SystemNetwork ---
 
-impl Network for SystemNetwork {
+impl DialerNetwork for SystemNetwork {
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
         Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
     }
@@ -188,7 +188,7 @@ pub(crate) mod tests {
         pub(crate) dialled: Mutex<Vec<SocketAddr>>,
     }
 
-    impl Network for FakeNetwork {
+    impl DialerNetwork for FakeNetwork {
         fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
             let named = self.names.get(host).cloned();
             let texts = named.unwrap_or_else(|| vec![host]);
@@ -214,7 +214,7 @@ pub(crate) mod tests {
         let dialer = Dialer::new(advertise, "10.96.0.1".parse().unwrap(), services);
         dialer.add_own("127.0.0.1:6443".parse().unwrap());
         dialer.add_own("[::]:6444".parse().unwrap());
-        dialer.with_network(Arc::clone(network) as Arc<dyn Network>)
+        dialer.with_network(Arc::clone(network) as Arc<dyn DialerNetwork>)
     }
 
     async fn is_refused(rule: DialRule, host: &str, port: u16) -> bool {

@@ -1,4 +1,4 @@
-//! What can go wrong with a call, in the words that clients know.
+//! Errors of outgoing calls, with upstream's messages.
 
 use std::io;
 

@@ -47,7 +47,7 @@ pub(crate) use self::{
     dialer::{DialError, Dialer},
     error::CallError,
     nodes::{NodeConnectionInfo, NodeConnectionInfoGetter, simulated_node, unreachable_node},
-    proxy::{Location, ProxyError, ProxyRequest, Stream, Tunnel},
+    proxy::{ByteStream, ProxyError, ProxyLocation, ProxyRequest, UpgradeTunnel},
     service::endpoints,
 };
 use crate::cache::WatchCaches;

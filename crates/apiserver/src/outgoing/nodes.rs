@@ -1,4 +1,4 @@
-//! Nodes: where they are, and how the server proves to them that it is the server.
+//! Connections to kubelets: address, port and client certificate.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -6,7 +6,7 @@ use k3_api::{go, kinds::builtin, status::Status, strategy::Tree};
 use rustls::ClientConfig;
 use serde_json::Value;
 
-use super::{DialRule, Dialer, Location, trust};
+use super::{DialRule, Dialer, ProxyLocation, trust};
 use crate::{NodeClient, cache::WatchCaches, registry::Resource};
 
 /// The port of a node's own API if it does not say another.
@@ -33,7 +33,8 @@ struct NodeTls {
     unverified: Arc<ClientConfig>,
 }
 
-/// Where a node's own API is.
+/// Where the kubelet API of a node is.
+// upstream: pkg/kubelet/client/kubelet_client.go ConnectionInfo
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeConnectionInfo {
     pub host: String,
@@ -85,7 +86,8 @@ impl NodeConnectionInfoGetter {
         Arc::clone(&self.dialer)
     }
 
-    /// Where a node is. A simulated one is nowhere.
+    /// The address of a node's kubelet. A simulated node has none.
+    // upstream: pkg/kubelet/client/kubelet_client.go GetConnectionInfo
     pub(crate) fn find(&self, name: &str) -> Result<NodeConnectionInfo, Status> {
         let nodes = self.resource();
         let key = nodes.key("", name)?;
@@ -111,11 +113,11 @@ impl NodeConnectionInfoGetter {
         verify: bool,
         path: String,
         query: String,
-    ) -> Result<Location, Status> {
+    ) -> Result<ProxyLocation, Status> {
         let tls = self.tls();
         let tls = tls.as_ref().ok_or_else(|| unreachable_node(name))?;
         let tls = if verify { &tls.verified } else { &tls.unverified };
-        Ok(Location {
+        Ok(ProxyLocation {
             tls: Some(Arc::clone(tls)),
             host: reached.host,
             port: reached.port,
@@ -167,6 +169,7 @@ fn is_simulated(node: &Value) -> bool {
 }
 
 /// The address and port that a node reports.
+// upstream: pkg/util/node/node.go GetPreferredNodeAddress
 fn reached(node: &Value) -> Result<NodeConnectionInfo, String> {
     let status = node.at("status");
     let addresses = status.items("addresses");

@@ -1,4 +1,4 @@
-//! Requests of clients that are passed on: to nodes, pods and services.
+//! The proxy to nodes, pods and services, with upgrades (exec, attach, port-forward).
 //!
 //! Promises: a client's credentials stay here. Bytes are tunnelled only after the other side agreed to it, and then as they are,
 //! in both directions, each of which ends on its own. What is passed on ends with its client.
@@ -51,7 +51,7 @@ const OF_CONNECTION: [HeaderName; 8] = [
 
 /// Where a request is passed on to.
 #[derive(Clone)]
-pub(crate) struct Location {
+pub(crate) struct ProxyLocation {
     /// How TLS is spoken there; `None` without it.
     pub tls: Option<Arc<ClientConfig>>,
     /// A name or a number.
@@ -98,7 +98,7 @@ pub(crate) enum ProxyError {
 
 /// What follows an answer after which a connection speaks something else. Copies are the same.
 #[derive(Clone)]
-pub(crate) struct Tunnel(Arc<Mutex<Option<BoxFuture<'static, ()>>>>);
+pub(crate) struct UpgradeTunnel(Arc<Mutex<Option<BoxFuture<'static, ()>>>>);
 
 /// A task that ends with this handle.
 struct AbortOnDrop(JoinHandle<()>);
@@ -111,13 +111,13 @@ struct RelayedBody {
 }
 
 /// A byte stream.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-// --- Location ---
+// --- ProxyLocation ---
 
-impl Location {
+impl ProxyLocation {
     /// The whole URL.
     pub(crate) fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
@@ -142,7 +142,7 @@ impl Location {
         }
     }
 
-    async fn connect(&self) -> Result<Box<dyn Stream>, ProxyError> {
+    async fn connect(&self) -> Result<Box<dyn ByteStream>, ProxyError> {
         let dialling = self.dialer.connect(self.rule, &self.host, self.port);
         let dialled = time::timeout(DIAL, dialling)
             .await
@@ -222,7 +222,8 @@ impl Location {
         Ok((response, task))
     }
 
-    /// Passes a request on that is to become a conversation.
+    /// Proxies an upgrade request (exec, attach, port-forward).
+    // upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go tryUpgrade
     pub(crate) async fn converse(&self, passed: ProxyRequest) -> Result<HttpResponse, ProxyError> {
         let ProxyRequest {
             method,
@@ -260,11 +261,12 @@ impl Location {
                 tracing::debug!(%error, "proxied stream aborted");
             }
         };
-        answer.extensions_mut().insert(Tunnel::new(tunnel));
+        answer.extensions_mut().insert(UpgradeTunnel::new(tunnel));
         Ok(answer)
     }
 
-    /// Passes a request on, and its answer back.
+    /// Proxies a request and its response.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go ServeHTTP
     pub(crate) async fn pass(&self, passed: ProxyRequest) -> Result<HttpResponse, ProxyError> {
         let ProxyRequest {
             method,
@@ -352,6 +354,7 @@ fn strip_connection(headers: &mut HeaderMap) {
 }
 
 /// Adds `X-Forwarded-For`.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/net/http.go AppendForwardedForHeader
 fn forwarded_for(headers: &mut HeaderMap, peer: Option<IpAddr>) {
     const FORWARDED: &str = "x-forwarded-for";
     let Some(peer) = peer else { return };
@@ -396,6 +399,7 @@ async fn tunnel(client: OnUpgrade, server: OnUpgrade) -> Result<(), Box<dyn Erro
 
 impl ProxyRequest {
     /// Whether the client wants its connection to become something else than HTTP, and it can.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/httpstream.go IsUpgradeRequest
     pub(crate) fn wants_upgrade(&self) -> bool {
         let mut connection = self.headers.get_all(header::CONNECTION).iter();
         self.upgrade.is_some()
@@ -407,11 +411,11 @@ impl ProxyRequest {
     }
 }
 
-// --- Tunnel ---
+// --- UpgradeTunnel ---
 
-impl Tunnel {
+impl UpgradeTunnel {
     fn new(tunnel: impl Future<Output = ()> + Send + 'static) -> Self {
-        Tunnel(Arc::new(Mutex::new(Some(Box::pin(tunnel)))))
+        UpgradeTunnel(Arc::new(Mutex::new(Some(Box::pin(tunnel)))))
     }
 
     /// What is to be done, once.
@@ -527,7 +531,7 @@ mod tests {
 
     #[test]
     fn brackets_ipv6_hosts() {
-        let mut location = Location {
+        let mut location = ProxyLocation {
             tls: None,
             host: "fd00::1".to_owned(),
             port: 80,
@@ -548,7 +552,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        let location = Location {
+        let location = ProxyLocation {
             tls: None,
             host: "127.0.0.1".to_owned(),
             port,

@@ -1,4 +1,4 @@
-//! The address behind a service.
+//! Resolves a Service to an endpoint.
 //!
 //! A ready endpoint is called directly, for nothing on this machine need know the way to cluster addresses; without one the
 //! cluster address is.
@@ -12,6 +12,7 @@ use crate::{
 };
 
 /// The address and port to connect to, or why there is none.
+// upstream: staging/src/k8s.io/apiserver/pkg/util/proxy/proxy.go ResolveEndpoint, ResolveCluster
 pub(super) fn resolve(
     caches: &WatchCaches,
     namespace: &str,

@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// The scripted response.
 #[derive(Clone, Debug)]
-pub(crate) enum Reply {
+pub(crate) enum FakeResponse {
     /// This JSON.
     Json(Value),
     /// This code, and this text.
@@ -35,10 +35,10 @@ pub(crate) enum Reply {
     Never,
 }
 
-type Script = Arc<dyn Fn(&str, &Value) -> Reply + Send + Sync>;
+type RespondFn = Arc<dyn Fn(&str, &Value) -> FakeResponse + Send + Sync>;
 
 /// A server with a certificate of its own that answers by a script. It ends with this handle.
-pub(crate) struct Callee {
+pub(crate) struct FakeWebhookServer {
     pub address: SocketAddr,
     pem: String,
     calls: Arc<Mutex<Vec<Value>>>,
@@ -46,11 +46,11 @@ pub(crate) struct Callee {
     _tasks: JoinSet<()>,
 }
 
-// --- Callee ---
+// --- FakeWebhookServer ---
 
-impl Callee {
+impl FakeWebhookServer {
     /// A server that responds according to a script.
-    pub(crate) async fn new(script: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn new(script: impl Fn(&str, &Value) -> FakeResponse + Send + Sync + 'static) -> Self {
         let key = KeyPair::generate().unwrap();
         let names = ["127.0.0.1", "localhost", "hook.tests.svc"].map(str::to_owned);
         let certificate = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
@@ -76,7 +76,7 @@ impl Callee {
             Arc::clone(&calls),
             Arc::clone(&connections),
         ));
-        Callee {
+        FakeWebhookServer {
             address,
             pem: certificate.pem(),
             calls,
@@ -109,7 +109,7 @@ impl Callee {
 async fn serve(
     listener: TcpListener,
     tls: TlsAcceptor,
-    script: Script,
+    script: RespondFn,
     calls: Arc<Mutex<Vec<Value>>>,
     connections: Arc<AtomicUsize>,
 ) {
@@ -133,7 +133,7 @@ async fn serve(
 
 async fn reply(
     request: Request<Incoming>,
-    script: Script,
+    script: RespondFn,
     calls: Arc<Mutex<Vec<Value>>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().to_string();
@@ -141,13 +141,13 @@ async fn reply(
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     calls.lock().unwrap().push(body.clone());
     let (code, media, text) = match script(&path, &body) {
-        Reply::Json(value) => (200, "application/json", value.to_string()),
-        Reply::Text(code, text) => (code, "text/plain", text.to_owned()),
-        Reply::Together(barrier, value) => {
+        FakeResponse::Json(value) => (200, "application/json", value.to_string()),
+        FakeResponse::Text(code, text) => (code, "text/plain", text.to_owned()),
+        FakeResponse::Together(barrier, value) => {
             barrier.wait().await;
             (200, "application/json", value.to_string())
         }
-        Reply::Never => {
+        FakeResponse::Never => {
             tokio::time::sleep(Duration::from_hours(1)).await;
             (200, "text/plain", String::new())
         }

@@ -9,23 +9,23 @@ use tokio::net::TcpListener;
 
 use super::{
     Destination, WebhookClientManager,
-    testing::{Callee, Reply},
+    testing::{FakeResponse, FakeWebhookServer},
 };
 use crate::{
     cache::{StoreReflector, WatchCaches},
     registry,
 };
 
-struct Caller {
+struct TestClient {
     outgoing: WebhookClientManager,
     _feed: StoreReflector,
 }
 
-impl Caller {
+impl TestClient {
     async fn new() -> Self {
         let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
         let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
-        Caller {
+        TestClient {
             outgoing: WebhookClientManager::new(Arc::clone(&caches), Arc::default()),
             _feed: feed,
         }
@@ -45,8 +45,9 @@ const LONG: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn reuses_connection() {
-    let callee = Callee::new(|path, body| Reply::Json(json!({"path": path, "body": body}))).await;
-    let caller = Caller::new().await;
+    let callee =
+        FakeWebhookServer::new(|path, body| FakeResponse::Json(json!({"path": path, "body": body}))).await;
+    let caller = TestClient::new().await;
     for _ in 0..3 {
         let answer = caller.post(&callee.client("/hook"), LONG).await.unwrap();
         assert_eq!(answer, json!({"path": "/hook?timeout=30s", "body": {"a": 1}}));
@@ -56,8 +57,8 @@ async fn reuses_connection() {
 
 #[tokio::test]
 async fn call_times_out() {
-    let callee = Callee::new(|_, _| Reply::Never).await;
-    let caller = Caller::new().await;
+    let callee = FakeWebhookServer::new(|_, _| FakeResponse::Never).await;
+    let caller = TestClient::new().await;
     let error = caller
         .post(&callee.client("/"), Duration::from_millis(300))
         .await
@@ -73,7 +74,7 @@ async fn call_times_out() {
 
 #[tokio::test]
 async fn rejects_unreachable_or_untrusted_server() {
-    let caller = Caller::new().await;
+    let caller = TestClient::new().await;
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
@@ -82,8 +83,8 @@ async fn rejects_unreachable_or_untrusted_server() {
         caller.post(&client, LONG).await.unwrap_err(),
         format!("Post \"https://{address}/x?timeout=30s\": dial tcp {address}: connect: connection refused")
     );
-    let one = Callee::new(|_, _| Reply::Never).await;
-    let other = Callee::new(|_, _| Reply::Never).await;
+    let one = FakeWebhookServer::new(|_, _| FakeResponse::Never).await;
+    let other = FakeWebhookServer::new(|_, _| FakeResponse::Never).await;
     let mut client = one.client("/");
     client["caBundle"] = other.bundle().into();
     let error = caller.post(&client, LONG).await.unwrap_err();
@@ -96,8 +97,8 @@ async fn rejects_unreachable_or_untrusted_server() {
 
 #[tokio::test]
 async fn verifies_host_name() {
-    let callee = Callee::new(|_, _| Reply::Never).await;
-    let caller = Caller::new().await;
+    let callee = FakeWebhookServer::new(|_, _| FakeResponse::Never).await;
+    let caller = TestClient::new().await;
     let mut client = callee.client("/");
     client["url"] = format!("https://127.0.0.2:{}/", callee.address.port()).into();
     let error = caller.post(&client, LONG).await.unwrap_err();
@@ -107,12 +108,12 @@ async fn verifies_host_name() {
 
 #[tokio::test]
 async fn error_status_is_an_error() {
-    let callee = Callee::new(|path, _| match path {
-        "/none?timeout=30s" => Reply::Text(200, ""),
-        _ => Reply::Text(500, "out of order"),
+    let callee = FakeWebhookServer::new(|path, _| match path {
+        "/none?timeout=30s" => FakeResponse::Text(200, ""),
+        _ => FakeResponse::Text(500, "out of order"),
     })
     .await;
-    let caller = Caller::new().await;
+    let caller = TestClient::new().await;
     assert_eq!(
         caller.post(&callee.client("/x"), LONG).await.unwrap_err(),
         r#"an error on the server ("out of order") has prevented the request from succeeding"#
@@ -125,7 +126,7 @@ async fn error_status_is_an_error() {
 
 #[tokio::test]
 async fn missing_service_is_not_found() {
-    let caller = Caller::new().await;
+    let caller = TestClient::new().await;
     let client = json!({"service": {"namespace": "tests", "name": "hook"}});
     assert_eq!(
         caller.post(&client, LONG).await.unwrap_err(),

@@ -1,4 +1,4 @@
-//! Trusted certificates.
+//! TLS configuration of outgoing calls: trusted certificates.
 
 use std::{fs, sync::Arc};
 

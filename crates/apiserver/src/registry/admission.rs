@@ -1,12 +1,11 @@
-//! Admission of a new object, which may need what is only just coming; and of roles and bindings, which must not give away what
-//! their maker does not have.
+//! Runs admission for new objects, and RBAC escalation checks for roles and bindings.
 
 use std::time::Duration;
 
 use k3_api::status::Status;
 
 use super::Registry;
-use crate::{admission::AdmissionAttributes, authz::Grant};
+use crate::{admission::AdmissionAttributes, authz::RbacGrant};
 
 /// How often, and with which pause, admission is retried for objects that are created with a namespace.
 const LOOKS: usize = 10;
@@ -15,13 +14,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 // --- Registry ---
 
 impl Registry {
-    /// Refuses to give away what the user does not have.
+    /// Rejects a role or binding that grants permissions that the user does not have (privilege escalation).
+    // upstream: pkg/registry/rbac/role/policybased/storage.go Create, Update
     pub(super) fn check_grant(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
         if !attributes.subresource.is_empty() {
             return Ok(());
         }
         let kind = &attributes.resource.kind;
-        self.authorizer.check_grant(&Grant {
+        self.authorizer.check_grant(&RbacGrant {
             user: &attributes.ctx.user,
             group: &kind.group,
             resource: &kind.plural,
@@ -32,7 +32,8 @@ impl Registry {
         })
     }
 
-    /// Lets admission change a new object.
+    /// Runs the mutating admission plugins for a new object.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go MutationInterface
     pub(super) async fn admit_new(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
         self.admit_with_retry(attributes).await?;
         self.admission

@@ -1,4 +1,4 @@
-//! Steps of admission, whose time is counted.
+//! Metrics of admission steps.
 
 use std::future::Future;
 
@@ -19,6 +19,7 @@ pub(super) const VALIDATE_CHANGE: AdmissionStep = ("validate", "UPDATE");
 
 impl Registry {
     /// Takes a step of admission, and counts how long it takes.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/metrics/metrics.go WithStepMetrics, ObserveAdmissionStep
     pub(super) async fn step(
         &self,
         (name, operation): AdmissionStep,

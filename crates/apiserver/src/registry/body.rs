@@ -1,9 +1,9 @@
-//! The object a request brings.
+//! Decodes the object in a request body.
 
 use std::fmt::Write;
 
 use k3_api::{
-    decode::{self, DecodeError, Decoded, TypeMeta},
+    decode::{self, DecodeError, DecodedBody, TypeMeta},
     go,
     kinds::{Kind, builtin},
     protobuf,
@@ -28,6 +28,7 @@ pub(super) struct ExpectedKind<'e> {
 }
 
 /// Decodes the body of a create or an update. What it may leave out, kind and apiVersion, is filled in.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go createHandler
 pub(super) fn read(
     ctx: &RequestContext,
     expected: ExpectedKind<'_>,
@@ -62,7 +63,8 @@ pub(super) fn read(
     Ok(object)
 }
 
-/// The answer to a body in a format that is not read.
+/// 415 Unsupported Media Type: no serializer for the body.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/errors.go NewUnsupportedMediaTypeError
 fn unread() -> Status {
     Status::unsupported_media_type(
         "the body of the request was in an unknown format - accepted media types include: application/json, \
@@ -70,7 +72,8 @@ fn unread() -> Status {
     )
 }
 
-fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<Decoded, Status> {
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go transformDecodeError
+fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<DecodedBody, Status> {
     let unrecognized = |error: &dyn std::fmt::Display| {
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {error} ({})",
@@ -124,6 +127,7 @@ fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<
     }
 }
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go transformDecodeError
 fn not_handled(kind: &str, version: &str, wanted: &str, why: &str) -> Status {
     Status::bad_request(format!(
         "{kind} in version {} cannot be handled as a {wanted}: {why}",
@@ -132,6 +136,7 @@ fn not_handled(kind: &str, version: &str, wanted: &str, why: &str) -> Status {
 }
 
 /// The beginning of a body, to recognize it by: text if it looks like JSON, else hexadecimal digits.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go summarizeData
 fn summary(body: &[u8]) -> String {
     const SHOWN: usize = 30;
     let shown = &body[..body.len().min(SHOWN)];
@@ -220,7 +225,7 @@ impl<'e> ExpectedKind<'e> {
     }
 
     /// Checks the type metadata of a body.
-    fn check(&self, body_text: &TypeMeta) -> Result<(), Mismatch> {
+    fn check(&self, body_text: &TypeMeta) -> Result<(), TypeMetaMismatch> {
         let expected = self.api_version();
         let version = if body_text.api_version.is_empty() {
             &expected
@@ -261,7 +266,7 @@ impl<'e> ExpectedKind<'e> {
         } else {
             not_handled(kind, short, self.kind, &why)
         };
-        Err(Mismatch {
+        Err(TypeMetaMismatch {
             why,
             status: Box::new(status),
         })
@@ -269,14 +274,14 @@ impl<'e> ExpectedKind<'e> {
 }
 
 /// A body that is something else than is expected.
-struct Mismatch {
+struct TypeMetaMismatch {
     why: String,
     /// The answer to it.
     status: Box<Status>,
 }
 
-impl From<Mismatch> for Status {
-    fn from(mismatch: Mismatch) -> Self {
+impl From<TypeMetaMismatch> for Status {
+    fn from(mismatch: TypeMetaMismatch) -> Self {
         *mismatch.status
     }
 }

@@ -1,4 +1,4 @@
-//! Writes to the store, and waits for the cache before the client is answered.
+//! Commits writes to the store, and waits for the watch cache before the response.
 
 use std::time::Duration;
 
@@ -124,13 +124,15 @@ pub(crate) fn unavailable(error: &StoreError) -> Status {
 }
 
 /// The answer to an object that no store takes, in the words of the one that upstream has.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go isTooLargeError
 fn too_large() -> Status {
     let mut status = Status::request_entity_too_large("");
     "etcdserver: request is too large".clone_into(&mut status.message);
     status
 }
 
-/// How long an object lives: events are forgotten after an hour, tokens for a while when that is over.
+/// The time to live of an object: one hour for events, some time beyond expiry for bootstrap and ephemeral tokens.
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go calculateTTL
 pub(super) fn time_to_live(kind: &Kind, object: &Value, now: Time) -> Option<Duration> {
     match &*kind.kind {
         // A custom kind may be called the same.

@@ -1,4 +1,4 @@
-//! From the version that is stored to the version of a request, and back.
+//! Converts objects between storage version and request version.
 
 use bytes::Bytes;
 use k3_api::status::Status;

@@ -1,4 +1,4 @@
-//! What a request costs, estimated before it is carried out: by the bytes it brings, and by what is stored.
+//! Estimates the cost of a request before it runs, from its body and the stored objects (work estimator).
 
 use super::{Registry, RequestContext, Resource, delete};
 use crate::{

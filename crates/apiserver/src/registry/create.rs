@@ -1,4 +1,4 @@
-//! A new object.
+//! POST: creates objects.
 
 use std::{collections::HashSet, fmt::Write as _};
 
@@ -46,7 +46,8 @@ const NAME_TRIES: usize = 8;
 // --- Registry ---
 
 impl Registry {
-    /// Creates the object in the body.
+    /// POST: creates the object in the body.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go createHandler
     pub(crate) async fn create(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let mut warnings = Warnings::default();
@@ -111,6 +112,7 @@ impl Registry {
 
     /// Takes a defaulted object through admission and rules, and stores it. A made-up name that is taken is made up again.
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go BeforeCreate
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Create, createWithGenerateNameRetry; KEP-4420
     pub(super) async fn store_new(
         &self,
         ctx: &RequestContext,
@@ -142,6 +144,7 @@ impl Registry {
         Err(Status::generate_name_conflict(resource.grouped(), &taken, 1))
     }
 
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go create
     async fn try_store_new(
         &self,
         ctx: &RequestContext,
@@ -247,6 +250,7 @@ impl Registry {
     }
 
     /// Takes a new object through its rules and the plugins that refuse. Gives the key it is to be stored under.
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go BeforeCreate
     async fn validate_new(
         &self,
         ctx: &RequestContext,
@@ -283,6 +287,7 @@ impl Registry {
         resource.key(&ctx.target.namespace, object.at("metadata").text("name"))
     }
 
+    // upstream: staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go NewAlreadyExists
     fn already_exists(resource: &Resource, key: &str, name: &str) -> Status {
         let mut status = Status::already_exists(resource.grouped(), name);
         let there = resource.cache.get(key);
@@ -294,6 +299,7 @@ impl Registry {
 }
 
 /// Gives an object the namespace of the request, and refuses another one.
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/meta.go EnsureObjectNamespaceMatchesRequestNamespace
 pub(super) fn match_namespace(
     object: &mut Value,
     resource: &Resource,
@@ -316,6 +322,7 @@ pub(super) fn match_namespace(
 }
 
 /// Removes duplicate owner references, with a warning.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go dedupOwnerReferencesAndAddWarning, dedupOwnerReferences
 pub(super) fn dedup_owners(object: &mut Value, warnings: &mut Warnings) {
     let owners = object.at("metadata").items("ownerReferences");
     if owners.len() < 2 {

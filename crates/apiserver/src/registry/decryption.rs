@@ -1,4 +1,4 @@
-//! Objects that could not be decrypted when they were read from the store.
+//! Requests for objects that cannot be decrypted.
 //!
 //! Promises: they are never sent to a client; a request for one, or for a list with one, is an error with its name and the
 //! reason. A key that was added since is used at once: such objects are read from the store again on every request.

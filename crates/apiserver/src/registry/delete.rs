@@ -1,4 +1,4 @@
-//! One object, or many, with grace, finalizers and dependents.
+//! DELETE: one object or a collection, with grace period, finalizers and propagation policy.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{
     Registry, RequestContext, Resource,
     commit::WriteError,
-    list::Selection,
+    list::SelectionPredicate,
     request_context::Warnings,
     response::{self, ResponseObject},
     server_objects::own_user,
@@ -56,7 +56,8 @@ enum DeletionPlan {
 // --- Registry ---
 
 impl Registry {
-    /// Deletes one object.
+    /// DELETE: deletes one object.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go DeleteResource
     pub(crate) async fn delete(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let body = options_body(ctx)?;
         let options = DeleteOptions::read(&ctx.query, body.as_ref())?;
@@ -95,12 +96,13 @@ impl Registry {
     }
 
     /// Deletes all objects that are selected, and answers with what they were.
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go DeleteCollection
     pub(crate) async fn delete_collection(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let body = options_body(ctx)?;
         let options = DeleteOptions::read(&ctx.query, body.as_ref())?;
         let listing = ListOptions::read(&ctx.query, false)?;
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
-        let selection = Selection::new(&listing, &resource)?;
+        let selection = SelectionPredicate::new(&listing, &resource)?;
         let revision = self.read_index().await?;
         let prefix = resource.under(&ctx.target.namespace);
         let snapshot = resource.cache.snapshot(revision);
@@ -175,7 +177,8 @@ impl Registry {
         Ok(left)
     }
 
-    /// Deletes an object, or marks it.
+    /// Deletes an object, or marks it as terminating if it has finalizers or a grace period.
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Delete, updateForGracefulDeletionAndFinalizers
     pub(super) async fn delete_object(
         &self,
         ctx: &RequestContext,
@@ -229,6 +232,7 @@ impl Registry {
         Err(Status::conflict(resource.grouped(), current.name(), why))
     }
 
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go deleteWithoutFinalizers
     async fn remove(
         &self,
         current: &CachedObject,
@@ -244,6 +248,7 @@ impl Registry {
         Ok(DeleteOutcome::Deleted(object))
     }
 
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go markAsDeleting
     async fn mark(
         &self,
         current: &CachedObject,
@@ -278,6 +283,7 @@ impl Registry {
 }
 
 /// Whether the answer is the object. Of namespaces it is, though the documents say otherwise.
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go DeleteReturnsDeletedObject
 fn is_shown(kind: &Kind) -> bool {
     kind.strategy.is_none() && kind.returns_deleted_object()
         || (kind.group.is_empty() && kind.kind == "Namespace")
@@ -322,7 +328,8 @@ pub(crate) fn options_body(ctx: &RequestContext) -> Result<Option<Value>, Status
     Ok(Some(decoded.value))
 }
 
-/// Refuses to delete an object of another uid, or another state of it, than is meant.
+/// Checks the preconditions (uid and resourceVersion) of a delete.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/interfaces.go Check
 pub(super) fn check_preconditions(
     object: &Value,
     options: &DeleteOptions,
@@ -433,6 +440,7 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
 
 /// The plan of two-phase deletion: a definition is deleted after its objects, a namespace after its content. `marked` has the
 /// finalizers requested by the client.
+// upstream: pkg/registry/core/namespace/storage/storage.go Delete; CustomResourceDefinitions have the same in apiextensions-apiserver
 fn two_phase_plan(object: &Value, marked: &Value, kind: &Kind, now: Time) -> Option<DeletionPlan> {
     let is_new = !object.at("metadata").has("deletionTimestamp");
     let marked = match (&*kind.group, &*kind.kind) {
@@ -484,6 +492,7 @@ fn shorten(object: &mut Value, given: i64, seconds: i64, now: Time) {
 
 /// The finalizers after a deletion was requested: `orphan` and `foregroundDeletion` are added or removed according to the
 /// propagation policy.
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go deletionFinalizersForGarbageCollection, shouldOrphanDependents, shouldDeleteDependentsInForeground
 fn finalizers(object: &Value, resource: &Resource, options: &DeleteOptions) -> Vec<String> {
     let has = |name: &str| {
         object

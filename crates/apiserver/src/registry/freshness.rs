@@ -1,4 +1,4 @@
-//! No request is decided by a state of the cluster that is older than some seconds.
+//! Refuses requests while the watch caches may be stale: no request is decided by a state older than some seconds.
 //!
 //! A server that was paused, or cut off from a store that others use too, does not know which roles, policies, webhooks and
 //! definitions changed meanwhile. It asks the store before it decides, and refuses while it cannot know.

@@ -1,4 +1,4 @@
-//! Lists, whole or page by page, and single objects.
+//! GET and LIST: resource version semantics, selectors, limit and continue tokens.
 
 use std::{
     sync::Arc,
@@ -22,7 +22,7 @@ use super::{
     request_context::Warnings,
     response::{self, ResponseObject},
     storage_version,
-    table::{self, Rows},
+    table::{self, RowWriter},
 };
 use crate::{
     cache::{CachedObject, Snapshot},
@@ -40,7 +40,7 @@ const METADATA_LIST: &str = "PartialObjectMetadataList";
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 /// Which objects of a resource are meant.
-pub(super) struct Selection {
+pub(super) struct SelectionPredicate {
     labels: label::Selector,
     /// Terms over metadata, and over the fields the kind names, by position.
     names: Vec<field::Term>,
@@ -58,7 +58,8 @@ struct ListPage {
     remaining: Option<usize>,
 }
 
-/// A continue token.
+/// A continue token: where the next page starts, and at which resource version.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/continue.go continueToken, EncodeContinue, DecodeContinue
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ContinueToken {
     revision: u64,
@@ -69,7 +70,8 @@ struct ContinueToken {
 // --- Registry ---
 
 impl Registry {
-    /// Answers with one object.
+    /// GET: one object.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go GetResource
     pub(crate) async fn get(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let version = ctx.query.text("resourceVersion");
@@ -95,7 +97,8 @@ impl Registry {
         response::object(200, &made, ctx, &resource, &Warnings::default())
     }
 
-    /// Answers with a list.
+    /// GET: a list.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go ListResource
     pub(crate) async fn list(
         &self,
         ctx: &RequestContext,
@@ -108,7 +111,7 @@ impl Registry {
                 response::go_type(&resource, "List")
             )));
         }
-        let selection = Selection::new(options, &resource)?;
+        let selection = SelectionPredicate::new(options, &resource)?;
         let listed = self.find(ctx, options, &resource, &selection).await?;
         let mut metadata = json!({"resourceVersion": listed.revision.to_string()});
         if let Some(token) = &listed.next {
@@ -133,12 +136,13 @@ impl Registry {
         answer_trees(trees, &metadata, ctx, &resource)
     }
 
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go GetList
     async fn find(
         &self,
         ctx: &RequestContext,
         options: &ListOptions,
         resource: &Resource,
-        selection: &Selection,
+        selection: &SelectionPredicate,
     ) -> Result<ListPage, Status> {
         let prefix = resource.under(&ctx.target.namespace);
         let limit = usize::try_from(options.limit).unwrap_or_default();
@@ -206,6 +210,7 @@ impl Registry {
     }
 
     /// The state that the options ask for.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go shouldDelegateExactRV
     async fn snapshot(&self, resource: &Resource, options: &ListOptions) -> Result<Snapshot, Status> {
         let revision = match options.resource_version.as_str() {
             "" => {
@@ -283,6 +288,7 @@ pub(super) fn parse_version(text: &str) -> Result<u64, String> {
     })
 }
 
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/errors.go handleCompactedErrorForPaging
 fn expired(token: &ContinueToken) -> Status {
     let mut status = Status::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the \
@@ -309,7 +315,7 @@ enum ItemFormat {
     /// Its metadata alone, as an object of this version.
     Metadata(&'static str),
     /// A row of a table.
-    Row(Rows),
+    Row(RowWriter),
 }
 
 /// What stands before the items of a list.
@@ -383,7 +389,7 @@ impl ItemFormat {
             ObjectForm::Whole => (ItemFormat::Plain, Resource::shows),
             ObjectForm::MetadataList => (ItemFormat::Metadata(accepted.version), response::shows_metadata),
             ObjectForm::Table => (
-                ItemFormat::Row(Rows::of(ctx, resource)?),
+                ItemFormat::Row(RowWriter::of(ctx, resource)?),
                 response::shows_metadata,
             ),
             ObjectForm::Metadata => return None,
@@ -506,12 +512,12 @@ pub(super) fn answer_trees(
     answer
 }
 
-// --- Selection ---
+// --- SelectionPredicate ---
 
-impl Selection {
+impl SelectionPredicate {
     /// What the options select, if the kind can be selected so.
     pub(super) fn new(options: &ListOptions, resource: &Resource) -> Result<Self, Status> {
-        let mut selection = Selection {
+        let mut selection = SelectionPredicate {
             labels: options.labels.clone(),
             names: Vec::new(),
             namespaces: Vec::new(),
@@ -539,6 +545,7 @@ impl Selection {
     }
 
     /// Whether an object is meant.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/selection_predicate.go MatchesObjectAttributes
     pub(super) fn matches(&self, object: &CachedObject, resource: &Resource) -> bool {
         self.names.iter().all(|term| term.matches(object.name()))
             && self
@@ -570,6 +577,7 @@ impl Selection {
     }
 
     /// The one name that is meant, if it is one.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/selection_predicate.go MatchesSingle
     pub(super) fn name(&self) -> Option<&str> {
         self.names.iter().find_map(|term| term.exact())
     }

@@ -1,10 +1,10 @@
-//! Who set which field of an object.
+//! Field managers of resources and subresources: updates `managedFields` on writes.
 
 use k3_api::{
     apply::{
         FieldSet,
         managed::{ConversionError, FieldManager, ResetFields, VersionConverter},
-        typed::{self, Duplicates},
+        typed::{self, DuplicatePolicy},
     },
     kinds::{Kind, Subresource},
     strategy::RestStrategy,
@@ -19,21 +19,22 @@ use crate::custom::{CustomResourceConverter, ServedDefinition};
 struct OtherVersions<'k> {
     kind: &'k Kind,
     reset: &'k ResetFields,
-    custom: Custom<'k>,
+    custom: CustomConversion<'k>,
 }
 
 /// The definition of a custom kind, and what converts its objects.
-pub(super) type Custom<'c> = Option<(&'c ServedDefinition, &'c CustomResourceConverter)>;
+pub(super) type CustomConversion<'c> = Option<(&'c ServedDefinition, &'c CustomResourceConverter)>;
 
 /// The versions of a kind that has no others.
 struct SingleVersion;
 
 /// Calls `run` with what a write through a subresource is about.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers; field managers of resources and subresources
 pub(super) fn with_subject<R>(
     kind: &Kind,
     rules: &dyn RestStrategy,
     subresource: &str,
-    custom: Custom<'_>,
+    custom: CustomConversion<'_>,
     run: impl FnOnce(FieldManager<'_>) -> R,
 ) -> R {
     let api_version = kind.api_version();
@@ -67,7 +68,7 @@ pub(super) fn with_subject<R>(
 
 impl Registry {
     /// How the versions of a custom resource become each other.
-    pub(super) fn custom<'c>(&'c self, resource: &'c Resource) -> Custom<'c> {
+    pub(super) fn custom<'c>(&'c self, resource: &'c Resource) -> CustomConversion<'c> {
         let served = resource.custom.as_deref()?;
         Some((served, &*self.converter))
     }
@@ -137,7 +138,7 @@ impl VersionConverter for OtherVersions<'_> {
                 .map_err(|error| failed(error.to_string()))?;
             // Fields that only one of the versions has belong to no manager in the other.
             if let Some(typed) = self.typed(api_version) {
-                typed::validate(&converted, typed, Duplicates::Allowed)
+                typed::validate(&converted, typed, DuplicatePolicy::Allowed)
                     .map_err(|errors| failed(errors.to_string()))?;
             }
             return Ok(converted);

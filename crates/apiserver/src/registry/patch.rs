@@ -1,7 +1,7 @@
-//! Patches: the new state of an object, made from the old one.
+//! Decodes and applies patches: JSON patch, merge patch, strategic merge patch, server-side apply.
 
 use k3_api::{
-    apply::managed::{ApplyError, Force},
+    apply::managed::{ApplyConflictPolicy, ApplyError},
     decode,
     field::{BadValue, Error, Path},
     kinds::Kind,
@@ -32,6 +32,7 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// The response to an unsupported patch type. Custom kinds list the supported ones.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/errors.go NewUnsupportedMediaTypeError
 fn not_a_patch(kind: &Kind) -> Status {
     if kind.strategy.is_some() {
         return Status::unsupported_media_type(format!(
@@ -51,6 +52,7 @@ fn media_type(media: &str) -> &str {
 
 impl Patch {
     /// Which options the patch in the body takes, by its media type.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go PatchResource
     pub(super) fn writing(ctx: &RequestContext) -> Result<WriteVerb, Status> {
         let kind = &ctx.target.kind;
         match media_type(&ctx.media) {
@@ -63,6 +65,7 @@ impl Patch {
     }
 
     /// Reads the patch in the body.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go PatchResource, patchResource
     pub(super) fn read(
         ctx: &RequestContext,
         options: &WriteOptions,
@@ -105,6 +108,7 @@ impl Patch {
     }
 
     /// The new state of an object, decoded and defaulted.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go applyPatchToCurrentObject
     pub(super) fn make(
         &self,
         old: Option<&Value>,
@@ -116,7 +120,11 @@ impl Patch {
     ) -> Result<Value, Status> {
         let patched = match self {
             Patch::Apply(configuration) => {
-                let force = if options.force { Force::Yes } else { Force::No };
+                let force = if options.force {
+                    ApplyConflictPolicy::Yes
+                } else {
+                    ApplyConflictPolicy::No
+                };
                 let custom = registry.custom(resource);
                 managed_fields::with_subject(
                     &resource.kind,
@@ -152,6 +160,7 @@ impl Patch {
     }
 
     /// Patches a document. What is applied is not patched so.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go applyJSPatch, applyPatchToObject
     fn patched(&self, document: Value, kind: &Kind) -> Result<Value, Status> {
         match self {
             Patch::Json(patch) => patch.apply(document).map_err(|error| error.status()),

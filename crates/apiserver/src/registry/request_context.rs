@@ -1,4 +1,4 @@
-//! A request for a resource.
+//! The context of a request for a resource: options, user, warnings, audit annotations, cancellation.
 
 use std::{
     collections::BTreeMap,

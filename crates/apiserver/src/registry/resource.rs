@@ -1,4 +1,4 @@
-//! A resource: where its objects are, and which rules they follow.
+//! A resource in the request's version: its cache, storage kind and REST strategy.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Objects and lists, in the form that was asked for.
+//! Encodes objects and lists in the negotiated form (object, Table, PartialObjectMetadata).
 
 use std::sync::Arc;
 
@@ -58,6 +58,7 @@ pub(super) fn object(
 }
 
 /// Answers with a tree in the version of the request.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go transformResponseObject, doTransformObject
 pub(super) fn tree(
     code: u16,
     tree: Value,
@@ -114,6 +115,7 @@ pub(super) fn not_as_protobuf() -> Status {
 }
 
 /// The metadata of an object, as an object of its own.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go asPartialObjectMetadata
 pub(super) fn metadata_of(tree: &Value, version: &str) -> Value {
     let mut part = json!({
         "kind": "PartialObjectMetadata",

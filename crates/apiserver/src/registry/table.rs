@@ -1,10 +1,10 @@
-//! Tables: what people want to see of objects.
+//! Table responses (`kubectl get`).
 
 use k3_api::{
     encode,
     kinds::KindRef,
     status::{GroupResource, Status},
-    strategy::{self, Description, Row, Tree},
+    strategy::{self, ColumnDescription, Row, Tree},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -14,21 +14,22 @@ use crate::{cache::CachedObject, openapi::column_description};
 
 /// What a row has of its object.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Include {
+enum RowObjectForm {
     Metadata,
     Object,
     Nothing,
 }
 
 /// Writes the rows of stored objects, one by one: there may be very many.
-pub(super) struct Rows {
+pub(super) struct RowWriter {
     kind: KindRef,
-    include: Include,
+    include: RowObjectForm,
     version: &'static str,
     now: Time,
 }
 
 /// A table of a list of objects.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go asTable
 pub(super) fn of_list(
     objects: impl IntoIterator<Item = Value>,
     metadata: &Value,
@@ -36,7 +37,7 @@ pub(super) fn of_list(
     resource: &Resource,
 ) -> Result<Value, Status> {
     let rules = resource.strategy();
-    let is_whole = Include::of(ctx)? == Include::Object;
+    let is_whole = RowObjectForm::of(ctx)? == RowObjectForm::Object;
     let with_row = |mut object: Value| {
         let row = rules.row(&object, ctx.now);
         // There may be very many, and only their metadata are needed from here on.
@@ -51,6 +52,7 @@ pub(super) fn of_list(
 }
 
 /// A table of one object.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go asTable
 pub(super) fn of_one(object: Value, ctx: &RequestContext, resource: &Resource) -> Result<Value, Status> {
     let metadata = json!({"resourceVersion": object.at("metadata").text("resourceVersion")});
     let row = resource.strategy().row(&object, ctx.now);
@@ -63,7 +65,7 @@ fn of_rows(
     ctx: &RequestContext,
     resource: &Resource,
 ) -> Result<Value, Status> {
-    let include = Include::of(ctx)?;
+    let include = RowObjectForm::of(ctx)?;
     let version = ctx.accepted.version;
     let rows: Vec<_> = rows
         .into_iter()
@@ -89,7 +91,7 @@ pub(super) fn event(
 ) -> Value {
     let metadata = json!({"resourceVersion": object.at("metadata").text("resourceVersion")});
     let shown = resource.strategy().row(&object, now);
-    let include = Include::read(include).unwrap_or(Include::Metadata);
+    let include = RowObjectForm::read(include).unwrap_or(RowObjectForm::Metadata);
     json!({
         "kind": "Table",
         "apiVersion": format!("meta.k8s.io/{version}"),
@@ -110,8 +112,8 @@ fn columns(resource: &Resource) -> Vec<Value> {
 
 fn definition(column: &k3_api::strategy::Column, resource: &Resource) -> Value {
     let description = match &column.description {
-        Description::Text(text) => text.as_ref(),
-        Description::Field(field) => column_description(&resource.kind, field),
+        ColumnDescription::Text(text) => text.as_ref(),
+        ColumnDescription::Field(field) => column_description(&resource.kind, field),
     };
     json!({
         "name": column.name,
@@ -122,22 +124,22 @@ fn definition(column: &k3_api::strategy::Column, resource: &Resource) -> Value {
     })
 }
 
-fn row(object: Value, shown: Row, include: Include, version: &str) -> Value {
+fn row(object: Value, shown: Row, include: RowObjectForm, version: &str) -> Value {
     let mut row = json!({"cells": shown.cells});
     if !shown.conditions.is_empty() {
         row["conditions"] = shown.conditions.into();
     }
     row["object"] = match include {
-        Include::Object => object,
-        Include::Nothing => Value::Null,
-        Include::Metadata => response::metadata_of(&object, version),
+        RowObjectForm::Object => object,
+        RowObjectForm::Nothing => Value::Null,
+        RowObjectForm::Metadata => response::metadata_of(&object, version),
     };
     row
 }
 
-// --- Include ---
+// --- RowObjectForm ---
 
-impl Include {
+impl RowObjectForm {
     fn of(ctx: &RequestContext) -> Result<Self, Status> {
         let include = ctx.query.text("includeObject");
         Self::read(include).ok_or_else(|| {
@@ -152,25 +154,25 @@ impl Include {
 
     fn read(text: &str) -> Option<Self> {
         match text {
-            "" | "Metadata" => Some(Include::Metadata),
-            "Object" => Some(Include::Object),
-            "None" => Some(Include::Nothing),
+            "" | "Metadata" => Some(RowObjectForm::Metadata),
+            "Object" => Some(RowObjectForm::Object),
+            "None" => Some(RowObjectForm::Nothing),
             _ => None,
         }
     }
 }
 
-// --- Rows ---
+// --- RowWriter ---
 
-impl Rows {
+impl RowWriter {
     /// How rows are written; `None` if that takes all of them, or is not to be at all.
     pub(super) fn of(ctx: &RequestContext, resource: &Resource) -> Option<Self> {
         if resource.strategy().is_arranged() {
             return None;
         }
-        Some(Rows {
+        Some(RowWriter {
             kind: resource.kind.clone(),
-            include: Include::of(ctx).ok()?,
+            include: RowObjectForm::of(ctx).ok()?,
             version: ctx.accepted.version,
             now: ctx.now,
         })
@@ -204,9 +206,9 @@ impl Rows {
         }
         out.extend_from_slice(b",\"object\":");
         match self.include {
-            Include::Metadata => response::write_metadata(out, object, object.revision, self.version),
-            Include::Object => object.write(out),
-            Include::Nothing => out.extend_from_slice(b"null"),
+            RowObjectForm::Metadata => response::write_metadata(out, object, object.revision, self.version),
+            RowObjectForm::Object => object.write(out),
+            RowObjectForm::Nothing => out.extend_from_slice(b"null"),
         }
         out.push(b'}');
     }
@@ -243,8 +245,12 @@ mod tests {
                 {"name": "c", "restartCount": 3, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
             ]},
         }));
-        for include in [Include::Metadata, Include::Object, Include::Nothing] {
-            let rows = Rows {
+        for include in [
+            RowObjectForm::Metadata,
+            RowObjectForm::Object,
+            RowObjectForm::Nothing,
+        ] {
+            let rows = RowWriter {
                 kind: kind.into(),
                 include,
                 version: "v1",

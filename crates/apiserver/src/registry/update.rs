@@ -1,4 +1,4 @@
-//! An object that is changed: by a PUT, a patch, an apply.
+//! PUT and PATCH: updates objects, with optimistic locking.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use k3_api::{
     go,
     kinds::Kind,
     status::{GroupResource, Status},
-    strategy::{self, Part, StrategyContext, Tree, TreeMut},
+    strategy::{self, StrategyContext, Tree, TreeMut, WrittenPart},
 };
 use k3_storage::{Entry, Key, ReadError, Write};
 use serde_json::Value;
@@ -62,7 +62,8 @@ enum UpdateAttemptError {
 // --- Registry ---
 
 impl Registry {
-    /// Replaces an object by the one in the body.
+    /// PUT: replaces an object by the one in the body.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/update.go UpdateResource
     pub(crate) async fn update(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Update, &ctx.agent)?;
         let mut warnings = Warnings::default();
@@ -77,7 +78,8 @@ impl Registry {
             .await
     }
 
-    /// Applies the patch in the body.
+    /// PATCH: applies the patch in the body.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go PatchResource
     pub(crate) async fn patch(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let writing = Patch::writing(ctx)?;
         let options = WriteOptions::read(&ctx.query, writing, &ctx.agent)?;
@@ -176,6 +178,7 @@ impl Registry {
     #[expect(
         clippy::too_many_arguments,
         reason = "one attempt needs all that the change is about"
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Update
     )]
     async fn try_change(
         &self,
@@ -321,11 +324,11 @@ impl Registry {
         self.step(ADMIT_CHANGE, admitted).await?;
         self.check_grant(&attributes)?;
         let part = match subresource {
-            "" | "scale" => Part::Object,
-            "status" => Part::Status,
-            other => Part::Other(other),
+            "" | "scale" => WrittenPart::Object,
+            "status" => WrittenPart::Status,
+            other => WrittenPart::Other(other),
         };
-        let reservation = if part == Part::Object {
+        let reservation = if part == WrittenPart::Object {
             self.allocation
                 .reserve(new, Some(old), resource, ctx.now, options.dry_run)
                 .await?
@@ -346,6 +349,7 @@ impl Registry {
     #[expect(
         clippy::too_many_arguments,
         reason = "validation needs the whole context of a change"
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go BeforeUpdate
     )]
     async fn validate_change(
         &self,
@@ -353,7 +357,7 @@ impl Registry {
         resource: &Resource,
         new: &mut Value,
         old: &Value,
-        part: Part<'_>,
+        part: WrittenPart<'_>,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
@@ -401,7 +405,7 @@ fn set_status(
     };
     let settled = new.clone();
     new.set("status", status);
-    strategy::update(new, &settled, Part::Status, &at)?;
+    strategy::update(new, &settled, WrittenPart::Status, &at)?;
     validation_kind.ty.forget_empty(new);
     Ok(())
 }
@@ -431,7 +435,8 @@ fn read_entry(entry: Entry) -> Arc<CachedObject> {
     Arc::new(CachedObject::new(entry.key, entry.value, entry.revision.get()))
 }
 
-/// Whether an object that is being deleted has nothing left to wait for.
+/// Whether an update removed the last finalizer of a terminating object: then the object is deleted.
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go ShouldDeleteDuringUpdate
 fn is_finalized(new: &Value, old: &Value, kind: &Kind) -> bool {
     let before = old.at("metadata");
     new.at("metadata").items("finalizers").is_empty()
@@ -442,6 +447,7 @@ fn is_finalized(new: &Value, old: &Value, kind: &Kind) -> bool {
 }
 
 /// Rejects an object whose name differs from the URL.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go checkName
 pub(super) fn match_name(object: &Value, name: &str) -> Result<(), Status> {
     match object.at("metadata").text("name") {
         "" => Err(Status::bad_request(format!(
@@ -454,7 +460,8 @@ pub(super) fn match_name(object: &Value, name: &str) -> Result<(), Status> {
     }
 }
 
-/// Compares the version a client has seen with the one there is.
+/// Rejects an update based on another resourceVersion than the stored one (409 Conflict).
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Update; OptimisticLockErrorMsg
 pub(super) fn check_version(
     new: &mut Value,
     current: u64,
@@ -495,6 +502,7 @@ pub(super) fn check_version(
 }
 
 /// The response to a failed precondition on the uid or resource version: `what` names it.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/interfaces.go Check
 pub(super) fn precondition_failed(
     resource: &Resource,
     (namespace, name): (&str, &str),

@@ -1,4 +1,4 @@
-//! Watches: what changes, as it changes.
+//! WATCH: streams events, bookmarks and initial events.
 
 use std::{
     collections::VecDeque,
@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::{
     Registry, RequestContext, Resource, decryption,
-    list::{Selection, parse_version},
+    list::{SelectionPredicate, parse_version},
     response, storage_version, table,
 };
 use crate::{
@@ -45,11 +45,11 @@ struct WatchBody {
     initial: VecDeque<Arc<CachedObject>>,
     /// What ends the initial objects: a bookmark, if one was asked for.
     initial_end: Option<u64>,
-    selection: Selection,
+    selection: SelectionPredicate,
     resource: Resource,
     converter: Arc<CustomResourceConverter>,
     /// An event that a webhook is converting; nothing overtakes it.
-    converting: Option<Converting>,
+    converting: Option<PendingConversion>,
     form: WatchForm,
     caches: Arc<WatchCaches>,
     bookmarks: Option<Pin<Box<Sleep>>>,
@@ -61,7 +61,7 @@ struct WatchBody {
 }
 
 /// The word of an event, and its object in the version of the watch.
-type Converting = Pin<Box<dyn Future<Output = (&'static str, Result<Value, ConversionError>)> + Send>>;
+type PendingConversion = Pin<Box<dyn Future<Output = (&'static str, Result<Value, ConversionError>)> + Send>>;
 
 /// How events are written.
 struct WatchForm {
@@ -77,7 +77,8 @@ struct WatchForm {
 // --- Registry ---
 
 impl Registry {
-    /// Answers with a watch.
+    /// WATCH: streams events.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/watch.go serveWatchHandler, HandleHTTP
     pub(crate) async fn watch(
         &self,
         ctx: &RequestContext,
@@ -90,7 +91,7 @@ impl Registry {
                  application/vnd.kubernetes.protobuf;stream=watch",
             ));
         }
-        let mut selection = Selection::new(options, &resource)?;
+        let mut selection = SelectionPredicate::new(options, &resource)?;
         if !ctx.target.name.is_empty() {
             selection.only(&ctx.target.name);
         }
@@ -201,7 +202,8 @@ fn error_frame(status: &Status, format: Format) -> Vec<u8> {
 }
 
 /// Which events the cache is to send.
-fn interest(selection: &Selection, resource: &Resource, namespace: &str) -> WatchFilter {
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go triggerValuesThreadUnsafe
+fn interest(selection: &SelectionPredicate, resource: &Resource, namespace: &str) -> WatchFilter {
     if let Some(name) = selection.name()
         && (!namespace.is_empty() || !resource.kind.is_namespaced())
     {
@@ -221,6 +223,7 @@ fn interest(selection: &Selection, resource: &Resource, namespace: &str) -> Watc
 
 impl WatchBody {
     /// What an event is to this watcher, if it is anything.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go convertToWatchEvent
     fn as_type(&self, delivery: &EventDelivery) -> Option<EventType> {
         let event = &delivery.event;
         let matches = |object: &Option<Arc<CachedObject>>| {
@@ -356,7 +359,7 @@ impl WatchBody {
         let version = self.resource.kind.version.clone();
         let converter = Arc::clone(&self.converter);
         let has_webhook = served.has_webhook();
-        let mut converting: Converting = Box::pin(async move {
+        let mut converting: PendingConversion = Box::pin(async move {
             let converted = converter.show(&served, vec![tree], &version).await;
             (word, converted.map(|mut trees| trees.pop().unwrap_or_default()))
         });
@@ -407,6 +410,7 @@ impl WatchBody {
         self.form.write(out, word, &shown, &ty);
     }
 
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go nextBookmarkTime, add; progress bookmarks and the initial-events-end bookmark (KEP-3157)
     fn write_bookmark(&mut self, out: &mut BytesMut, revision: u64, ends_initial: bool) {
         let kind = self.resource.kind.clone();
         let mut tree = Value::Object(kind.ty.zero());

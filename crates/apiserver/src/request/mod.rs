@@ -1,4 +1,4 @@
-//! What a request asks for: the parts of its path and the options in its query, checked.
+//! Parses requests: path, query and options.
 
 mod options;
 mod path;

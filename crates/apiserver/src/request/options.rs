@@ -1,4 +1,4 @@
-//! The options of each verb, as query and body have them.
+//! ListOptions, CreateOptions, UpdateOptions, PatchOptions and DeleteOptions: parsing and validation.
 
 use k3_api::{
     field::{Error, Path},
@@ -95,6 +95,7 @@ fn refuse(kind: &str, errors: &[Error]) -> Result<(), Status> {
     Err(Status::invalid(GroupResource::new(META, kind), "", errors))
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go ValidateDryRun
 fn check_dry_run(values: &[&str], errors: &mut Vec<Error>) {
     if values.iter().any(|value| *value != "All") {
         let shown = Value::from(values.to_vec());
@@ -105,7 +106,8 @@ fn check_dry_run(values: &[&str], errors: &mut Vec<Error>) {
 // --- WriteOptions ---
 
 impl WriteOptions {
-    /// Reads and checks the options of a write. Without a manager the user agent gives its name.
+    /// Reads and validates the options of a write. Without fieldManager, the field manager is the program in the user agent.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go ValidateCreateOptions, ValidateUpdateOptions, ValidatePatchOptions, ValidateFieldManager
     pub(crate) fn read(query: &Query, writing: WriteVerb, agent: &str) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let manager = query.text("fieldManager");
@@ -168,7 +170,8 @@ impl WriteOptions {
     }
 }
 
-/// The program a user agent names: what stands before its version.
+/// The field manager from a user agent: the program, without its version.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go managerOrUserAgent, prefixFromUserAgent
 fn agent_name(agent: &str) -> String {
     let name = agent.split('/').next().unwrap_or_default();
     let printable: String = name.chars().filter(|letter| go::is_print(*letter)).collect();
@@ -212,6 +215,7 @@ impl ListOptions {
         Ok(options)
     }
 
+    // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/internalversion/validation/validation.go ValidateListOptions
     fn validate(&self, matching: &str) -> Vec<Error> {
         let field = Path::new("resourceVersionMatch");
         let mut errors = Vec::new();

@@ -1,4 +1,4 @@
-//! The path of a URL.
+//! Maps the path of a URL to a resource.
 
 use k3_api::kinds::{KindRef, Subresource, builtin};
 
@@ -33,7 +33,8 @@ pub(crate) struct Target {
     pub watch: bool,
 }
 
-/// Finds out what a path leads to.
+/// Finds the resource or other endpoint of a path.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers
 pub(crate) fn route(path: &str, definitions: &DefinitionRegistry) -> Route {
     let mut parts = path.trim_matches('/').split('/');
     let (group, version) = match (parts.next(), parts.next()) {

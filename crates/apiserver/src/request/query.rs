@@ -1,4 +1,4 @@
-//! The query of a URL.
+//! Parses the query of a URL.
 
 use std::num::ParseIntError;
 
@@ -45,12 +45,14 @@ impl Query {
     }
 
     /// A parameter that is true or false: anything but "0" and "false" is true.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/runtime/conversion.go Convert_Slice_string_To_bool
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         let value = self.all(name).next()?;
         Some(!(value == "0" || value.eq_ignore_ascii_case("false")))
     }
 
     /// A parameter that is a whole number.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/runtime/conversion.go Convert_Slice_string_To_int64
     pub(crate) fn int(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(value) = self.all(name).next() else {
             return Ok(None);
@@ -72,6 +74,7 @@ impl Query {
     }
 
     /// A parameter that is a time; old clients write "null" for none.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/conversion.go Convert_Slice_string_To_v1_Time
     pub(crate) fn time(&self, name: &str) -> Result<Option<Time>, Status> {
         match self.text(name) {
             "" | "null" => Ok(None),

@@ -8,7 +8,7 @@ use k3_api::{strategy::User, time::Time};
 use super::handler::RequestHead;
 use crate::{
     audit::{AuditAttributes, ObjectRef},
-    authn::Peer,
+    authn::ConnectionPeer,
     authz::AuthorizationTarget,
 };
 
@@ -16,9 +16,10 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// A request, as far as it is known.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/audit.go evaluatePolicyAndCreateAuditEvent
 pub(super) fn audit_attributes<'a>(
     head: &'a RequestHead,
-    peer: &Peer,
+    peer: &ConnectionPeer,
     id: &'a str,
     user: Option<&'a User>,
     received: Time,
@@ -50,7 +51,7 @@ pub(super) fn audit_attributes<'a>(
 
 /// The authentication methods that a request attempted.
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/authn_audit.go getAuthMethods
-pub(super) fn attempts(head: &RequestHead, peer: &Peer) -> String {
+pub(super) fn attempts(head: &RequestHead, peer: &ConnectionPeer) -> String {
     let scheme = head
         .text(&header::AUTHORIZATION)
         .split(' ')
@@ -71,6 +72,7 @@ pub(super) fn attempts(head: &RequestHead, peer: &Peer) -> String {
 }
 
 /// Where a request comes from: what proxies say, which may be anything, then who is at the other end.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/net/http.go SourceIPs
 fn sources(head: &RequestHead, peer: Option<IpAddr>) -> Vec<IpAddr> {
     let parsed = |text: &str| text.trim().parse::<IpAddr>().ok();
     let mut found: Vec<_> = head.text(&FORWARDED_FOR).split(',').filter_map(parsed).collect();

@@ -1,4 +1,4 @@
-//! The body of a request: read up to a limit, in a bounded share of memory, or discarded so that the answer arrives.
+//! Reads request bodies with a size limit and bounded memory, and discards unread ones so that the response arrives.
 
 use std::{
     pin::Pin,
@@ -20,6 +20,7 @@ use tokio::{
 use crate::http::{RequestBody, RequestBodyError};
 
 /// The longest body.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/config.go NewConfig; MaxRequestBodyBytes
 const MAX_REQUEST_BODY_BYTES: usize = 3 * 1024 * 1024;
 /// How much of a body that is not wanted is received, and for how long.
 const MOST_DISCARDED: usize = 16 * 1024 * 1024;
@@ -60,6 +61,7 @@ impl BodyMemory {
     }
 
     /// Reads a body, up to the limit. One that is compressed is not read: what it would become is not known before it is too late.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go limitedReadBody, limitedReadBodyWithRecordMetric
     pub(super) async fn read(
         &self,
         mut body: RequestBody,
@@ -124,6 +126,7 @@ impl BodyMemory {
     }
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go NewRequestEntityTooLargeError
 fn too_large() -> Status {
     Status::request_entity_too_large(format!("limit is {MAX_REQUEST_BODY_BYTES}"))
 }

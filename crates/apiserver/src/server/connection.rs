@@ -24,13 +24,13 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{
-    handler::Handler,
+    handler::RequestHandler,
     idle_timeout::{IdleTimeout, IdleTimeoutStream},
 };
 use crate::{
-    authn::{ClientCertificate, Peer},
+    authn::{ClientCertificate, ConnectionPeer},
     http::sent,
-    outgoing::{Stream, Tunnel},
+    outgoing::{ByteStream, UpgradeTunnel},
 };
 
 /// How long a client may take to agree on TLS.
@@ -62,8 +62,8 @@ const PLAIN_HTTP_ANSWER: &[u8] =
 const PLAIN_HTTP_DRAIN: u64 = 64 * 1024;
 
 /// The connections of a listener.
-struct Connections {
-    handler: Arc<Handler>,
+struct ListenerConnections {
+    handler: Arc<RequestHandler>,
     acceptor: Option<TlsAcceptor>,
     server: Arc<auto::Builder<TokioExecutor>>,
     /// Changes when the server stops.
@@ -74,9 +74,10 @@ struct Connections {
 /// Takes connections until `stop` is ready.
 ///
 /// Boxed here: so what connections do is compiled with this crate, not with each that serves.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/secure_serving.go Serve, RunServer
 #[inline(never)]
 pub(super) fn serve<'a>(
-    handler: &'a Arc<Handler>,
+    handler: &'a Arc<RequestHandler>,
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     stop: BoxFuture<'a, ()>,
@@ -85,13 +86,13 @@ pub(super) fn serve<'a>(
 }
 
 async fn take(
-    handler: &Arc<Handler>,
+    handler: &Arc<RequestHandler>,
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     mut stop: BoxFuture<'_, ()>,
 ) {
     let (end, ends) = watch::channel(());
-    let mut connections = Connections {
+    let mut connections = ListenerConnections {
         handler: Arc::clone(handler),
         acceptor: tls.map(TlsAcceptor::from),
         server: Arc::new(builder()),
@@ -135,18 +136,18 @@ async fn take(
     handler.end_writes(DRAIN).await;
 }
 
-// --- Connections ---
+// --- ListenerConnections ---
 
-impl Connections {
+impl ListenerConnections {
     fn begin(&mut self, stream: TcpStream, address: SocketAddr) {
         let handler = Arc::clone(&self.handler);
         let acceptor = self.acceptor.clone();
         let server = Arc::clone(&self.server);
         let ends = self.ends.clone();
         self.running.spawn(async move {
-            let mut peer = Peer {
+            let mut peer = ConnectionPeer {
                 address: Some(address),
-                ..Peer::default()
+                ..ConnectionPeer::default()
             };
             // Small answers must not wait for more to come.
             let _ = stream.set_nodelay(true);
@@ -201,7 +202,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
 async fn handshake(
     stream: TcpStream,
     acceptor: &TlsAcceptor,
-    handler: &Handler,
+    handler: &RequestHandler,
 ) -> Option<TlsStream<TcpStream>> {
     let deadline = Instant::now() + PATIENCE;
     let mut stream = stream;
@@ -246,10 +247,10 @@ fn has_ended(ends: &watch::Receiver<()>) -> bool {
 }
 
 async fn run(
-    stream: Box<dyn Stream>,
+    stream: Box<dyn ByteStream>,
     idle_timeout: Arc<IdleTimeout>,
-    peer: Peer,
-    handler: Arc<Handler>,
+    peer: ConnectionPeer,
+    handler: Arc<RequestHandler>,
     server: &auto::Builder<TokioExecutor>,
     mut ends: watch::Receiver<()>,
 ) {
@@ -258,7 +259,7 @@ async fn run(
     let io = TokioIo::new(IdleTimeoutStream::new(stream, &idle_timeout));
     let last_logged = Arc::clone(&end);
     let upgraded_timeout = Arc::clone(&idle_timeout);
-    let next: Arc<Mutex<Option<Tunnel>>> = Arc::default();
+    let next: Arc<Mutex<Option<UpgradeTunnel>>> = Arc::default();
     let following = Arc::clone(&next);
     let ending = ends.clone();
     let service = service_fn(move |request: Request<Incoming>| {
@@ -274,7 +275,7 @@ async fn run(
         async move {
             let is_http2 = request.version() == Version::HTTP_2;
             let mut answer = handler.handle(request.map(sent), &peer, &end).await;
-            if let Some(tunnel) = answer.extensions_mut().remove::<Tunnel>() {
+            if let Some(tunnel) = answer.extensions_mut().remove::<UpgradeTunnel>() {
                 busy.upgrade();
                 *next.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
             } else if !is_http2 && has_ended(&ending) {

@@ -7,24 +7,24 @@ use k3_api::strategy::User;
 use serde_json::Value;
 
 type MetricsFn = Arc<dyn Fn() -> String + Send + Sync>;
-type Document = Arc<dyn Fn() -> BoxFuture<'static, Value> + Send + Sync>;
+type DocumentProvider = Arc<dyn Fn() -> BoxFuture<'static, Value> + Send + Sync>;
 
-type Change = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+type SettingSetter = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
 /// A setting of the process.
 #[derive(Clone)]
-pub(super) struct Setting {
+pub(super) struct ProcessSetting {
     /// What it is now.
     pub(super) get: Arc<dyn Fn() -> String + Send + Sync>,
     /// Changes it; returns a message, or an error.
-    pub(super) set: Arc<Change>,
+    pub(super) set: Arc<SettingSetter>,
     /// Whether a role that grants the path is not enough.
     pub(super) only_masters: bool,
 }
 
-// --- Setting ---
+// --- ProcessSetting ---
 
-impl Setting {
+impl ProcessSetting {
     /// Whether a user whom roles grant the path may use it.
     pub(super) fn is_open_to(&self, user: &User) -> bool {
         !self.only_masters || user.groups.iter().any(|group| group == MASTERS)
@@ -42,8 +42,8 @@ pub(super) struct ExtraEndpoints {
 #[derive(Default)]
 struct EndpointTable {
     metrics: Vec<MetricsFn>,
-    documents: Vec<(&'static str, Document)>,
-    settings: Vec<(&'static str, Setting)>,
+    documents: Vec<(&'static str, DocumentProvider)>,
+    settings: Vec<(&'static str, ProcessSetting)>,
 }
 
 // --- ExtraEndpoints ---
@@ -63,13 +63,13 @@ impl ExtraEndpoints {
         table.documents.push((path, Arc::new(document)));
     }
 
-    pub(super) fn add_setting(&self, path: &'static str, setting: Setting) {
+    pub(super) fn add_setting(&self, path: &'static str, setting: ProcessSetting) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         table.settings.push((path, setting));
     }
 
     /// The setting at a path, if one was added.
-    pub(super) fn setting(&self, path: &str) -> Option<Setting> {
+    pub(super) fn setting(&self, path: &str) -> Option<ProcessSetting> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let found = table.settings.iter().find(|(known, _)| *known == path);
         found.map(|(_, setting)| setting.clone())

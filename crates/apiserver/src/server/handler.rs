@@ -1,4 +1,4 @@
-//! The handler chain of a request.
+//! The handler chain of a request: authentication, audit, limits, impersonation, authorization, routing.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -22,7 +22,7 @@ use super::{
     audit_attributes,
     body::{BodyMemory, UnreadBody},
     deprecation,
-    extra_endpoints::{ExtraEndpoints, Setting},
+    extra_endpoints::{ExtraEndpoints, ProcessSetting},
     health,
     inflight::{self, InflightLimits, InflightPermit},
     issuer,
@@ -37,16 +37,16 @@ use super::{
 use crate::{
     Config, NodeClient,
     audit::Auditor,
-    authn::{BadSigningKey, Credentials, Peer, PublicKey, is_kubectl_rejection},
+    authn::{BadSigningKey, ConnectionPeer, Credentials, PublicKey, is_kubectl_rejection},
     authz::RequestIdentity,
     custom::PREFIX,
-    discovery::{self, Discovery, Group},
+    discovery::{self, Discovery, DiscoveryGroup},
     http::{self as web, Format, HttpResponse, MediaTypeOffer, NegotiatedMediaType, RequestBody},
     openapi::OpenApi,
     outgoing::ProxyRequest,
     registry::{Cancellation, Registry, RequestContext, warn},
     request::{ListOptions, Query, RequestInfo, Route, Target, route},
-    usage::{Usage, UsageRequest},
+    usage::{ResourceMetrics, UsageRequest},
 };
 
 /// Paths that are neither resources nor discovery.
@@ -62,7 +62,7 @@ const PATHS: [&str; 8] = [
 ];
 
 /// What answers requests.
-pub(super) struct Handler {
+pub(super) struct RequestHandler {
     config: Config,
     registry: Arc<Registry>,
     discovery: Mutex<(u64, Arc<Discovery>)>,
@@ -76,7 +76,7 @@ pub(super) struct Handler {
     auditor: Option<Arc<Auditor>>,
     pub(super) extra_endpoints: ExtraEndpoints,
     /// `None` if what nodes and pods use is not shown.
-    usage: Option<Usage>,
+    usage: Option<ResourceMetrics>,
 }
 
 /// A request without its body.
@@ -99,16 +99,16 @@ pub(super) struct RequestHead {
     upgrade: Mutex<Option<OnUpgrade>>,
 }
 
-// --- Handler ---
+// --- RequestHandler ---
 
-impl Handler {
+impl RequestHandler {
     pub(super) fn new(config: Config, registry: Arc<Registry>, auditor: Option<Arc<Auditor>>) -> Self {
         let discovery = Mutex::new((0, Arc::new(discover(&config, &registry))));
         let limits = config.limits;
         let usage = config
             .usage
-            .then(|| Usage::new(Arc::clone(&registry.caches), Arc::clone(&registry.nodes)));
-        Handler {
+            .then(|| ResourceMetrics::new(Arc::clone(&registry.caches), Arc::clone(&registry.nodes)));
+        RequestHandler {
             config,
             discovery,
             openapi: Mutex::new((0, Arc::new(OpenApi::new()))),
@@ -154,17 +154,18 @@ impl Handler {
     }
 
     /// Handles a request. `end` is notified when the connection must not be reused.
+    // upstream: staging/src/k8s.io/apiserver/pkg/server/config.go DefaultBuildHandlerChain; the order of the filters: request info, audit ID, panic recovery
     pub(super) async fn handle(
         self: &Arc<Self>,
         request: Request<RequestBody>,
-        peer: &Peer,
+        peer: &ConnectionPeer,
         end: &Notify,
     ) -> HttpResponse {
         let (mut parts, body) = request.into_parts();
         let mut head = RequestHead::read(&parts);
         head.peer = peer.address.map(|address| address.ip());
         head.upgrade = Mutex::new(parts.extensions.remove());
-        // First of all: what a path leads to depends on what is stored.
+        // Before routing: which resources exist depends on the stored CustomResourceDefinitions.
         let recent = self.registry.ensure_recent(&head.path).await;
         let route = route(&head.path, self.registry.caches.definitions());
         let mut observer =
@@ -172,7 +173,10 @@ impl Handler {
         let unread = UnreadBody::default();
         let body = unread.keep(body);
         let answered = match recent {
-            Ok(()) => self.limited(&head, route, body, peer, &mut observer).await,
+            Ok(()) => {
+                self.handle_with_timeout(&head, route, body, peer, &mut observer)
+                    .await
+            }
             Err(status) => Err(status),
         };
         let mut answer = match answered {
@@ -185,20 +189,22 @@ impl Handler {
         if let Some(warning) = observer.warning.take() {
             warn(&mut answer, &[warning]);
         }
-        // A connection that many requests can share at no cost to the client is only for those who are known.
+        // HTTP/2 multiplexes requests at no cost to the client, so an unauthenticated client could exhaust the server with one
+        // connection: it must reconnect instead.
         if head.version == Version::HTTP_2 && !observer.is_authenticated {
             end.notify_one();
         }
         finish(observer.answered(answer), &head)
     }
 
-    /// Answers a request in the time that it has, and if need be that it failed.
-    async fn limited(
+    /// Handles a request within its timeout; a panic becomes 500, a timeout becomes 504.
+    // upstream: staging/src/k8s.io/apiserver/pkg/server/filters/timeout.go WithTimeoutForNonLongRunningRequests
+    async fn handle_with_timeout(
         self: &Arc<Self>,
         head: &RequestHead,
         route: Route,
         body: RequestBody,
-        peer: &Peer,
+        peer: &ConnectionPeer,
         observer: &mut RequestObserver,
     ) -> Result<HttpResponse, Status> {
         let end = if observer.is_long {
@@ -210,7 +216,8 @@ impl Handler {
                 })?;
             Some(observer.began + limit)
         };
-        let answered = AssertUnwindSafe(self.answer(head, route, body, peer, observer)).catch_unwind();
+        let answered =
+            AssertUnwindSafe(self.authenticate_and_handle(head, route, body, peer, observer)).catch_unwind();
         let answered = match end {
             None => Ok(answered.await),
             Some(end) => time::timeout_at(end, answered).await,
@@ -231,12 +238,14 @@ impl Handler {
         }
     }
 
-    async fn answer(
+    /// Authenticates a request and handles it.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/authentication.go WithAuthentication
+    async fn authenticate_and_handle(
         self: &Arc<Self>,
         head: &RequestHead,
         route: Route,
         body: RequestBody,
-        peer: &Peer,
+        peer: &ConnectionPeer,
         observer: &mut RequestObserver,
     ) -> Result<HttpResponse, Status> {
         let credentials = Credentials {
@@ -258,7 +267,7 @@ impl Handler {
             );
         })?;
         let mut answer = self
-            .answer_to(head, route, body, (peer, known.user), observer)
+            .authorize_and_route(head, route, body, (peer, known.user), observer)
             .await?;
         if let Some(warning) = known.warning {
             warn(&mut answer, &[warning.to_owned()]);
@@ -266,12 +275,13 @@ impl Handler {
         Ok(answer)
     }
 
-    async fn answer_to(
+    // upstream: staging/src/k8s.io/apiserver/pkg/server/config.go DefaultBuildHandlerChain; filters WithAuthentication, WithAudit, WithImpersonation, WithMaxInFlightLimit, WithAuthorization
+    async fn authorize_and_route(
         self: &Arc<Self>,
         head: &RequestHead,
         route: Route,
         body: RequestBody,
-        (peer, user): (&Peer, User),
+        (peer, user): (&ConnectionPeer, User),
         observer: &mut RequestObserver,
     ) -> Result<HttpResponse, Status> {
         observer.set_user(&user);
@@ -280,7 +290,7 @@ impl Handler {
             let writes = !matches!(head.method, Method::GET | Method::HEAD);
             match self.inflight.enter(writes, &user) {
                 Some(permit) => observer.permit = Some(permit),
-                None => return Ok(too_many(observer)),
+                None => return Ok(too_many_requests(observer)),
             }
         }
         let authorizer = &self.registry.authorizer;
@@ -290,13 +300,13 @@ impl Handler {
         observer.decided(&decision);
         decision?;
         match route {
-            Route::Resource(target) => self.resource(head, target, identity, body, observer).await,
+            Route::Resource(target) => self.handle_resource(head, target, identity, body, observer).await,
             Route::Missing(kind, name) => {
                 let resource = GroupResource::new(&kind.group, &kind.plural);
                 Err(Status::not_found(resource, &name))
             }
             Route::Nowhere => match (&self.usage, UsageRequest::read(&head.path)) {
-                (Some(usage), Some(asked)) => self.usage(head, usage, &asked).await,
+                (Some(usage), Some(asked)) => self.handle_resource_metrics(head, usage, &asked).await,
                 _ => self.not_found_response(head),
             },
             Route::Other => match self.extra_endpoints.setting(&head.path) {
@@ -305,17 +315,17 @@ impl Handler {
                     "",
                     "only members of system:masters may use this path",
                 )),
-                Some(setting) => self.setting(head, &setting, body).await,
-                None => self.document(head).await,
+                Some(setting) => self.handle_setting(head, &setting, body).await,
+                None => self.handle_non_resource_path(head).await,
             },
         }
     }
 
-    /// Shows a setting of the process, or changes it.
-    async fn setting(
+    /// Reads or changes a setting of the process.
+    async fn handle_setting(
         &self,
         head: &RequestHead,
-        setting: &Setting,
+        setting: &ProcessSetting,
         body: RequestBody,
     ) -> Result<HttpResponse, Status> {
         match head.method {
@@ -335,11 +345,11 @@ impl Handler {
         }
     }
 
-    /// What nodes and pods use.
-    async fn usage(
+    /// Serves `metrics.k8s.io`.
+    async fn handle_resource_metrics(
         &self,
         head: &RequestHead,
-        usage: &Usage,
+        usage: &ResourceMetrics,
         asked: &UsageRequest<'_>,
     ) -> Result<HttpResponse, Status> {
         let watches = head.query.flag("watch").unwrap_or_default();
@@ -354,8 +364,15 @@ impl Handler {
         Ok(web::json(200, tree.to_string().into_bytes(), format, head.pretty))
     }
 
-    /// Begins to write a request down, if it is to be.
-    fn begin_audit(&self, head: &RequestHead, peer: &Peer, user: &User, observer: &mut RequestObserver) {
+    /// Starts the audit record of a request if the audit policy matches it.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/audit.go WithAudit, evaluatePolicyAndCreateAuditEvent
+    fn begin_audit(
+        &self,
+        head: &RequestHead,
+        peer: &ConnectionPeer,
+        user: &User,
+        observer: &mut RequestObserver,
+    ) {
         if let Some(auditor) = &self.auditor {
             let id = observer.id.to_str().unwrap_or_default();
             let now = self.registry.now();
@@ -372,11 +389,12 @@ impl Handler {
         }
     }
 
-    /// Writes down a request that got no further than the door.
+    /// Audits a request that failed before authentication completed.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/authn_audit.go WithFailedAuthenticationAudit
     fn audit_rejection(
         &self,
         head: &RequestHead,
-        peer: &Peer,
+        peer: &ConnectionPeer,
         observer: &RequestObserver,
         code: u16,
         why: &str,
@@ -388,7 +406,8 @@ impl Handler {
         }
     }
 
-    async fn resource(
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers
+    async fn handle_resource(
         self: &Arc<Self>,
         head: &RequestHead,
         target: Target,
@@ -399,7 +418,7 @@ impl Handler {
         let is_custom = target.kind.strategy.is_some();
         let everywhere = target.kind.is_namespaced() && target.namespace.is_empty();
         if is_custom && everywhere && !matches!(head.method, Method::GET | Method::HEAD) {
-            return Ok(no_page());
+            return Ok(path_not_found());
         }
         let watches = head.query.flag("watch").unwrap_or_default();
         let verb = Verb::of(&head.method, &target, watches)?;
@@ -456,7 +475,7 @@ impl Handler {
                 .inflight
                 .widen(permit, inflight::seats(cost.objects, cost.bytes), &ctx.user)
         {
-            return Ok(too_many(observer));
+            return Ok(too_many_requests(observer));
         }
         let work = if cost.bytes < work_pool::LARGE {
             None
@@ -554,8 +573,9 @@ impl Handler {
         Some(cache.get(&format!("{PREFIX}{name}"))?.tree())
     }
 
-    /// Documents of the server itself.
-    async fn document(&self, head: &RequestHead) -> Result<HttpResponse, Status> {
+    /// Serves non-resource paths: health, metrics, discovery, OpenAPI, issuer discovery and extra endpoints.
+    // upstream: staging/src/k8s.io/apiserver/pkg/server/routes/index.go ServeHTTP
+    async fn handle_non_resource_path(&self, head: &RequestHead) -> Result<HttpResponse, Status> {
         let caches = &self.registry.caches;
         let metrics = &self.registry.metrics;
         if let Some(answer) = health::answer(&head.path, &head.query, caches, metrics).await {
@@ -612,7 +632,7 @@ impl Handler {
         if is_served && !self.is_custom(path.last().unwrap_or(&"")) {
             return Err(verb::not_found());
         }
-        Ok(no_page())
+        Ok(path_not_found())
     }
 
     /// Whether a group has custom kinds and no others.
@@ -625,12 +645,14 @@ impl Handler {
 }
 
 /// The answer to a path that leads to nothing the server knows of.
-fn no_page() -> HttpResponse {
+// upstream: staging/src/k8s.io/apiserver/pkg/server/routes/index.go ServeHTTP; an unknown path is 404 with a text body
+fn path_not_found() -> HttpResponse {
     web::text(404, "404 page not found\n")
 }
 
-/// The answer when too many requests are being served.
-fn too_many(observer: &RequestObserver) -> HttpResponse {
+/// The response 429 Too Many Requests when the in-flight limit is reached.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go tooManyRequests
+fn too_many_requests(observer: &RequestObserver) -> HttpResponse {
     observer.refused();
     let mut answer = web::text(429, "Too many requests, please try again later.\n");
     web::set(&mut answer, header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -640,10 +662,10 @@ fn too_many(observer: &RequestObserver) -> HttpResponse {
 /// What there is to ask for.
 fn discover(config: &Config, registry: &Registry) -> Discovery {
     let (address, port) = config.advertise;
-    let mut groups = Group::builtin();
-    Group::add_custom(&mut groups, registry.caches.definitions());
+    let mut groups = DiscoveryGroup::builtin();
+    DiscoveryGroup::add_custom(&mut groups, registry.caches.definitions());
     if config.usage {
-        groups.push(Group::usage());
+        groups.push(DiscoveryGroup::usage());
     }
     Discovery::new(groups, SocketAddr::new(address, port).to_string())
 }

@@ -1,4 +1,4 @@
-//! Whether the server is alive and ready.
+//! Health endpoints: `/healthz`, `/livez`, `/readyz`.
 
 use http::{HeaderValue, header::CACHE_CONTROL};
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// A check, and its error.
-type Check = (&'static str, Result<(), String>);
+type HealthCheckResult = (&'static str, Result<(), String>);
 
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
@@ -22,6 +22,7 @@ pub(super) fn is_asked_for(path: &str) -> bool {
 }
 
 /// Answers `/healthz`, `/livez`, `/readyz`, and `/<of them>/<check>`; `None` for other paths.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go handleRootHealth, adaptCheckToHandler
 pub(super) async fn answer(
     path: &str,
     query: &Query,
@@ -53,7 +54,7 @@ pub(super) async fn answer(
     Some(answer)
 }
 
-async fn checks(endpoint: &str, caches: &WatchCaches) -> Vec<Check> {
+async fn checks(endpoint: &str, caches: &WatchCaches) -> Vec<HealthCheckResult> {
     let mut checks = vec![("ping", Ok(())), ("log", Ok(()))];
     let health = caches.store().health().await;
     checks.push(("storage", health.map(drop).map_err(|error| error.to_string())));
@@ -70,7 +71,8 @@ async fn checks(endpoint: &str, caches: &WatchCaches) -> Vec<Check> {
     checks
 }
 
-fn all(endpoint: &str, checks: &[Check], query: &Query) -> HttpResponse {
+// upstream: staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go handleRootHealth
+fn all(endpoint: &str, checks: &[HealthCheckResult], query: &Query) -> HttpResponse {
     let excluded: Vec<_> = query.all("exclude").collect();
     let mut lines = Vec::new();
     let mut failed = false;

@@ -58,11 +58,11 @@ pub(super) struct IdleTimeoutStream<S> {
     stream: S,
     idle_timeout: Arc<IdleTimeout>,
     /// `Some` once the server has ended the connection.
-    linger: Option<Linger>,
+    linger: Option<LingeringClose>,
 }
 
 /// What is left of the lingering of a connection.
-struct Linger {
+struct LingeringClose {
     end: Pin<Box<Sleep>>,
     bytes: usize,
 }
@@ -211,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for IdleTimeoutStream<S> {
         if this.idle_timeout.is_over.load(Relaxed) {
             return Poll::Ready(Ok(()));
         }
-        let linger = this.linger.get_or_insert_with(|| Linger {
+        let linger = this.linger.get_or_insert_with(|| LingeringClose {
             end: Box::pin(sleep(LINGER)),
             bytes: LINGER_BYTES,
         });

@@ -1,4 +1,4 @@
-//! The server as parts of the same process use it: the same requests and answers, no socket.
+//! The in-process transport: other parts of the process use the server without a socket.
 //!
 //! Promise: who asks from inside is authorized, limited, counted and written down like everybody else. Only who they are
 //! need not be proven.
@@ -18,17 +18,17 @@ use k3_api::strategy::User;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{Server, handler::Handler};
+use super::{Server, handler::RequestHandler};
 use crate::{
-    authn::Peer,
+    authn::ConnectionPeer,
     http::{BodyError, RequestBody, ResponseBody, sent},
 };
 
 /// A way into the server for a user who is part of its process. Clones are the same user.
 #[derive(Clone)]
 pub struct InProcessTransport {
-    handler: Arc<Handler>,
-    peer: Arc<Peer>,
+    handler: Arc<RequestHandler>,
+    peer: Arc<ConnectionPeer>,
 }
 
 /// The body of an answer; the pieces are those that are stored, not copies.
@@ -64,9 +64,9 @@ impl Server {
     pub fn in_process(&self, user: User) -> InProcessTransport {
         InProcessTransport {
             handler: Arc::clone(&self.handler),
-            peer: Arc::new(Peer {
+            peer: Arc::new(ConnectionPeer {
                 in_process: Some(user),
-                ..Peer::default()
+                ..ConnectionPeer::default()
             }),
         }
     }

@@ -1,6 +1,9 @@
-//! How much is served at once: reads and writes apart, so that neither keeps out the other.
+//! Limits concurrent requests, with separate pools for reads and writes so that neither starves the other.
 //!
-//! A request takes seats by what it costs: one for each 100 objects that a list processes, or each 256 KiB of a body, and ten at most.
+//! This replaces API Priority and Fairness (KEP-1040): FlowSchema and PriorityLevelConfiguration objects are stored and validated,
+//! but a request is not assigned to a priority level.
+//!
+//! A request takes seats according to its cost: one for each 100 objects that a list processes, or each 256 KiB of a body, at most ten.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! What others need to verify the tokens of service accounts that are issued here.
+//! Service account issuer discovery: `/.well-known/openid-configuration` and `/openid/v1/jwks` (KEP-1393).
 
 use std::net::SocketAddr;
 
@@ -16,6 +16,7 @@ const JSON: &str = "application/json";
 const KEYS: &str = "application/jwk-set+json";
 
 /// The answer to one of the paths of an issuer, which is found at an address; `None` if it is another path.
+// upstream: pkg/routes/openidmetadata.go serveConfiguration, serveKeys
 pub(super) fn answer(
     path: &str,
     accept: &str,

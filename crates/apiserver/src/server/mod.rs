@@ -48,7 +48,7 @@ use tokio::net::TcpListener;
 
 pub use self::in_process::{InProcessBody, InProcessTransport};
 pub(crate) use self::verb::Verb;
-use self::{extra_endpoints::Setting, handler::Handler};
+use self::{extra_endpoints::ProcessSetting, handler::RequestHandler};
 use crate::{
     Config, NodeClient, PodAccounts,
     admission::AdmissionChain,
@@ -67,7 +67,7 @@ use crate::{
 
 /// A server that is ready to take requests.
 pub struct Server {
-    handler: Arc<Handler>,
+    handler: Arc<RequestHandler>,
     /// Must not be made to dial this server.
     dialer: Arc<Dialer>,
     /// Ends with the server.
@@ -173,7 +173,7 @@ impl Server {
             )
             .await,
             _crd_controller: custom::CustomResourceDefinitionController::start(Arc::clone(&registry)),
-            handler: Arc::new(Handler::new(config, registry, auditor)),
+            handler: Arc::new(RequestHandler::new(config, registry, auditor)),
             dialer,
             _reflector: feed,
             _repair: repair,
@@ -219,7 +219,7 @@ impl Server {
         get: impl Fn() -> String + Send + Sync + 'static,
         set: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static,
     ) {
-        let setting = Setting {
+        let setting = ProcessSetting {
             get: Arc::new(get),
             set: Arc::new(set),
             only_masters: false,
@@ -234,7 +234,7 @@ impl Server {
         path: &'static str,
         action: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static,
     ) {
-        let setting = Setting {
+        let setting = ProcessSetting {
             get: Arc::new(String::new),
             set: Arc::new(action),
             only_masters: true,

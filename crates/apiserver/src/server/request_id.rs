@@ -1,4 +1,4 @@
-//! The name of a request: in the answer, in the access log and in the audit log.
+//! The audit ID of a request: in the response, the access log and the audit log.
 
 use std::{
     fmt::Write,
@@ -28,7 +28,8 @@ impl RequestIds {
         }
     }
 
-    /// The name the client gave the request, or a new one: a UUID.
+    /// The audit ID: the client's `Audit-ID` header, or a new UUID.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/audit_init.go withAuditInit
     pub(super) fn of(&self, headers: &HeaderMap) -> HeaderValue {
         match headers.get(AUDIT_ID) {
             Some(given) if !given.is_empty() => given.clone(),

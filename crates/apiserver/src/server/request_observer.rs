@@ -19,7 +19,7 @@ use crate::{
     authz::RequestIdentity,
     http::{BodyStream, HttpResponse, ResponseBody},
     metrics::{Metrics, RequestLabels, RequestSeries},
-    outgoing::Tunnel,
+    outgoing::UpgradeTunnel,
     registry::AuditAnnotations,
     request::{Route, Target},
 };
@@ -193,7 +193,7 @@ impl RequestObserver {
         // What streams has its place no longer: who reads slowly would keep out others.
         self.permit = None;
         // A conversation has only begun; what is left of it goes with it.
-        if let Some(tunnel) = parts.extensions.get::<Tunnel>() {
+        if let Some(tunnel) = parts.extensions.get::<UpgradeTunnel>() {
             let tunnel = tunnel.clone();
             tunnel.keep(self);
             return HttpResponse::from_parts(parts, body);
@@ -215,6 +215,7 @@ impl RequestObserver {
     }
 
     /// Reports the request, once.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go MonitorRequest
     fn report(&mut self) {
         if std::mem::replace(&mut self.is_reported, true) {
             return;
@@ -260,6 +261,7 @@ impl Drop for RequestObserver {
     }
 }
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go MonitorRequest, CleanVerb, CleanScope
 fn labels<'l>(head: &'l RequestHead, route: &'l Route) -> RequestLabels<'l> {
     let Route::Resource(target) = route else {
         let path = |known: &&&str| {
@@ -299,6 +301,7 @@ fn labels<'l>(head: &'l RequestHead, route: &'l Route) -> RequestLabels<'l> {
     }
 }
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go CleanScope
 fn scope(head: &RequestHead, target: &Target) -> &'static str {
     if !target.name.is_empty() || head.method == Method::POST {
         "resource"

@@ -1,4 +1,4 @@
-//! How long a request may take.
+//! The timeout of a request.
 
 use std::time::Duration;
 

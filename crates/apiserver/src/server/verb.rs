@@ -1,4 +1,4 @@
-//! Which verb of the registry a method and a path mean.
+//! Maps HTTP method and path to a verb.
 
 use http::Method;
 use k3_api::status::{GroupResource, Status, StatusReason};
@@ -21,7 +21,8 @@ pub(crate) enum Verb {
 // --- Verb ---
 
 impl Verb {
-    /// The verb of a request.
+    /// The verb of a request, from its method and path.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers
     pub(super) fn of(method: &Method, target: &Target, watches: bool) -> Result<Self, Status> {
         let is_one = !target.name.is_empty();
         let verb = match (method.as_str(), is_one) {

@@ -1,4 +1,4 @@
-//! How many watches each user has.
+//! Limits the number of watches per user.
 
 use std::{
     collections::HashMap,

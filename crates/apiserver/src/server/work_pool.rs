@@ -1,4 +1,4 @@
-//! Large requests, which run on threads of their own: the threads that serve connections never wait for them.
+//! The work pool: large requests run on separate threads, so that the threads that serve connections never wait for them.
 //!
 //! Promises: no more large requests run at once than there are processors, less one; what they work on at once has a bounded number
 //! of bytes; those that wait are bounded too, in number and in time, and are refused with 429 beyond that. Users that are exempt from
@@ -58,13 +58,13 @@ pub(super) struct WorkPermit {
 }
 
 /// Work, with the permit it holds for as long as it exists.
-struct Job<F> {
+struct PermittedWork<F> {
     work: Pin<Box<F>>,
     _permit: WorkPermit,
 }
 
 /// Notified when work that waits can go on.
-struct Wakeup(Notify);
+struct NotifyWaker(Notify);
 
 // --- WorkPool ---
 
@@ -131,8 +131,8 @@ impl WorkPermit {
         F::Output: Send + 'static,
     {
         let threads = Arc::clone(&self.threads);
-        let wakeup = Arc::new(Wakeup(Notify::new()));
-        let mut job = Job {
+        let wakeup = Arc::new(NotifyWaker(Notify::new()));
+        let mut job = PermittedWork {
             work: Box::pin(work),
             _permit: self,
         };
@@ -160,9 +160,9 @@ impl WorkPermit {
     }
 }
 
-// --- Wakeup ---
+// --- NotifyWaker ---
 
-impl Wake for Wakeup {
+impl Wake for NotifyWaker {
     fn wake(self: Arc<Self>) {
         self.0.notify_one();
     }
@@ -269,7 +269,7 @@ mod tests {
             computing.wait();
             std::future::pending::<()>().await;
         }));
-        assert!(futures_util::poll!(&mut work).is_pending());
+        assert!(work.as_mut().now_or_never().is_none());
         drop(work);
         // It computes still, so its input is still counted.
         assert!(pool.enter(1, false).now_or_never().is_none());

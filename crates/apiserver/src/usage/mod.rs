@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use tokio::time::{self, Instant};
 
 pub(crate) use self::path::{GROUP, UsageRequest, VERSION};
-use self::summary::Summary;
+use self::summary::NodeSummary;
 use crate::{cache::WatchCaches, outgoing::NodeConnectionInfoGetter, registry::Resource, request::Query};
 
 /// How long a node's summary is cached.
@@ -41,14 +41,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST: usize = 16 << 20;
 
 /// Asks nodes what they use, and remembers it for a while.
-pub(crate) struct Usage {
+pub(crate) struct ResourceMetrics {
     caches: Arc<WatchCaches>,
     nodes: Arc<NodeConnectionInfoGetter>,
     /// The last summary of each node. Concurrent requests for the same node share a call.
     summaries: Mutex<HashMap<String, Arc<NodeSummarySlot>>>,
 }
 
-type NodeSummarySlot = tokio::sync::Mutex<Option<(Instant, Option<Arc<Summary>>)>>;
+type NodeSummarySlot = tokio::sync::Mutex<Option<(Instant, Option<Arc<NodeSummary>>)>>;
 
 /// Which objects are wanted.
 struct UsageSelector {
@@ -56,11 +56,11 @@ struct UsageSelector {
     fields: field::Selector,
 }
 
-// --- Usage ---
+// --- ResourceMetrics ---
 
-impl Usage {
+impl ResourceMetrics {
     pub(crate) fn new(caches: Arc<WatchCaches>, nodes: Arc<NodeConnectionInfoGetter>) -> Self {
-        Usage {
+        ResourceMetrics {
             caches,
             nodes,
             summaries: Mutex::default(),
@@ -131,7 +131,7 @@ impl Usage {
     }
 
     /// The summaries of these nodes. Nodes without one are omitted.
-    async fn ask(&self, names: BTreeSet<String>) -> HashMap<String, Arc<Summary>> {
+    async fn ask(&self, names: BTreeSet<String>) -> HashMap<String, Arc<NodeSummary>> {
         let asked = names.into_iter().map(|name| async move {
             let summary = self.ask_one(&name).await?;
             Some((name, summary))
@@ -139,7 +139,7 @@ impl Usage {
         join_all(asked).await.into_iter().flatten().collect()
     }
 
-    async fn ask_one(&self, name: &str) -> Option<Arc<Summary>> {
+    async fn ask_one(&self, name: &str) -> Option<Arc<NodeSummary>> {
         let summaries = {
             let mut all = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(all.entry(name.to_owned()).or_default())
@@ -167,7 +167,7 @@ impl Usage {
         summary
     }
 
-    async fn fetch(&self, name: &str) -> Result<Summary, String> {
+    async fn fetch(&self, name: &str) -> Result<NodeSummary, String> {
         let reached = self.nodes.find(name).map_err(|status| status.message)?;
         let location = self
             .nodes
@@ -187,7 +187,7 @@ impl Usage {
     }
 }
 
-fn shown_pod(pod: &Value, summaries: &HashMap<String, Arc<Summary>>, now: Time) -> Option<Value> {
+fn shown_pod(pod: &Value, summaries: &HashMap<String, Arc<NodeSummary>>, now: Time) -> Option<Value> {
     node_metrics::pod(pod, summaries.get(pod.at("spec").text("nodeName"))?, now)
 }
 

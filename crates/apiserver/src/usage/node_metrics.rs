@@ -1,4 +1,4 @@
-//! The objects that are answered with.
+//! Builds NodeMetrics and PodMetrics objects.
 
 use k3_api::{
     strategy::{Tree, TreeMut},
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::{
     path::{GROUP, VERSION},
-    summary::{ResourceStats, Summary},
+    summary::{NodeSummary, ResourceStats},
 };
 
 /// Over which time processors are looked at.
 const WINDOW: &str = "10s";
 
 /// The metrics of a node; `None` if it reports none.
-pub(super) fn node(node: &Value, summary: &Summary, now: Time) -> Option<Value> {
+pub(super) fn node(node: &Value, summary: &NodeSummary, now: Time) -> Option<Value> {
     let usage = usage(&summary.node)?;
     let mut shown = object("NodeMetrics", node, &summary.node, now);
     shown.set("usage", usage);
@@ -23,7 +23,7 @@ pub(super) fn node(node: &Value, summary: &Summary, now: Time) -> Option<Value> 
 }
 
 /// What a pod uses; `None` if that is not known of all its containers.
-pub(super) fn pod(pod: &Value, summary: &Summary, now: Time) -> Option<Value> {
+pub(super) fn pod(pod: &Value, summary: &NodeSummary, now: Time) -> Option<Value> {
     if pod.at("status").text("phase") != "Running" {
         return None;
     }
@@ -108,7 +108,7 @@ fn bytes(mut bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    fn summary() -> Summary {
+    fn summary() -> NodeSummary {
         serde_json::from_value(json!({
             "node": {
                 "nodeName": "n",

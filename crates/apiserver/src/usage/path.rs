@@ -1,4 +1,4 @@
-//! What is asked for.
+//! Parses paths below `/apis/metrics.k8s.io`.
 
 /// The group and its version.
 pub(crate) const GROUP: &str = "metrics.k8s.io";

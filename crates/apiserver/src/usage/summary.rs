@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 /// A node's summary.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Summary {
+pub(super) struct NodeSummary {
     #[serde(default)]
     pub node: ResourceStats,
     #[serde(default)]

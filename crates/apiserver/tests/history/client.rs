@@ -24,7 +24,7 @@ pub(crate) struct Client {
 
 /// The answer to a request.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct TestResponse {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
@@ -75,7 +75,7 @@ impl Client {
         }
     }
 
-    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Reply {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> TestResponse {
         let answer = self.transport.ask(request(method, path, body)).await;
         let (head, body) = answer.into_parts();
         let bytes = timeout(PATIENCE, body.collect())
@@ -83,7 +83,7 @@ impl Client {
             .unwrap()
             .unwrap()
             .to_bytes();
-        Reply {
+        TestResponse {
             code: head.status.as_u16(),
             headers: head.headers,
             body: serde_json::from_slice(&bytes).unwrap_or_default(),
@@ -92,7 +92,7 @@ impl Client {
     }
 
     /// Sends a request, again while the server is not ready for it, as clients do.
-    pub(crate) async fn retry(&self, method: Method, path: &str, body: Option<&Value>) -> Reply {
+    pub(crate) async fn retry(&self, method: Method, path: &str, body: Option<&Value>) -> TestResponse {
         let answered = timeout(PATIENCE, async {
             loop {
                 let reply = self.send(method.clone(), path, body).await;
@@ -105,7 +105,7 @@ impl Client {
         answered.await.unwrap_or_else(|_| panic!("{path} is not served"))
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Reply {
+    pub(crate) async fn get(&self, path: &str) -> TestResponse {
         self.retry(Method::GET, path, None).await
     }
 
@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// Gets a path until the answer is as it should be.
-    pub(crate) async fn get_until(&self, path: &str, is_so: impl Fn(&Reply) -> bool) -> Reply {
+    pub(crate) async fn get_until(&self, path: &str, is_so: impl Fn(&TestResponse) -> bool) -> TestResponse {
         let found = timeout(PATIENCE, async {
             loop {
                 let reply = self.send(Method::GET, path, None).await;

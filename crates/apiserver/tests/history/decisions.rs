@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Client, Reply},
+    client::{Client, TestResponse},
     kinds::{define, remove_definition},
 };
 
@@ -192,7 +192,7 @@ async fn hook(client: &Client, label: &str) {
     client.create(path, &hook).await;
 }
 
-async fn create_labelled(client: &Client, label: &str, value: &str) -> Reply {
+async fn create_labelled(client: &Client, label: &str, value: &str) -> TestResponse {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": format!("{label}-{value}"), "labels": {label: value}}});
     client.retry(Method::POST, CONFIG_MAPS, Some(&object)).await

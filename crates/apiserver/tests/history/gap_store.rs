@@ -12,11 +12,11 @@ use tokio::sync::watch;
 /// A store whose watches can be held up, and lose what was held up.
 pub(crate) struct GapStore {
     inner: Arc<dyn Store>,
-    state: watch::Sender<Gap>,
+    state: watch::Sender<WatchGap>,
 }
 
 #[derive(Clone, Copy)]
-struct Gap {
+struct WatchGap {
     /// Whether watches are held up.
     watches_wait: bool,
     /// Whether ranges are held up.
@@ -27,7 +27,7 @@ struct Gap {
 
 struct GapEvents {
     inner: WatchStream,
-    state: watch::Receiver<Gap>,
+    state: watch::Receiver<WatchGap>,
     /// Everything up to here was delivered.
     delivered: Revision,
 }
@@ -36,7 +36,7 @@ struct GapEvents {
 
 impl GapStore {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        let gap = Gap {
+        let gap = WatchGap {
             watches_wait: false,
             ranges_wait: false,
             lost_before: Revision::new(0),

@@ -27,7 +27,7 @@ mod cut_off {
 }
 
 /// Why a server misses events.
-enum Gap {
+enum GapCause {
     /// Its watch of the store is held up.
     Stalled(Arc<GapStore>),
     /// It cannot reach the store.
@@ -36,17 +36,17 @@ enum Gap {
 
 async fn server_that_lost_history_serves_only_new_state(backend: &Backend) {
     let store = GapStore::new(backend.open().await);
-    let gap = Gap::Stalled(Arc::clone(&store));
+    let gap = GapCause::Stalled(Arc::clone(&store));
     serves_only_new_state(backend, store, &gap).await;
 }
 
 async fn partitioned_server_serves_only_new_state(backend: &Backend) {
     let proxy = Proxy::start(backend.address()).await;
     let store = backend.open_through(proxy.address).await;
-    serves_only_new_state(backend, store, &Gap::CutOff(proxy)).await;
+    serves_only_new_state(backend, store, &GapCause::CutOff(proxy)).await;
 }
 
-async fn serves_only_new_state(backend: &Backend, own: Arc<dyn Store>, gap: &Gap) {
+async fn serves_only_new_state(backend: &Backend, own: Arc<dyn Store>, gap: &GapCause) {
     let store = backend.open().await;
     let store = store.as_ref();
     let behind = Arc::new(Client::start(own).await);
@@ -106,21 +106,21 @@ async fn serves_only_new_state(backend: &Backend, own: Arc<dyn Store>, gap: &Gap
     }
 }
 
-// --- Gap ---
+// --- GapCause ---
 
-impl Gap {
+impl GapCause {
     fn begin(&self) {
         match self {
-            Gap::Stalled(store) => store.stall(),
-            Gap::CutOff(proxy) => proxy.cut(),
+            GapCause::Stalled(store) => store.stall(),
+            GapCause::CutOff(proxy) => proxy.cut(),
         }
     }
 
     /// Ends it, after the store has compacted all that was missed.
     async fn end_without_history(&self, store: &dyn Store) {
         match self {
-            Gap::Stalled(store) => store.lose_history().await,
-            Gap::CutOff(proxy) => {
+            GapCause::Stalled(store) => store.lose_history().await,
+            GapCause::CutOff(proxy) => {
                 let current = store.current_revision().await.unwrap();
                 store.compact(current).await.unwrap();
                 proxy.restore();

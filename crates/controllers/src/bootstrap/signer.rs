@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     context::{ControllerContext, Task},
-    objects::{Meta, object},
+    objects::{ProjectedMeta, object},
     resource::CONFIG_MAPS,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
@@ -33,7 +33,7 @@ const SIGNATURE: &str = "jws-kubeconfig-";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct ClusterInfoConfigMap {
-    metadata: Meta,
+    metadata: ProjectedMeta,
     data: BTreeMap<String, String>,
 }
 

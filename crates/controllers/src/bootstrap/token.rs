@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     context::ControllerContext,
-    objects::{Meta, object},
+    objects::{ProjectedMeta, object},
     resource::SECRETS,
 };
 
@@ -19,7 +19,7 @@ const NAME: &str = "bootstrap-token-";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct BootstrapToken {
-    pub(super) metadata: Meta,
+    pub(super) metadata: ProjectedMeta,
     data: TokenData,
 }
 

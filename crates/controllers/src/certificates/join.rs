@@ -71,7 +71,7 @@ struct TokenLimits {
 }
 
 /// A decision, or that the API could not be asked.
-type Decision = kube::Result<Result<(), JoinDenial>>;
+type JoinDecision = kube::Result<Result<(), JoinDenial>>;
 
 // --- JoinPolicy ---
 
@@ -92,7 +92,11 @@ impl JoinPolicy {
     }
 
     /// Whether a request may be approved. Requests of others than those who join are none of its business.
-    pub(super) async fn decide(&self, request: &SigningRequest, approved: &mut JoinGuard<'_>) -> Decision {
+    pub(super) async fn decide(
+        &self,
+        request: &SigningRequest,
+        approved: &mut JoinGuard<'_>,
+    ) -> JoinDecision {
         if !is_joining(request) {
             return Ok(Ok(()));
         }
@@ -158,7 +162,7 @@ impl JoinPolicy {
     }
 
     /// Counts a use of a token, if it is good for this node.
-    async fn use_token(&self, id: &str, request: &SigningRequest, node: &str) -> Decision {
+    async fn use_token(&self, id: &str, request: &SigningRequest, node: &str) -> JoinDecision {
         let is_id = id.len() == ID_LETTERS
             && id
                 .bytes()

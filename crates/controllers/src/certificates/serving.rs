@@ -22,7 +22,7 @@ use super::{
     subject::{KUBELET_SERVING, check_subject},
 };
 use crate::{
-    context::{Cluster, ControllerContext, Task},
+    context::{ClusterConfig, ControllerContext, Task},
     objects::ServiceCidr,
     resource::{CERTIFICATE_SIGNING_REQUESTS, NODES, SERVICE_CIDRS},
     writer::{ApiWriter, ObjectRef, has_status_code},
@@ -40,7 +40,7 @@ const ROLE: &str = "k3.io:kubelet-serving-approver";
 struct KubeletServingApprover {
     writer: ApiWriter,
     clock: Clock,
-    cluster: Arc<Cluster>,
+    cluster: Arc<ClusterConfig>,
     requests: Store<SigningRequest>,
     service_cidrs: Store<ServiceCidr>,
 }
@@ -55,12 +55,12 @@ struct Node {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct NodeStatus {
-    addresses: Vec<Address>,
+    addresses: Vec<NodeAddress>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Address {
+struct NodeAddress {
     #[serde(rename = "type")]
     kind: String,
     address: String,
@@ -283,9 +283,9 @@ mod tests {
                 node: Some("inside".to_owned()),
             };
             make(&ControllerContext {
-                cluster: Arc::new(Cluster {
+                cluster: Arc::new(ClusterConfig {
                     server,
-                    ..Cluster::default()
+                    ..ClusterConfig::default()
                 }),
                 ..context.clone()
             })
@@ -464,7 +464,7 @@ mod tests {
         let host = json!({"type": "Hostname", "address": "n"});
         let address = json!({"type": "InternalIP", "address": "10.0.0.1"});
         let other = json!({"type": "InternalIP", "address": "10.0.0.2"});
-        let cluster = Cluster::default();
+        let cluster = ClusterConfig::default();
         let policy = ServingNamePolicy {
             server: &cluster.server,
             service_networks: vec!["10.96.0.0/12".parse().unwrap()],

@@ -17,7 +17,7 @@ use kubecontroller::{
 use serde_json::json;
 
 use super::{
-    decision::{self, Decision, JobStart},
+    decision::{self, CronJobDecision, JobStart},
     schedule::CronSchedule,
 };
 use crate::{
@@ -53,10 +53,10 @@ pub(super) struct CronJobController {
     recorder: EventRecorder,
     clock: Clock,
     /// Schedules at the last sync. After a schedule changed, earlier times are not counted as missed.
-    schedules: Mutex<HashMap<Key, Schedule>>,
+    schedules: Mutex<HashMap<Key, ScheduleKey>>,
 }
 
-type Schedule = (Box<str>, Option<Box<str>>);
+type ScheduleKey = (Box<str>, Option<Box<str>>);
 
 /// One sync of a CronJob.
 struct CronJobSync<'k> {
@@ -226,11 +226,11 @@ impl CronJobSync<'_> {
     async fn start_due_job(&mut self) -> Result<Option<Duration>, Error> {
         let mut cron = CronJob::clone(&self.cron);
         cron.status = self.status.clone();
-        let decision = Decision::new(&cron, self.controller.clock.now(), &mut self.events);
+        let decision = CronJobDecision::new(&cron, self.controller.clock.now(), &mut self.events);
         match decision.map_err(Error::permanent)? {
-            Decision::Idle => Ok(None),
-            Decision::Wait(wait) => Ok(wait),
-            Decision::JobStart(start) => {
+            CronJobDecision::Idle => Ok(None),
+            CronJobDecision::Wait(wait) => Ok(wait),
+            CronJobDecision::JobStart(start) => {
                 self.start_job(&start).await?;
                 Ok(start.wait)
             }

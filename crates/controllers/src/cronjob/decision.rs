@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::schedule::{CronSchedule, ScheduleError};
 use crate::{
     event_message::EventMessage,
-    objects::{ConcurrencyPolicy, CronJob, CronJobStatus, Job, JobReference, Meta},
+    objects::{ConcurrencyPolicy, CronJob, CronJobStatus, Job, JobReference, ProjectedMeta},
     patch_values::list,
     resource::{CRON_JOBS, JOBS},
 };
@@ -18,7 +18,7 @@ const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 /// What to do.
 #[derive(Debug)]
-pub(super) enum Decision {
+pub(super) enum CronJobDecision {
     /// Nothing until the CronJob changes.
     Idle,
     /// Nothing for this time.
@@ -40,9 +40,9 @@ pub(super) struct JobStart {
     pub wait: Option<Duration>,
 }
 
-// --- Decision ---
+// --- CronJobDecision ---
 
-impl Decision {
+impl CronJobDecision {
     /// Decides for a CronJob; adds events to record.
     // upstream: pkg/controller/cronjob/cronjob_controllerv2.go syncCronJob
     pub(super) fn new(
@@ -52,7 +52,7 @@ impl Decision {
     ) -> serde_json::Result<Self> {
         let spec = &cron.spec;
         if cron.metadata.is_terminating() {
-            return Ok(Decision::Idle);
+            return Ok(CronJobDecision::Idle);
         }
         let cron_schedule = CronSchedule::new(cron);
         if let Err(ScheduleError::Zone(error)) = &cron_schedule {
@@ -61,10 +61,10 @@ impl Decision {
                 "UnknownTimeZone",
                 format_args!("invalid timeZone: {zone:?}: {error}"),
             ));
-            return Ok(Decision::Idle);
+            return Ok(CronJobDecision::Idle);
         }
         if spec.suspend == Some(true) {
-            return Ok(Decision::Idle);
+            return Ok(CronJobDecision::Idle);
         }
         let schedule = &spec.schedule;
         if schedule.contains("TZ") {
@@ -79,7 +79,7 @@ impl Decision {
             Err(error) => {
                 let message = format!("unparseable schedule: {schedule:?} : {error}");
                 events.push(EventMessage::warning("UnparseableSchedule", message));
-                return Ok(Decision::Idle);
+                return Ok(CronJobDecision::Idle);
             }
         };
         let missed = match cron_schedule.missed(cron, now, true) {
@@ -87,18 +87,18 @@ impl Decision {
             Err(error) => {
                 let message = format!("invalid schedule: {schedule} : {error}");
                 events.push(EventMessage::warning("InvalidSchedule", message));
-                return Ok(Decision::Idle);
+                return Ok(CronJobDecision::Idle);
             }
         };
         let Some(time) = missed.last else {
-            return Ok(Decision::Wait(cron_schedule.wait(cron, now)));
+            return Ok(CronJobDecision::Wait(cron_schedule.wait(cron, now)));
         };
         if missed.is_too_many() {
             let message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
             events.push(EventMessage::warning("TooManyMissedTimes", message));
         }
         if !Self::may_start(cron, time, events) {
-            return Ok(Decision::Wait(cron_schedule.wait(cron, now)));
+            return Ok(CronJobDecision::Wait(cron_schedule.wait(cron, now)));
         }
         let replaces = match spec.concurrency_policy {
             ConcurrencyPolicy::Replace => cron.status.active.clone(),
@@ -106,7 +106,7 @@ impl Decision {
         };
         let mut begun = cron.clone();
         begun.status.last_schedule_time = Some(time);
-        Ok(Decision::JobStart(JobStart {
+        Ok(CronJobDecision::JobStart(JobStart {
             time,
             job: job(cron, time, &cron_schedule)?,
             name: job_name(cron, time),
@@ -170,7 +170,7 @@ fn job(cron: &CronJob, time: Timestamp, cron_schedule: &CronSchedule) -> serde_j
 }
 
 /// The reference to a job in status.active.
-pub(super) fn reference(job: &Meta) -> JobReference {
+pub(super) fn reference(job: &ProjectedMeta) -> JobReference {
     JobReference {
         kind: (&*JOBS.kind).into(),
         api_version: JOBS.api_version().into(),
@@ -255,11 +255,11 @@ mod tests {
 
     fn decide(cron: &CronJob, now: &str) -> (String, Vec<EventMessage>) {
         let mut events = Vec::new();
-        let decision = Decision::new(cron, now.parse().unwrap(), &mut events).unwrap();
+        let decision = CronJobDecision::new(cron, now.parse().unwrap(), &mut events).unwrap();
         let text = match decision {
-            Decision::Idle => "rest".to_owned(),
-            Decision::Wait(wait) => format!("wait {}", wait.unwrap().as_secs()),
-            Decision::JobStart(start) => format!(
+            CronJobDecision::Idle => "rest".to_owned(),
+            CronJobDecision::Wait(wait) => format!("wait {}", wait.unwrap().as_secs()),
+            CronJobDecision::JobStart(start) => format!(
                 "start {}, replace {}, wait {}",
                 start.name,
                 start.replaces.len(),

@@ -25,14 +25,14 @@ const HOST_NETWORK_TOLERATION: (&str, &str) = ("node.kubernetes.io/network-unava
 pub(super) struct NodeConstraints {
     node_name: Box<str>,
     node_selector: BTreeMap<Box<str>, Box<str>>,
-    affinity: Affinity,
+    affinity: TemplateAffinity,
     /// Including the added ones.
     tolerations: Vec<Toleration>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Affinity {
+struct TemplateAffinity {
     node_affinity: NodeAffinity,
 }
 

@@ -10,7 +10,7 @@ use kubecontroller::{
 };
 
 use crate::{
-    objects::{Deployment, Meta, Pod, ReplicaSet, StrategyKind},
+    objects::{Deployment, Pod, ProjectedMeta, ReplicaSet, StrategyKind},
     resource::{DEPLOYMENTS, REPLICA_SETS},
 };
 
@@ -73,7 +73,7 @@ impl DeploymentEventHandler {
             .collect()
     }
 
-    fn owner(&self, meta: &Meta) -> Option<Arc<Deployment>> {
+    fn owner(&self, meta: &ProjectedMeta) -> Option<Arc<Deployment>> {
         let owner = meta
             .controller()
             .filter(|owner| *owner.kind == *DEPLOYMENTS.kind)?;
@@ -81,7 +81,7 @@ impl DeploymentEventHandler {
         (deployment.metadata.uid == owner.uid).then_some(deployment)
     }
 
-    fn set(&self, meta: &Meta) -> Option<Arc<ReplicaSet>> {
+    fn set(&self, meta: &ProjectedMeta) -> Option<Arc<ReplicaSet>> {
         let owner = meta
             .controller()
             .filter(|owner| *owner.kind == *REPLICA_SETS.kind)?;

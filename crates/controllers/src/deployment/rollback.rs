@@ -1,4 +1,5 @@
-//! Rollback by annotation, as extensions/v1beta1 did it. Current clients write the earlier template themselves.
+//! Rollback by the annotation `deprecated.deployment.rollback.to`, as in extensions/v1beta1. Current clients write the earlier
+//! template themselves.
 
 use serde_json::{Value, json};
 

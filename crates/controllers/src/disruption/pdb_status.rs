@@ -240,11 +240,11 @@ pub(super) fn format_selector(text: &str) -> String {
     #[serde(rename_all = "camelCase", default)]
     struct SelectorFields {
         match_labels: BTreeMap<String, String>,
-        match_expressions: Vec<Expression>,
+        match_expressions: Vec<LabelRequirement>,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Expression {
+    struct LabelRequirement {
         key: String,
         operator: String,
         values: Vec<String>,
@@ -255,7 +255,7 @@ pub(super) fn format_selector(text: &str) -> String {
         .map(|(label, value)| format!("{label}: {value},"))
         .collect();
     let expressions = written.match_expressions.iter().map(|expression| {
-        let Expression {
+        let LabelRequirement {
             key,
             operator,
             values,

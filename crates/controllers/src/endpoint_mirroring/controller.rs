@@ -16,7 +16,7 @@ use crate::{
     objects::{EndpointSlice, Endpoints, Service},
     resource::ENDPOINTS,
     services::slice_writer::{
-        Changes, EndpointSliceWriteError, EndpointSliceWriter, SliceAnnotations, SlicesByService,
+        EndpointSliceWriteError, EndpointSliceWriter, SliceAnnotations, SliceChanges, SlicesByService,
     },
     status_throttle::StatusThrottle,
     writer::ApiWriter,
@@ -53,9 +53,9 @@ impl Reconciler for EndpointSliceMirroringController {
         let Some(endpoints) = endpoints.filter(|_| is_meant) else {
             // Slices of deleted Endpoints are identified by name alone.
             let deleted = Endpoints::default();
-            let changes = Changes {
+            let changes = SliceChanges {
                 delete: slices,
-                ..Changes::default()
+                ..SliceChanges::default()
             };
             self.write(&self.slice_writer(&request, &deleted), &changes)
                 .await?;
@@ -74,7 +74,7 @@ impl EndpointSliceMirroringController {
     async fn write(
         &self,
         slice_writer: &EndpointSliceWriter<'_>,
-        changes: &Changes,
+        changes: &SliceChanges,
     ) -> Result<(), EndpointSliceWriteError> {
         if !changes.is_empty() {
             self.status_throttle.wrote(&slice_writer.request.key);

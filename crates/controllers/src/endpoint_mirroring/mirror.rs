@@ -4,13 +4,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::MANAGER;
 use crate::{
-    objects::{Address, AddressPort, Endpoint, EndpointConditions, EndpointSlice, Endpoints, SlicePort},
+    objects::{
+        AddressPort, Endpoint, EndpointAddress, EndpointConditions, EndpointSlice, Endpoints, SlicePort,
+    },
     services::{
         LEADER, TRIGGER_TIME,
         endpoint_key::{EndpointKey, EndpointSet, differs},
         port_order,
         service_pods::address,
-        slice_writer::{Changes, DesiredSlice, MANAGED_BY, SERVICE_NAME},
+        slice_writer::{DesiredSlice, MANAGED_BY, SERVICE_NAME, SliceChanges},
         subsets::repack,
     },
 };
@@ -19,14 +21,14 @@ use crate::{
 pub(super) const MAX_ADDRESSES_PER_SUBSET: usize = 1000;
 const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
 
-type Pairs = BTreeMap<Box<str>, Box<str>>;
+type LabelPairs = BTreeMap<Box<str>, Box<str>>;
 /// Address type and ports of a slice.
 type SliceKind = (&'static str, Vec<SlicePort>);
 
 /// Changes to slices.
 #[derive(Debug, Default)]
 pub(super) struct MirroringPlan {
-    pub(super) changes: Changes,
+    pub(super) changes: SliceChanges,
     /// Number of invalid addresses.
     pub(super) invalid: usize,
     /// Number of addresses that are not mirrored for any reason.
@@ -41,14 +43,14 @@ pub(super) fn should_mirror(endpoints: &Endpoints) -> bool {
 }
 
 // upstream: pkg/controller/endpointslicemirroring/utils.go newEndpointSlice, cloneAndRemoveKeys
-pub(super) fn labels_for(endpoints: &Endpoints) -> Pairs {
+pub(super) fn labels_for(endpoints: &Endpoints) -> LabelPairs {
     let mut labels = (*endpoints.metadata.labels).clone();
     labels.insert(SERVICE_NAME.into(), endpoints.metadata.name.clone());
     labels.insert(MANAGED_BY.into(), MANAGER.into());
     labels
 }
 
-pub(super) fn annotations_for(endpoints: &Endpoints) -> Pairs {
+pub(super) fn annotations_for(endpoints: &Endpoints) -> LabelPairs {
     let mut notes = (*endpoints.metadata.annotations).clone();
     notes.remove(TRIGGER_TIME);
     notes
@@ -181,7 +183,7 @@ fn slice_port(port: &AddressPort) -> SlicePort {
 
 /// An address as an endpoint with its address type; `None` if it is invalid.
 // upstream: pkg/controller/endpointslicemirroring/utils.go addressToEndpoint
-fn endpoint(from: &Address, is_ready: bool) -> Option<(&'static str, Endpoint)> {
+fn endpoint(from: &EndpointAddress, is_ready: bool) -> Option<(&'static str, Endpoint)> {
     let ip = address(&from.ip)?;
     let endpoint = Endpoint {
         addresses: vec![ip.to_string().into()],

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     event_message::EventMessage,
-    objects::{EndpointSlice, Meta, Node, Service},
+    objects::{EndpointSlice, Node, ProjectedMeta, Service},
     resource::SERVICES,
     services::{
         service_pods::ServicePods,
@@ -96,7 +96,7 @@ impl Reconciler for EndpointSliceController {
             zones: zones.as_ref(),
         };
         let (plans, foreign) = observed.plans(|node| self.nodes.get(&Key::new("", node)));
-        let Meta { namespace, name, .. } = &service.metadata;
+        let ProjectedMeta { namespace, name, .. } = &service.metadata;
         let scribe = EndpointSliceWriter {
             writer: &self.writer,
             slices: &self.slices,

@@ -1,6 +1,6 @@
 //! Hints for traffic distribution (KEP-4444, KEP-3015).
 
-use crate::objects::{Endpoint, Hints, Service};
+use crate::objects::{Endpoint, EndpointHints, Service};
 
 /// Annotations for topology aware hints; see `topology`.
 const MODES: [&str; 2] = [
@@ -53,14 +53,14 @@ impl TrafficDistribution {
         endpoint.hints = self.hints(endpoint);
     }
 
-    fn hints(self, endpoint: &Endpoint) -> Option<Box<Hints>> {
+    fn hints(self, endpoint: &Endpoint) -> Option<Box<EndpointHints>> {
         let node = endpoint.node_name.as_deref();
         match self {
             TrafficDistribution::None => None,
             // An endpoint that is not ready gets no traffic; existing hints are kept to avoid an update.
             _ if endpoint.conditions.ready != Some(true) => endpoint.hints.clone(),
-            TrafficDistribution::SameZone => Hints::new(endpoint.zone.as_deref(), None),
-            TrafficDistribution::SameNode => Hints::new(endpoint.zone.as_deref(), node),
+            TrafficDistribution::SameZone => EndpointHints::new(endpoint.zone.as_deref(), None),
+            TrafficDistribution::SameNode => EndpointHints::new(endpoint.zone.as_deref(), node),
         }
     }
 }

@@ -13,7 +13,7 @@ use kubecontroller::{
 use super::reconcile::{MAX_ENDPOINTS_PER_SLICE, SlicePlan};
 use crate::{
     objects::{Endpoint, EndpointSlice, Service},
-    services::slice_writer::Changes,
+    services::slice_writer::SliceChanges,
 };
 
 const SYNCS: MetricDesc = MetricDesc::counter(
@@ -165,7 +165,7 @@ impl EndpointSliceMetrics {
 }
 
 /// Numbers of added and removed endpoints.
-fn difference(changes: &Changes) -> (usize, usize) {
+fn difference(changes: &SliceChanges) -> (usize, usize) {
     fn addresses<'e>(endpoints: impl IntoIterator<Item = &'e Endpoint>) -> impl Iterator<Item = &'e str> {
         endpoints
             .into_iter()

@@ -18,7 +18,7 @@ use crate::{
         HEADLESS,
         endpoint_key::EndpointSet,
         port_order,
-        slice_writer::{Changes, DesiredSlice, MANAGED_BY, SERVICE_NAME},
+        slice_writer::{DesiredSlice, MANAGED_BY, SERVICE_NAME, SliceChanges},
     },
 };
 
@@ -42,7 +42,7 @@ pub(super) struct ObservedService<'a> {
 #[derive(Debug, Default)]
 pub(super) struct SlicePlan {
     pub(super) address_type: Box<str>,
-    pub(super) changes: Changes,
+    pub(super) changes: SliceChanges,
     /// Pods that are skipped because their node is unknown, and that node.
     pub(super) skipped_pods: Vec<(Box<str>, Box<str>)>,
     /// Whether topology aware hints were set, or why not; `None` if they are not requested.
@@ -92,7 +92,7 @@ impl ObservedService<'_> {
             .slices
             .iter()
             .filter(|slice| &*slice.address_type == address_kind);
-        let mut changes = Changes::default();
+        let mut changes = SliceChanges::default();
         let mut same = Vec::new();
         let mut by_ports: BTreeMap<Vec<SlicePort>, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
         for slice in existing.clone() {
@@ -159,7 +159,7 @@ impl ObservedService<'_> {
 /// Assigns endpoints with the same ports to slices.
 // upstream: staging/src/k8s.io/endpointslice/reconciler.go reconcileByPortMapping
 fn reconcile_port_mapping(
-    changes: &mut Changes,
+    changes: &mut SliceChanges,
     same: &mut Vec<Arc<EndpointSlice>>,
     address_kind: &str,
     ports: &[SlicePort],
@@ -187,7 +187,7 @@ fn reconcile_port_mapping(
 
 /// Sets hints; slices without other changes are updated only if their hints change.
 // upstream: staging/src/k8s.io/endpointslice/trafficdist/trafficdist.go ReconcileHints
-fn set_hints(changes: &mut Changes, same: Vec<Arc<EndpointSlice>>, preference: TrafficDistribution) {
+fn set_hints(changes: &mut SliceChanges, same: Vec<Arc<EndpointSlice>>, preference: TrafficDistribution) {
     let is_missed =
         |slice: &Arc<EndpointSlice>| slice.endpoints.iter().any(|one| preference.needs_update(one));
     let missed = same.into_iter().filter(is_missed);
@@ -273,7 +273,7 @@ mod tests {
         Arc::new(serde_json::from_value(slice).unwrap())
     }
 
-    fn plan(service: &Service, pods: &[Arc<Pod>], slices: &[Arc<EndpointSlice>]) -> Changes {
+    fn plan(service: &Service, pods: &[Arc<Pod>], slices: &[Arc<EndpointSlice>]) -> SliceChanges {
         let (mut plans, foreign) = ObservedService {
             service,
             pods,
@@ -361,7 +361,7 @@ mod tests {
         let changes = plan(&web, &pods, &[plain]);
         assert_eq!(
             changes.update[0].1.endpoints[1].hints,
-            crate::objects::Hints::new(Some("z"), None)
+            crate::objects::EndpointHints::new(Some("z"), None)
         );
         let hinted = slice("a", &changes.update[0].1, &web);
         assert!(plan(&web, &pods, &[Arc::clone(&hinted)]).is_empty());
@@ -399,7 +399,7 @@ mod tests {
     fn changed(
         service: &Service,
         mut slices: Vec<Arc<EndpointSlice>>,
-        changes: Changes,
+        changes: SliceChanges,
     ) -> Vec<Arc<EndpointSlice>> {
         let deleted = changes.delete;
         let updated = changes.update;

@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::reconcile::unchanged;
 use crate::{
-    objects::{Endpoint, EndpointSlice, Hints, Node},
-    services::slice_writer::Changes,
+    objects::{Endpoint, EndpointHints, EndpointSlice, Node},
+    services::slice_writer::SliceChanges,
 };
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -24,14 +24,14 @@ const EXCLUDED: [&str; 2] = [
 pub(super) struct ZoneCpu(BTreeMap<Box<str>, i128>);
 
 /// Endpoints of a zone.
-struct Allocation {
+struct ZoneAllocation {
     most: i128,
     /// The desired number, in fractions.
     desired: i128,
 }
 
 /// Number of endpoints per zone.
-type Counts = BTreeMap<Box<str>, i128>;
+type EndpointsPerZone = BTreeMap<Box<str>, i128>;
 
 // --- ZoneCpu ---
 
@@ -64,7 +64,7 @@ impl ZoneCpu {
 
     /// How many of the endpoints each zone gets, or why they cannot be allocated.
     // upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go getAllocations
-    fn allocate(&self, endpoints: i128) -> Result<BTreeMap<&str, Allocation>, String> {
+    fn allocate(&self, endpoints: i128) -> Result<BTreeMap<&str, ZoneAllocation>, String> {
         let whole = self.endpoint_unit();
         let count = self.0.len();
         if usize::try_from(endpoints).is_ok_and(|endpoints| endpoints < count) {
@@ -80,7 +80,7 @@ impl ZoneCpu {
         }
         let zones = self.0.iter().map(|(zone, processors)| {
             let least = least(*processors);
-            let allocation = Allocation {
+            let allocation = ZoneAllocation {
                 most: least + spare,
                 desired: (processors * endpoints).max(least * whole),
             };
@@ -94,7 +94,7 @@ impl ZoneCpu {
 // upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go AddHints
 pub(super) fn add_hints(
     zones: Option<&ZoneCpu>,
-    changes: &mut Changes,
+    changes: &mut SliceChanges,
     same: &mut Vec<Arc<EndpointSlice>>,
 ) -> Result<(), String> {
     let insufficient =
@@ -110,7 +110,7 @@ pub(super) fn add_hints(
     let ready = drafted.chain(kept).filter(|endpoint| is_ready(endpoint)).count();
     let allocations = zones.allocate(i128::try_from(ready).unwrap_or(i128::MAX))?;
 
-    let mut counts = Counts::new();
+    let mut counts = EndpointsPerZone::new();
     for slice in std::mem::take(same) {
         match hinted(&slice, &counts, &allocations) {
             Some(more) => {
@@ -131,7 +131,7 @@ pub(super) fn add_hints(
     for endpoint in &mut open {
         let zone = endpoint.zone.clone().filter(|zone| !zone.is_empty());
         let zone = zone.ok_or("One or more endpoints do not have a zone specified")?;
-        endpoint.hints = Hints::new(Some(&*zone), None);
+        endpoint.hints = EndpointHints::new(Some(&*zone), None);
         *counts.entry(zone).or_default() += 1;
     }
     let (mut giving, mut receiving) =
@@ -143,7 +143,7 @@ pub(super) fn add_hints(
         if *gives > 0
             && let Some((zone, takes)) = receiving.iter_mut().find(|(_, takes)| **takes > 0)
         {
-            endpoint.hints = Hints::new(Some(&**zone), None);
+            endpoint.hints = EndpointHints::new(Some(&**zone), None);
             *gives -= 1;
             *takes -= 1;
         }
@@ -158,10 +158,10 @@ pub(super) fn add_hints(
 // upstream: staging/src/k8s.io/endpointslice/topologycache/utils.go getHintsByZone
 fn hinted(
     slice: &EndpointSlice,
-    counts: &Counts,
-    allocations: &BTreeMap<&str, Allocation>,
-) -> Option<Counts> {
-    let mut hinted = Counts::new();
+    counts: &EndpointsPerZone,
+    allocations: &BTreeMap<&str, ZoneAllocation>,
+) -> Option<EndpointsPerZone> {
+    let mut hinted = EndpointsPerZone::new();
     for endpoint in slice.endpoints.iter().filter(|endpoint| is_ready(endpoint)) {
         let hints = endpoint
             .hints
@@ -185,10 +185,10 @@ fn hinted(
 /// Endpoints that zones give and receive.
 // upstream: staging/src/k8s.io/endpointslice/topologycache/utils.go getGivingAndReceivingZones
 fn giving_and_receiving_zones(
-    allocations: &BTreeMap<&str, Allocation>,
-    counts: &Counts,
+    allocations: &BTreeMap<&str, ZoneAllocation>,
+    counts: &EndpointsPerZone,
     whole: i128,
-) -> (Counts, Counts) {
+) -> (EndpointsPerZone, EndpointsPerZone) {
     let over: Vec<(&str, i128)> = allocations
         .iter()
         .map(|(zone, allocation)| {
@@ -202,8 +202,8 @@ fn giving_and_receiving_zones(
         .filter(|(_, parts)| *parts < 0)
         .map(|(zone, parts)| (zone, -parts))
         .collect();
-    let mut giving = Counts::new();
-    let mut receiving = Counts::new();
+    let mut giving = EndpointsPerZone::new();
+    let mut receiving = EndpointsPerZone::new();
     while let Some((gives, more)) = zone_with_most(&mut too_many)
         && let Some((takes, fewer)) = zone_with_most(&mut too_few)
     {
@@ -261,12 +261,12 @@ mod tests {
 
     fn spread_over(nodes: &[(&str, &str)], found: &[&str]) -> Result<Vec<String>, String> {
         let nodes: Vec<_> = nodes.iter().map(|(zone, cpu)| node(zone, cpu)).collect();
-        let mut changes = Changes {
+        let mut changes = SliceChanges {
             create: vec![DesiredSlice {
                 endpoints: endpoints(found),
                 ..DesiredSlice::default()
             }],
-            ..Changes::default()
+            ..SliceChanges::default()
         };
         add_hints(ZoneCpu::of(&nodes).as_ref(), &mut changes, &mut Vec::new())?;
         Ok(hints(&changes.create[0].endpoints))
@@ -335,7 +335,7 @@ mod tests {
         let slice = |zones: &[&str], hints: &[&str]| {
             let mut endpoints = endpoints(zones);
             for (endpoint, hint) in endpoints.iter_mut().zip(hints) {
-                endpoint.hints = Hints::new(Some(*hint), None);
+                endpoint.hints = EndpointHints::new(Some(*hint), None);
             }
             Arc::new(EndpointSlice {
                 endpoints,
@@ -343,7 +343,7 @@ mod tests {
             })
         };
         let mut same = vec![slice(&["a", "a"], &["a", "b"]), slice(&["b", "b"], &["b"])];
-        let mut changes = Changes::default();
+        let mut changes = SliceChanges::default();
         add_hints(zones.as_ref(), &mut changes, &mut same).unwrap();
         assert_eq!(same.len(), 1);
         assert_eq!(hints(&changes.update[0].1.endpoints), ["a", "b"], "{changes:?}");

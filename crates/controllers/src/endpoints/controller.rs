@@ -13,7 +13,7 @@ use serde_json::json;
 use super::desired::DesiredEndpoints;
 use crate::{
     event_message::EventMessage,
-    objects::{Endpoints, Meta, Service},
+    objects::{Endpoints, ProjectedMeta, Service},
     patch_values,
     resource::ENDPOINTS,
     services::{
@@ -117,7 +117,7 @@ impl Reconciler for EndpointsController {
     }
 }
 
-fn endpoints_ref(meta: &Meta) -> ObjectRef<'_> {
+fn endpoints_ref(meta: &ProjectedMeta) -> ObjectRef<'_> {
     ObjectRef::new(&ENDPOINTS, &meta.namespace, &meta.name)
 }
 
@@ -136,17 +136,17 @@ impl EndpointsController {
     }
 
     fn record_failure_event(&self, service: &Service, existing: Option<&Endpoints>, error: &kube::Error) {
-        let Meta { namespace, name, .. } = &service.metadata;
+        let ProjectedMeta { namespace, name, .. } = &service.metadata;
         let why = error_message(error);
         if let Some(existing) = existing {
             let message = format!("Failed to update endpoint {namespace}/{name}: {why}");
             let about = existing.metadata.reference(&ENDPOINTS);
             return EventMessage::warning("FailedToUpdateEndpoint", message).record(&self.recorder, &about);
         }
-        let wanted = Meta {
+        let wanted = ProjectedMeta {
             namespace: namespace.clone(),
             name: name.clone(),
-            ..Meta::default()
+            ..ProjectedMeta::default()
         };
         let message = format!("Failed to create endpoint for service {namespace}/{name}: {why}");
         EventMessage::warning("FailedToCreateEndpoint", message)

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    objects::{Address, AddressPort, Endpoints, Pod, Service, Subset, Target},
+    objects::{AddressPort, EndpointAddress, Endpoints, Pod, Service, Subset, Target},
     services::{
         HEADLESS,
         port::{PodPort, ports_of},
@@ -112,7 +112,7 @@ fn subsets_of(service: &Service, pod: &Pod) -> Vec<Subset> {
 
 /// The address of the first IP family of the Service.
 // upstream: pkg/controller/endpoint/endpoints_controller.go podToEndpointAddressForService
-fn address_of(service: &Service, pod: &Pod) -> Option<Address> {
+fn address_of(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
     let address_type = match service.spec.ip_families.first() {
         Some(address_type) => &**address_type,
         None if service.spec.cluster_ip.contains(':') => "IPv6",
@@ -120,7 +120,7 @@ fn address_of(service: &Service, pod: &Pod) -> Option<Address> {
         None => "IPv4",
     };
     let ip = addresses(pod).find(|ip| ip.is_ipv6() == (address_type == "IPv6"))?;
-    Some(Address {
+    Some(EndpointAddress {
         ip: ip.to_string().into(),
         hostname: hostname(pod, service).unwrap_or_default().into(),
         node_name: Some(pod.spec.node_name.clone()),
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn truncates_addresses_proportionally() {
-        let list = |count: usize| vec![Address::default(); count];
+        let list = |count: usize| vec![EndpointAddress::default(); count];
         let subset = |ready, other| Subset {
             addresses: list(ready),
             not_ready_addresses: list(other),

@@ -15,7 +15,7 @@ use super::{
     absent_owner_cache::AbsentOwnerCache,
     classify::{DeletionDecision, OwnerState, decide_deletion},
     dependent::{Dependent, FOREGROUND, ORPHAN, OwnerReference},
-    graph::{self, Graph, Node, Uid, Work},
+    graph::{self, DependencyGraph, GraphNode, GraphWorkItem, Uid},
 };
 use crate::{
     event_message::EventMessage,
@@ -30,7 +30,7 @@ const CONCURRENT_ORPHANING: usize = 20;
 pub(super) struct WorkProcessor {
     writer: ApiWriter,
     recorder: EventRecorder,
-    graph: Mutex<Graph>,
+    graph: Mutex<DependencyGraph>,
     absent_owners: Mutex<AbsentOwnerCache>,
     /// Served resources by group and kind.
     resources: RwLock<HashMap<(String, String), Resource>>,
@@ -77,12 +77,12 @@ impl WorkProcessor {
     }
 
     /// An object was added or updated.
-    pub(super) fn observe(&self, resource: &Resource, object: &Dependent) -> Vec<Work> {
+    pub(super) fn observe(&self, resource: &Resource, object: &Dependent) -> Vec<GraphWorkItem> {
         self.graph().observe(resource, object)
     }
 
     /// An object was deleted.
-    pub(super) fn remove(&self, uid: &str) -> Vec<Work> {
+    pub(super) fn remove(&self, uid: &str) -> Vec<GraphWorkItem> {
         self.graph().remove(uid)
     }
 
@@ -97,11 +97,11 @@ impl WorkProcessor {
 
     /// Processes a work item. Returns follow-up items.
     // upstream: pkg/controller/garbagecollector/garbagecollector.go processAttemptToDeleteWorker, processAttemptToOrphanWorker
-    pub(super) async fn process(&self, work: &Work) -> Result<Vec<Work>, ProcessingError> {
+    pub(super) async fn process(&self, work: &GraphWorkItem) -> Result<Vec<GraphWorkItem>, ProcessingError> {
         match work {
-            Work::AttemptToDelete(uid) => self.attempt_to_delete_item(uid).await,
-            Work::AttemptToOrphan(uid) => self.orphan_dependents(uid).await.map(|()| Vec::new()),
-            Work::ReportInvalidNamespaceOwnerRef { dependent, owner } => {
+            GraphWorkItem::AttemptToDelete(uid) => self.attempt_to_delete_item(uid).await,
+            GraphWorkItem::AttemptToOrphan(uid) => self.orphan_dependents(uid).await.map(|()| Vec::new()),
+            GraphWorkItem::ReportInvalidNamespaceOwnerRef { dependent, owner } => {
                 self.report_invalid_namespace_owner_ref(dependent, owner);
                 Ok(Vec::new())
             }
@@ -139,7 +139,7 @@ impl WorkProcessor {
     }
 
     // upstream: pkg/controller/garbagecollector/garbagecollector.go attemptToDeleteItem
-    async fn attempt_to_delete_item(&self, uid: &Uid) -> Result<Vec<Work>, ProcessingError> {
+    async fn attempt_to_delete_item(&self, uid: &Uid) -> Result<Vec<GraphWorkItem>, ProcessingError> {
         let Some(node) = self.graph().get(uid).cloned() else {
             return Ok(Vec::new());
         };
@@ -202,7 +202,7 @@ impl WorkProcessor {
         uid: &Uid,
         object_ref: ObjectRef<'_>,
         live: &LiveObject,
-    ) -> Result<Vec<Work>, ProcessingError> {
+    ) -> Result<Vec<GraphWorkItem>, ProcessingError> {
         let blocking = self.graph().blocking_dependents(uid);
         if blocking.is_empty() {
             self.release(object_ref, live, FOREGROUND).await?;
@@ -211,7 +211,7 @@ impl WorkProcessor {
         let idle = blocking
             .into_iter()
             .filter(|(_, dependent)| !dependent.deleting_dependents);
-        Ok(idle.map(|(uid, _)| Work::AttemptToDelete(uid)).collect())
+        Ok(idle.map(|(uid, _)| GraphWorkItem::AttemptToDelete(uid)).collect())
     }
 
     // upstream: pkg/controller/garbagecollector/garbagecollector.go orphanDependents
@@ -239,7 +239,7 @@ impl WorkProcessor {
         &self,
         owner: &str,
         uid: &str,
-        node: &Node,
+        node: &GraphNode,
     ) -> Result<(), ProcessingError> {
         let (resource, namespace) = self.resource_and_namespace(node)?;
         let object_ref = ObjectRef::new(&resource, &namespace, &node.object_ref.name);
@@ -364,7 +364,7 @@ impl WorkProcessor {
     }
 
     /// Resource and namespace of an object. The namespace of an owner that was only seen in references is a guess.
-    fn resource_and_namespace(&self, node: &Node) -> Result<(Resource, String), ProcessingError> {
+    fn resource_and_namespace(&self, node: &GraphNode) -> Result<(Resource, String), ProcessingError> {
         let resource = self.resource(&node.object_ref.api_version, &node.object_ref.kind)?;
         let namespace = if resource.namespaced {
             node.object_ref.namespace.to_string()
@@ -383,7 +383,7 @@ impl WorkProcessor {
             .ok_or_else(|| ProcessingError::UnknownKind(kind.to_owned(), group.to_owned()))
     }
 
-    fn graph(&self) -> MutexGuard<'_, Graph> {
+    fn graph(&self) -> MutexGuard<'_, DependencyGraph> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,12 +14,12 @@ pub(super) const ORPHAN: &str = "orphan";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Dependent {
-    pub(super) metadata: Meta,
+    pub(super) metadata: DependentMeta,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Meta {
+pub(crate) struct DependentMeta {
     pub(super) name: Box<str>,
     pub(super) namespace: Box<str>,
     pub(super) uid: Box<str>,
@@ -54,17 +54,17 @@ impl Dependent {
 }
 
 impl Object for Dependent {
-    type Metadata = Meta;
+    type Metadata = DependentMeta;
 
-    fn metadata(&self) -> &Meta {
+    fn metadata(&self) -> &DependentMeta {
         &self.metadata
     }
 }
 
-// --- Meta ---
+// --- DependentMeta ---
 
 /// Labels and annotations are dropped: the garbage collector does not read them.
-impl Metadata for Meta {
+impl Metadata for DependentMeta {
     fn name(&self) -> &str {
         &self.name
     }

@@ -18,7 +18,7 @@ pub(super) type Uid = Arc<str>;
 
 /// A work item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Work {
+pub(super) enum GraphWorkItem {
     /// attemptToDelete: delete the object if its owners are absent; in foreground deletion, check its blocking dependents.
     AttemptToDelete(Uid),
     /// attemptToOrphan: remove the owner references of its dependents, then its orphan finalizer.
@@ -42,7 +42,7 @@ pub(super) struct ObjectRef {
     clippy::struct_excessive_bools,
     reason = "five facts that do not depend on each other"
 )]
-pub(super) struct Node {
+pub(super) struct GraphNode {
     pub(super) object_ref: ObjectRef,
     /// Whether it was observed in an event. A virtual node is known only from references, which may be wrong.
     pub(super) is_observed: bool,
@@ -59,18 +59,18 @@ pub(super) struct Node {
 
 /// All observed objects: any of them may become an owner or a dependent.
 #[derive(Default)]
-pub(super) struct Graph {
-    nodes: HashMap<Uid, Node>,
+pub(super) struct DependencyGraph {
+    nodes: HashMap<Uid, GraphNode>,
     /// Interned kinds and namespaces, which are few.
     texts: Interner<str>,
 }
 
-// --- Graph ---
+// --- DependencyGraph ---
 
-impl Graph {
+impl DependencyGraph {
     /// An object was added or updated. Returns work items.
     // upstream: pkg/controller/garbagecollector/graph_builder.go processGraphChanges, insertNode, processTransitions
-    pub(super) fn observe(&mut self, resource: &Resource, object: &Dependent) -> Vec<Work> {
+    pub(super) fn observe(&mut self, resource: &Resource, object: &Dependent) -> Vec<GraphWorkItem> {
         let mut work = Vec::new();
         let uid: Uid = Arc::from(&*object.metadata.uid);
         let object_ref = ObjectRef {
@@ -82,7 +82,7 @@ impl Graph {
         let mut node = self
             .nodes
             .remove(&uid)
-            .unwrap_or_else(|| Node::new(object_ref.clone()));
+            .unwrap_or_else(|| GraphNode::new(object_ref.clone()));
         node.object_ref = object_ref;
         node.is_absent = false;
         if !std::mem::replace(&mut node.is_observed, true) {
@@ -97,11 +97,16 @@ impl Graph {
         let owners = node.owners.clone();
         let namespace = Arc::clone(&node.object_ref.namespace);
         if node.deleting_dependents && !waited {
-            work.extend(node.dependents.iter().cloned().map(Work::AttemptToDelete));
-            work.push(Work::AttemptToDelete(Arc::clone(&uid)));
+            work.extend(
+                node.dependents
+                    .iter()
+                    .cloned()
+                    .map(GraphWorkItem::AttemptToDelete),
+            );
+            work.push(GraphWorkItem::AttemptToDelete(Arc::clone(&uid)));
         }
         if node.orphans_dependents && !orphaned {
-            work.push(Work::AttemptToOrphan(Arc::clone(&uid)));
+            work.push(GraphWorkItem::AttemptToOrphan(Arc::clone(&uid)));
         }
         self.nodes.insert(Arc::clone(&uid), node);
         // By UID in a map: an object may have very many owners.
@@ -131,19 +136,19 @@ impl Graph {
 
     /// An object was deleted, or does not exist. Returns work items.
     // upstream: pkg/controller/garbagecollector/graph_builder.go processGraphChanges, removeNode
-    pub(super) fn remove(&mut self, uid: &str) -> Vec<Work> {
+    pub(super) fn remove(&mut self, uid: &str) -> Vec<GraphWorkItem> {
         let Some(node) = self.nodes.remove(uid) else {
             return Vec::new();
         };
-        let mut work: Vec<Work> = node
+        let mut work: Vec<GraphWorkItem> = node
             .dependents
             .iter()
             .cloned()
-            .map(Work::AttemptToDelete)
+            .map(GraphWorkItem::AttemptToDelete)
             .collect();
         if !node.dependents.is_empty() {
             // Its dependents still refer to it: if it is created again, they are found.
-            let left = Node {
+            let left = GraphNode {
                 is_observed: false,
                 is_absent: true,
                 is_being_deleted: false,
@@ -161,12 +166,12 @@ impl Graph {
         work
     }
 
-    pub(super) fn get(&self, uid: &str) -> Option<&Node> {
+    pub(super) fn get(&self, uid: &str) -> Option<&GraphNode> {
         self.nodes.get(uid)
     }
 
     /// Objects that refer to it as an owner.
-    pub(super) fn dependents(&self, uid: &str) -> Vec<(Uid, Node)> {
+    pub(super) fn dependents(&self, uid: &str) -> Vec<(Uid, GraphNode)> {
         let Some(node) = self.nodes.get(uid) else {
             return Vec::new();
         };
@@ -176,7 +181,7 @@ impl Graph {
 
     /// Dependents that block its foreground deletion.
     // upstream: pkg/controller/garbagecollector/graph.go blockingDependents
-    pub(super) fn blocking_dependents(&self, uid: &str) -> Vec<(Uid, Node)> {
+    pub(super) fn blocking_dependents(&self, uid: &str) -> Vec<(Uid, GraphNode)> {
         let mut dependents = self.dependents(uid);
         dependents.retain(|(_, node)| node.blocks(uid));
         dependents
@@ -193,13 +198,13 @@ impl Graph {
         uid: &Uid,
         owner: &OwnerReference,
         namespace: &Arc<str>,
-        work: &mut Vec<Work>,
+        work: &mut Vec<GraphWorkItem>,
     ) {
         let reported: Uid = Arc::from(&*owner.uid);
         let node = self.nodes.entry(Arc::clone(&reported)).or_insert_with(|| {
             // A virtual node: not observed yet, and possibly absent.
-            work.push(Work::AttemptToDelete(Arc::clone(&reported)));
-            Node::new(ObjectRef {
+            work.push(GraphWorkItem::AttemptToDelete(Arc::clone(&reported)));
+            GraphNode::new(ObjectRef {
                 api_version: self.texts.share(&*owner.api_version),
                 kind: self.texts.share(&*owner.kind),
                 namespace: Arc::clone(namespace),
@@ -211,7 +216,7 @@ impl Graph {
             node.check_coordinates(&reported, uid, namespace, work);
         }
         if node.deleting_dependents || node.is_absent {
-            work.push(Work::AttemptToDelete(Arc::clone(uid)));
+            work.push(GraphWorkItem::AttemptToDelete(Arc::clone(uid)));
         }
     }
 
@@ -228,7 +233,12 @@ impl Graph {
 
     /// Dependents that referred to it before it was observed may have wrong coordinates.
     // upstream: pkg/controller/garbagecollector/graph_builder.go partitionDependents, getAlternateOwnerIdentity
-    fn check_dependents_with_wrong_coordinates(&self, uid: &Uid, node: &Node, work: &mut Vec<Work>) {
+    fn check_dependents_with_wrong_coordinates(
+        &self,
+        uid: &Uid,
+        node: &GraphNode,
+        work: &mut Vec<GraphWorkItem>,
+    ) {
         for dependent in &node.dependents {
             let Some(known) = self.nodes.get(dependent) else {
                 continue;
@@ -244,18 +254,18 @@ impl Graph {
     }
 
     // upstream: pkg/controller/garbagecollector/graph_builder.go addUnblockedOwnersToDeleteQueue
-    fn check_unblocked_owner(&self, uid: &str, work: &mut Vec<Work>) {
+    fn check_unblocked_owner(&self, uid: &str, work: &mut Vec<GraphWorkItem>) {
         if self.nodes.get(uid).is_some_and(|node| node.deleting_dependents) {
-            work.push(Work::AttemptToDelete(Arc::from(uid)));
+            work.push(GraphWorkItem::AttemptToDelete(Arc::from(uid)));
         }
     }
 }
 
-// --- Node ---
+// --- GraphNode ---
 
-impl Node {
+impl GraphNode {
     fn new(object_ref: ObjectRef) -> Self {
-        Node {
+        GraphNode {
             object_ref,
             is_observed: false,
             is_absent: false,
@@ -273,10 +283,10 @@ impl Node {
     }
 
     /// Work items for a reference whose coordinates do not match the observed owner: the dependent has to be checked.
-    fn check_coordinates(&self, uid: &Uid, dependent: &Uid, namespace: &str, work: &mut Vec<Work>) {
-        work.push(Work::AttemptToDelete(Arc::clone(dependent)));
+    fn check_coordinates(&self, uid: &Uid, dependent: &Uid, namespace: &str, work: &mut Vec<GraphWorkItem>) {
+        work.push(GraphWorkItem::AttemptToDelete(Arc::clone(dependent)));
         if !self.object_ref.namespace.is_empty() && *self.object_ref.namespace != *namespace {
-            work.push(Work::ReportInvalidNamespaceOwnerRef {
+            work.push(GraphWorkItem::ReportInvalidNamespaceOwnerRef {
                 dependent: Arc::clone(dependent),
                 owner: Arc::clone(uid),
             });
@@ -331,19 +341,24 @@ mod tests {
         .unwrap()
     }
 
-    fn attempt_to_delete(uids: &[&str]) -> Vec<Work> {
+    fn attempt_to_delete(uids: &[&str]) -> Vec<GraphWorkItem> {
         uids.iter()
-            .map(|uid| Work::AttemptToDelete(Arc::from(*uid)))
+            .map(|uid| GraphWorkItem::AttemptToDelete(Arc::from(*uid)))
             .collect()
     }
 
-    fn observe(graph: &mut Graph, uid: &str, owners: &[&str], state: &[&str]) -> Vec<Work> {
+    fn observe(
+        graph: &mut DependencyGraph,
+        uid: &str,
+        owners: &[&str],
+        state: &[&str],
+    ) -> Vec<GraphWorkItem> {
         graph.observe(&CONFIG_MAPS, &object(uid, owners, state))
     }
 
     #[test]
     fn looks_up_an_unobserved_owner_once() {
-        let mut graph = Graph::default();
+        let mut graph = DependencyGraph::default();
         assert_eq!(
             observe(&mut graph, "a", &["owner"], &[]),
             attempt_to_delete(&["owner"])
@@ -354,7 +369,7 @@ mod tests {
 
     #[test]
     fn checks_dependents_of_a_deleted_owner() {
-        let mut graph = Graph::default();
+        let mut graph = DependencyGraph::default();
         observe(&mut graph, "owner", &[], &[]);
         observe(&mut graph, "a", &["owner"], &[]);
         assert_eq!(graph.remove("owner"), attempt_to_delete(&["a"]));
@@ -364,7 +379,7 @@ mod tests {
 
     #[test]
     fn checks_an_owner_in_foreground_deletion_when_unblocked() {
-        let mut graph = Graph::default();
+        let mut graph = DependencyGraph::default();
         observe(&mut graph, "owner", &[], &[]);
         observe(&mut graph, "a", &["owner!"], &[]);
         observe(&mut graph, "b", &["owner!"], &[]);
@@ -387,7 +402,7 @@ mod tests {
 
     #[test]
     fn checks_a_new_dependent_of_an_owner_in_foreground_deletion() {
-        let mut graph = Graph::default();
+        let mut graph = DependencyGraph::default();
         observe(&mut graph, "owner", &[], &["foregroundDeletion"]);
         assert_eq!(
             observe(&mut graph, "late", &["owner!"], &[]),
@@ -397,27 +412,27 @@ mod tests {
 
     #[test]
     fn orphans_dependents_once() {
-        let mut graph = Graph::default();
+        let mut graph = DependencyGraph::default();
         observe(&mut graph, "owner", &[], &[]);
         observe(&mut graph, "a", &["owner"], &[]);
         let begun = observe(&mut graph, "owner", &[], &["orphan"]);
-        assert_eq!(begun, [Work::AttemptToOrphan(Arc::from("owner"))]);
+        assert_eq!(begun, [GraphWorkItem::AttemptToOrphan(Arc::from("owner"))]);
         assert_eq!(observe(&mut graph, "owner", &[], &["orphan"]), []);
     }
 
     #[test]
     fn checks_references_with_wrong_coordinates() {
-        let mut graph = Graph::default();
+        let mut graph = DependencyGraph::default();
         observe(&mut graph, "owner", &[], &[]);
         let mut liar = object("liar", &["owner"], &[]);
         liar.metadata.namespace = "elsewhere".into();
         let mut misled = attempt_to_delete(&["liar"]);
-        misled.push(Work::ReportInvalidNamespaceOwnerRef {
+        misled.push(GraphWorkItem::ReportInvalidNamespaceOwnerRef {
             dependent: Arc::from("liar"),
             owner: Arc::from("owner"),
         });
         assert_eq!(graph.observe(&CONFIG_MAPS, &liar), misled);
-        let mut graph = Graph::default();
+        let mut graph = DependencyGraph::default();
         assert_eq!(graph.observe(&CONFIG_MAPS, &liar), attempt_to_delete(&["owner"]));
         assert_eq!(
             observe(&mut graph, "owner", &[], &[]),
@@ -428,7 +443,7 @@ mod tests {
 
     #[test]
     fn checks_references_to_absent_owners() {
-        let mut graph = Graph::default();
+        let mut graph = DependencyGraph::default();
         observe(&mut graph, "a", &["owner"], &[]);
         assert_eq!(graph.remove("owner"), attempt_to_delete(&["a"]));
         assert_eq!(
@@ -441,7 +456,7 @@ mod tests {
 
     #[test]
     fn edges_follow_owner_references() {
-        let mut graph = Graph::default();
+        let mut graph = DependencyGraph::default();
         observe(&mut graph, "one", &[], &[]);
         observe(&mut graph, "two", &[], &[]);
         observe(&mut graph, "a", &["one"], &[]);

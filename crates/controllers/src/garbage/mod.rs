@@ -1,4 +1,4 @@
-//! The garbage collector: deletes dependents whose owners are deleted (background, foreground and orphan deletion).
+//! The garbage collector: cascading deletion of dependents whose owners are deleted (background, foreground and orphan deletion).
 //!
 //! ```text
 //! monitors             informers for all deletable resources
@@ -29,7 +29,7 @@ use kubecontroller::{
 use tokio::task::JoinSet;
 
 pub(crate) use self::dependent::Dependent;
-use self::{collector::WorkProcessor, graph::Work, monitors::Monitors};
+use self::{collector::WorkProcessor, graph::GraphWorkItem, monitors::Monitors};
 use crate::{
     context::{ControllerContext, Task},
     discovery::{CustomResourceDefinition, ResourceDiscovery},
@@ -125,7 +125,7 @@ impl GarbageCollector {
 
 async fn process(
     collector: Arc<WorkProcessor>,
-    queue: WorkQueue<Work>,
+    queue: WorkQueue<GraphWorkItem>,
     mut synced: tokio::sync::watch::Receiver<bool>,
 ) {
     while let Some(job) = queue.next().await {

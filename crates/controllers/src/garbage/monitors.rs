@@ -8,7 +8,7 @@ use kubecontroller::{
 };
 use tokio::{sync::watch, time};
 
-use super::{collector::WorkProcessor, dependent::Dependent, graph::Work};
+use super::{collector::WorkProcessor, dependent::Dependent, graph::GraphWorkItem};
 use crate::{discovery::DiscoveryResult, resource::Resource};
 
 /// How long a resource may delay the others until its first list.
@@ -18,7 +18,7 @@ const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Monitors {
     informers: SharedInformerFactory,
     collector: Arc<WorkProcessor>,
-    queue: WorkQueue<Work>,
+    queue: WorkQueue<GraphWorkItem>,
     kinds: HashMap<Resource, (Informer<Dependent>, EventHandlerRegistration)>,
     /// Whether all resources are synced: before that, an object may have dependents that are not known.
     synced: watch::Sender<bool>,
@@ -30,7 +30,7 @@ impl Monitors {
     pub(super) fn new(
         informers: SharedInformerFactory,
         collector: Arc<WorkProcessor>,
-        queue: WorkQueue<Work>,
+        queue: WorkQueue<GraphWorkItem>,
     ) -> Self {
         Monitors {
             informers,

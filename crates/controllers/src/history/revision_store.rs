@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     context::ControllerContext,
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
-    objects::{ControllerRevision, Meta, Selector, Template},
+    objects::{ControllerRevision, ProjectedMeta, Selector, Template},
     pods::pod_from_template::NewPodMeta,
     resource::{CONTROLLER_REVISIONS, Resource},
     writer::{ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, is_already_exists},
@@ -32,7 +32,7 @@ pub(crate) struct RevisionStore {
 
 /// A revision to create.
 pub(crate) struct NewRevision<'a> {
-    pub(crate) set: &'a Meta,
+    pub(crate) set: &'a ProjectedMeta,
     pub(crate) template: &'a Template,
     /// Label with the hash.
     pub(crate) hash_label: &'static str,
@@ -75,7 +75,7 @@ impl RevisionStore {
     // upstream: pkg/controller/history/controller_history.go ListControllerRevisions, AdoptControllerRevision
     pub(crate) async fn claim(
         &self,
-        set: &Meta,
+        set: &ProjectedMeta,
         selector: &Selector,
     ) -> kube::Result<Vec<Arc<ControllerRevision>>> {
         let mut revisions = self.by_owner.children(&set.uid);
@@ -180,7 +180,7 @@ impl RevisionStore {
     }
 
     /// All annotations of a set, including the long ones that informers drop.
-    async fn annotations(&self, set: &Meta) -> kube::Result<BTreeMap<Box<str>, Box<str>>> {
+    async fn annotations(&self, set: &ProjectedMeta) -> kube::Result<BTreeMap<Box<str>, Box<str>>> {
         let object_ref = ObjectRef::new(self.resource, &set.namespace, &set.name);
         let mut fresh: Value = self.writer.get(object_ref).await?;
         let annotations = fresh["metadata"]["annotations"].take();

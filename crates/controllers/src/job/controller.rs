@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::{
     backoff::BackoffRecord,
     finalizer::{adopt, remove_finalizer},
-    manage::{Action, PodCreation},
+    manage::{PodAction, PodCreation},
     metrics::{JobMetrics, SyncAction},
     new_pods,
     snapshot::JobSnapshot,
@@ -129,7 +129,7 @@ impl JobSync<'_> {
         let pods = self.claim().await?;
         let known = self.backoff_record();
         let snapshot = JobSnapshot::new(job, &pods, known, self.controller.clock.now());
-        let action = Action::new(&snapshot);
+        let action = PodAction::new(&snapshot);
         *self.action_label.lock().unwrap_or_else(PoisonError::into_inner) = SyncAction::of(&action);
         let (done, problem) = self.act(&snapshot, &action).await;
         let mut tracker = StatusTracker::new(&snapshot, &action, done);
@@ -208,12 +208,12 @@ impl JobSync<'_> {
 
     /// Carries out an action on pods. Returns what was done, and the first error.
     // upstream: pkg/controller/job/job_controller.go manageJob
-    async fn act(&self, snapshot: &JobSnapshot<'_>, action: &Action) -> (PodChanges, Option<kube::Error>) {
+    async fn act(&self, snapshot: &JobSnapshot<'_>, action: &PodAction) -> (PodChanges, Option<kube::Error>) {
         match action {
-            Action::Nothing | Action::Wait(_) => (PodChanges::default(), None),
-            Action::JobEnd(pods) => self.delete_all(pods, false).await,
-            Action::Delete(pods) => self.delete_all(pods, true).await,
-            Action::Create(wanted) => self.create_all(snapshot, wanted).await,
+            PodAction::Nothing | PodAction::Wait(_) => (PodChanges::default(), None),
+            PodAction::JobEnd(pods) => self.delete_all(pods, false).await,
+            PodAction::Delete(pods) => self.delete_all(pods, true).await,
+            PodAction::Create(wanted) => self.create_all(snapshot, wanted).await,
         }
     }
 
@@ -403,10 +403,10 @@ struct FinalizerRemoval {
 }
 
 /// When to sync again if no event arrives.
-fn next(snapshot: &JobSnapshot<'_>, action: &Action, done: PodChanges) -> Option<Duration> {
+fn next(snapshot: &JobSnapshot<'_>, action: &PodAction, done: PodChanges) -> Option<Duration> {
     let wait = match action {
-        Action::Wait(wait) => Some(*wait),
-        Action::Create(wanted) if usize::try_from(done.created) != Ok(wanted.len()) => Some(REQUEUE_DELAY),
+        PodAction::Wait(wait) => Some(*wait),
+        PodAction::Create(wanted) if usize::try_from(done.created) != Ok(wanted.len()) => Some(REQUEUE_DELAY),
         _ => None,
     };
     let left = snapshot.time_left().filter(|_| snapshot.end.is_none());

@@ -5,12 +5,12 @@ use std::fmt;
 /// A set of indexes, as ordered ranges that do not touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Indexes {
-    ranges: Vec<Range>,
+    ranges: Vec<IndexRange>,
 }
 
 /// An inclusive range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Range {
+struct IndexRange {
     first: u32,
     last: u32,
 }
@@ -31,7 +31,7 @@ impl Indexes {
             if first >= end {
                 break;
             }
-            set.push(Range {
+            set.push(IndexRange {
                 first,
                 last: last.min(end - 1),
             });
@@ -90,7 +90,7 @@ impl Indexes {
     pub(super) fn missing(&self, end: u32, count: usize) -> Vec<u32> {
         let mut missing = Vec::new();
         let mut next = 0;
-        let past = Range {
+        let past = IndexRange {
             first: end,
             last: end,
         };
@@ -103,7 +103,7 @@ impl Indexes {
     }
 
     /// Appends a range that starts no earlier than the last one.
-    fn push(&mut self, range: Range) {
+    fn push(&mut self, range: IndexRange) {
         match self.ranges.last_mut() {
             Some(last) if range.first <= last.last.saturating_add(1) => last.last = last.last.max(range.last),
             _ => self.ranges.push(range),
@@ -117,7 +117,7 @@ impl FromIterator<u32> for Indexes {
         indexes.sort_unstable();
         let mut set = Indexes::default();
         for index in indexes {
-            set.push(Range {
+            set.push(IndexRange {
                 first: index,
                 last: index,
             });
@@ -129,7 +129,7 @@ impl FromIterator<u32> for Indexes {
 impl fmt::Display for Indexes {
     // upstream: pkg/controller/job/indexed_job_utils.go String
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, Range { first, last }) in self.ranges.iter().enumerate() {
+        for (position, IndexRange { first, last }) in self.ranges.iter().enumerate() {
             if position > 0 {
                 f.write_str(",")?;
             }

@@ -17,7 +17,7 @@ const MIN_BACKOFF: Duration = Duration::from_secs(1);
 
 /// What to do about the pods of a job.
 #[derive(Debug, PartialEq)]
-pub(super) enum Action {
+pub(super) enum PodAction {
     Nothing,
     /// Nothing now: the backoff has not expired.
     Wait(Duration),
@@ -38,28 +38,28 @@ pub(super) struct PodCreation {
     pub failures: Option<(u32, u32)>,
 }
 
-// --- Action ---
+// --- PodAction ---
 
-impl Action {
+impl PodAction {
     /// Decides what to do.
     // upstream: pkg/controller/job/job_controller.go manageJob
     pub(super) fn new(snapshot: &JobSnapshot<'_>) -> Self {
         let job = snapshot.job;
         if snapshot.end.is_some() {
-            return Action::JobEnd(snapshot.active.clone());
+            return PodAction::JobEnd(snapshot.active.clone());
         }
         if job.metadata.is_terminating() {
-            return Action::Nothing;
+            return PodAction::Nothing;
         }
         let active = snapshot.active.len();
         if job.is_suspended() {
-            return Action::Delete(snapshot.active.clone());
+            return PodAction::Delete(snapshot.active.clone());
         }
         let wanted = wanted(snapshot);
         let mut surplus = job.active_pods_for_removal(&snapshot.active, active.saturating_sub(wanted));
         if !surplus.is_empty() {
             surplus.truncate(MAX_PODS_PER_SYNC);
-            return Action::Delete(surplus);
+            return PodAction::Delete(surplus);
         }
         let being_deleted = if job.only_replace_failed_pods() {
             usize::try_from(snapshot.terminating).unwrap_or(0)
@@ -67,7 +67,7 @@ impl Action {
             0
         };
         match wanted.saturating_sub(being_deleted + active) {
-            0 => Action::Nothing,
+            0 => PodAction::Nothing,
             missing => create(snapshot, missing.min(MAX_PODS_PER_SYNC)),
         }
     }
@@ -88,17 +88,17 @@ fn wanted(snapshot: &JobSnapshot<'_>) -> usize {
 }
 
 // upstream: pkg/controller/job/job_controller.go getPodCreationInfoForIndependentIndexes
-fn create(snapshot: &JobSnapshot<'_>, missing: usize) -> Action {
+fn create(snapshot: &JobSnapshot<'_>, missing: usize) -> PodAction {
     let job = snapshot.job;
     let each_has_limit = job.spec.backoff_limit_per_index.is_some();
     if !each_has_limit {
         let wait = snapshot.failures.wait(snapshot.now);
         if !wait.is_zero() {
-            return Action::Wait(wait.max(MIN_BACKOFF));
+            return PodAction::Wait(wait.max(MIN_BACKOFF));
         }
     }
     if !job.is_indexed() {
-        return Action::Create(vec![PodCreation::default(); missing]);
+        return PodAction::Create(vec![PodCreation::default(); missing]);
     }
     let mut taken = snapshot.done.union(&indexes(&snapshot.active));
     if job.only_replace_failed_pods() {
@@ -130,9 +130,9 @@ fn create(snapshot: &JobSnapshot<'_>, missing: usize) -> Action {
         });
     }
     match (pods.is_empty(), waits.into_iter().min()) {
-        (true, Some(wait)) => Action::Wait(wait.max(MIN_BACKOFF)),
-        (true, None) => Action::Nothing,
-        (false, _) => Action::Create(pods),
+        (true, Some(wait)) => PodAction::Wait(wait.max(MIN_BACKOFF)),
+        (true, None) => PodAction::Nothing,
+        (false, _) => PodAction::Create(pods),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kubecontroller::metrics::{MetricDesc, Metrics, exponential_buckets};
 
-use super::{manage::Action, snapshot::JobSnapshot};
+use super::{manage::PodAction, snapshot::JobSnapshot};
 use crate::objects::{Condition, Job, JobStatus, PodReplacementPolicy};
 
 const SYNCS: MetricDesc = MetricDesc::counter(
@@ -50,11 +50,11 @@ pub(super) struct JobMetrics {
 // --- SyncAction ---
 
 impl SyncAction {
-    pub(super) fn of(action: &Action) -> Self {
+    pub(super) fn of(action: &PodAction) -> Self {
         match action {
-            Action::Nothing | Action::Wait(_) => SyncAction::Tracking,
-            Action::JobEnd(_) | Action::Delete(_) => SyncAction::PodsDeleted,
-            Action::Create(_) => SyncAction::PodsCreated,
+            PodAction::Nothing | PodAction::Wait(_) => SyncAction::Tracking,
+            PodAction::JobEnd(_) | PodAction::Delete(_) => SyncAction::PodsDeleted,
+            PodAction::Create(_) => SyncAction::PodsCreated,
         }
     }
 }

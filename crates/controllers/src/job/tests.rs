@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     backoff::BackoffRecord,
-    manage::Action,
+    manage::PodAction,
     new_pods::{JobPod, new_pods},
     pods::{FINALIZER, INDEX},
     snapshot::JobSnapshot,
@@ -16,7 +16,7 @@ use super::{
 use crate::objects::{Job, Pod};
 
 /// A job and its pods, as a server would have them.
-struct World {
+struct JobFixture {
     job: Value,
     pods: Vec<Value>,
     now: Timestamp,
@@ -24,14 +24,14 @@ struct World {
     reported: Vec<String>,
 }
 
-impl World {
+impl JobFixture {
     fn new(spec: Value) -> Self {
         let mut spec = spec;
         spec["template"] = json!({
             "metadata": {"labels": {"job-name": "j"}},
             "spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]},
         });
-        World {
+        JobFixture {
             job: json!({"metadata": {"name": "j", "namespace": "shop", "uid": "u1"}, "spec": spec}),
             pods: Vec::new(),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
@@ -61,13 +61,13 @@ impl World {
             .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
             .collect();
         let snapshot = JobSnapshot::new(&job, &pods, self.failures, self.now);
-        let action = Action::new(&snapshot);
+        let action = PodAction::new(&snapshot);
         let mut done = PodChanges::default();
         let did = match &action {
-            Action::Nothing => "nothing".to_owned(),
-            Action::Wait(wait) => format!("wait {}", wait.as_secs()),
-            Action::JobEnd(being_deleted) | Action::Delete(being_deleted) => {
-                let release = matches!(action, Action::Delete(_));
+            PodAction::Nothing => "nothing".to_owned(),
+            PodAction::Wait(wait) => format!("wait {}", wait.as_secs()),
+            PodAction::JobEnd(being_deleted) | PodAction::Delete(being_deleted) => {
+                let release = matches!(action, PodAction::Delete(_));
                 for pod in being_deleted {
                     self.delete(&pod.metadata.name, release);
                     done.deleted += 1;
@@ -79,7 +79,7 @@ impl World {
                     being_deleted.len()
                 )
             }
-            Action::Create(wanted) => {
+            PodAction::Create(wanted) => {
                 for JobPod { text, name } in
                     new_pods(&snapshot, wanted, |name| self.position(name).is_some()).unwrap()
                 {
@@ -210,7 +210,7 @@ const COUNTS: &[&str] = &["active", "ready", "terminating", "succeeded", "failed
 
 #[test]
 fn runs_pods_until_completions() {
-    let mut world = World::new(json!({"parallelism": 2, "completions": 3}));
+    let mut world = JobFixture::new(json!({"parallelism": 2, "completions": 3}));
     assert_eq!(world.sync(), "create 2");
     assert_eq!(
         world.status(COUNTS),
@@ -245,7 +245,7 @@ fn runs_pods_until_completions() {
 
 #[test]
 fn work_queue_job_completes_after_first_success() {
-    let mut world = World::new(json!({"parallelism": 3}));
+    let mut world = JobFixture::new(json!({"parallelism": 3}));
     assert_eq!(world.sync(), "create 3");
     world.end(None, 0);
     assert_eq!(world.sync(), "nothing");
@@ -262,7 +262,7 @@ fn work_queue_job_completes_after_first_success() {
 
 #[test]
 fn replaces_failed_pods_up_to_backoff_limit() {
-    let mut world = World::new(json!({"parallelism": 1, "completions": 1, "backoffLimit": 2}));
+    let mut world = JobFixture::new(json!({"parallelism": 1, "completions": 1, "backoffLimit": 2}));
     assert_eq!(world.sync(), "create 1");
     world.pass(1).end(None, 1);
     assert_eq!(world.sync(), "wait 10");
@@ -288,7 +288,7 @@ fn replaces_failed_pods_up_to_backoff_limit() {
 
 #[test]
 fn fails_after_active_deadline() {
-    let mut world = World::new(json!({"parallelism": 2, "completions": 2, "activeDeadlineSeconds": 5}));
+    let mut world = JobFixture::new(json!({"parallelism": 2, "completions": 2, "activeDeadlineSeconds": 5}));
     world.sync();
     world.pods[0]["status"] =
         json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
@@ -320,7 +320,7 @@ fn fails_after_active_deadline() {
 
 #[test]
 fn suspends_and_resumes() {
-    let mut world = World::new(json!({"parallelism": 2, "completions": 2, "suspend": true}));
+    let mut world = JobFixture::new(json!({"parallelism": 2, "completions": 2, "suspend": true}));
     assert_eq!(world.sync(), "delete 0");
     assert_eq!(world.conditions(), ["Suspended True JobSuspended"]);
     assert_eq!(world.job["status"].get("startTime"), None);
@@ -341,7 +341,7 @@ fn suspends_and_resumes() {
 
 #[test]
 fn completes_each_index_once() {
-    let mut world = World::new(json!({"parallelism": 2, "completions": 4, "completionMode": "Indexed"}));
+    let mut world = JobFixture::new(json!({"parallelism": 2, "completions": 4, "completionMode": "Indexed"}));
     assert_eq!(world.sync(), "create 2");
     let pod = &world.pods[1];
     assert!(
@@ -382,7 +382,7 @@ fn completes_each_index_once() {
 
 #[test]
 fn fails_an_index_beyond_its_backoff_limit() {
-    let mut world = World::new(json!({
+    let mut world = JobFixture::new(json!({
         "parallelism": 3, "completions": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 1,
         "backoffLimit": i32::MAX, "podFailurePolicy": {"rules": [
             {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [9]}},
@@ -427,7 +427,7 @@ fn fails_an_index_beyond_its_backoff_limit() {
 
 #[test]
 fn fails_beyond_max_failed_indexes() {
-    let mut world = World::new(json!({
+    let mut world = JobFixture::new(json!({
         "parallelism": 5, "completions": 5, "completionMode": "Indexed", "backoffLimitPerIndex": 0, "maxFailedIndexes": 1,
         "backoffLimit": i32::MAX,
     }));
@@ -449,7 +449,7 @@ fn fails_beyond_max_failed_indexes() {
 
 #[test]
 fn success_policy_completes_the_job() {
-    let mut world = World::new(json!({
+    let mut world = JobFixture::new(json!({
         "parallelism": 3, "completions": 3, "completionMode": "Indexed",
         "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
     }));
@@ -481,7 +481,7 @@ fn applies_pod_failure_policy() {
         {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}},
         {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}},
     ]);
-    let mut world = World::new(json!({
+    let mut world = JobFixture::new(json!({
         "parallelism": 2, "completions": 2, "backoffLimit": 0, "podFailurePolicy": {"rules": rules},
     }));
     assert_eq!(world.sync(), "create 2");
@@ -498,7 +498,7 @@ fn applies_pod_failure_policy() {
 #[test]
 fn respects_pod_replacement_policy() {
     for (policy, first) in [("TerminatingOrFailed", "wait 10"), ("Failed", "nothing")] {
-        let mut world = World::new(json!({
+        let mut world = JobFixture::new(json!({
             "parallelism": 1, "completions": 1, "podReplacementPolicy": policy, "backoffLimit": 6,
         }));
         world.sync();
@@ -515,7 +515,7 @@ fn respects_pod_replacement_policy() {
 
 #[test]
 fn deletes_pods_with_duplicate_indexes() {
-    let mut world = World::new(json!({"parallelism": 2, "completions": 2, "completionMode": "Indexed"}));
+    let mut world = JobFixture::new(json!({"parallelism": 2, "completions": 2, "completionMode": "Indexed"}));
     world.sync();
     let mut double = world.pods[0].clone();
     double["metadata"]["name"] = json!("double");
@@ -536,9 +536,9 @@ fn deletes_pods_with_duplicate_indexes() {
 
 #[test]
 fn chooses_deterministic_pod_names() {
-    let job = World::new(json!({"parallelism": 3, "completions": 3})).job();
+    let job = JobFixture::new(json!({"parallelism": 3, "completions": 3})).job();
     let snapshot = JobSnapshot::new(&job, &[], None, "2026-01-01T00:00:00Z".parse().unwrap());
-    let Action::Create(wanted) = Action::new(&snapshot) else {
+    let PodAction::Create(wanted) = PodAction::new(&snapshot) else {
         panic!("pods are wanted")
     };
     let names = |taken: &[Box<str>]| -> Vec<Box<str>> {

@@ -9,7 +9,7 @@ use std::{collections::HashSet, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
-    manage::Action,
+    manage::PodAction,
     pods::{index, is_tracked},
     snapshot::{JobEnd, JobSnapshot},
 };
@@ -54,7 +54,7 @@ pub(super) struct StatusTracker<'l, 'a> {
 impl<'l, 'a> StatusTracker<'l, 'a> {
     /// The status to write before finalizers are removed.
     // upstream: pkg/controller/job/job_controller.go trackJobStatusAndRemoveFinalizers
-    pub(super) fn new(snapshot: &'l JobSnapshot<'a>, action: &Action, done: PodChanges) -> Self {
+    pub(super) fn new(snapshot: &'l JobSnapshot<'a>, action: &PodAction, done: PodChanges) -> Self {
         let job = snapshot.job;
         let with_finalizer = snapshot.pods.iter().filter(|pod| is_tracked(pod));
         let mut tracker = StatusTracker {
@@ -75,7 +75,7 @@ impl<'l, 'a> StatusTracker<'l, 'a> {
         status.ready = Some(snapshot.ready - done.deleted_ready);
         status.terminating = Some(tracker.terminating);
         status.uncounted_terminated_pods.get_or_insert_default();
-        if let Action::JobEnd(pods) = action {
+        if let PodAction::JobEnd(pods) = action {
             if usize::try_from(done.deleted) != Ok(pods.len()) {
                 // There may be pods that are not counted yet.
                 tracker.end = None;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::conditions::DeletionResult;
 use crate::{
     discovery::DiscoveryResult,
-    objects::{Condition, Meta},
+    objects::{Condition, ProjectedMeta},
     resource::{NAMESPACES, PODS, Resource},
     writer::{ApiWriter, ObjectRef, error_message, has_status_code},
 };
@@ -42,22 +42,22 @@ pub(super) enum NamespaceDeletionError {
 
 #[derive(Deserialize)]
 struct Namespace {
-    metadata: Meta,
+    metadata: ProjectedMeta,
     #[serde(default)]
-    spec: Spec,
+    spec: NamespaceSpec,
     #[serde(default)]
-    status: Status,
+    status: NamespaceStatus,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Spec {
+struct NamespaceSpec {
     finalizers: Vec<String>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Status {
+struct NamespaceStatus {
     phase: String,
     conditions: Vec<Condition>,
 }
@@ -160,7 +160,7 @@ impl NamespacedResourcesDeleter {
             .await
         {
             Err(error) if has_status_code(&error, 404) => Ok(Namespace {
-                spec: Spec::default(),
+                spec: NamespaceSpec::default(),
                 ..namespace
             }),
             other => Ok(other?),
@@ -193,7 +193,8 @@ impl NamespacedResourcesDeleter {
         }
     }
 
-    /// Deletes the contents: pods first, since they may need other objects to terminate cleanly; then everything else.
+    /// Deletes the contents in the namespace deletion order (KEP-5080): pods first, since they may need other objects (network
+    /// policies, secrets) to terminate cleanly; then everything else.
     // upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContent
     async fn delete_all_content(
         &self,

@@ -62,7 +62,7 @@ struct AllocationHints {
 }
 
 #[derive(Deserialize)]
-struct Nodes {
+struct NodesByName {
     items: Vec<Node>,
 }
 
@@ -120,7 +120,7 @@ impl Reconciler for NodeIpamController {
             .try_collect()
             .await?;
         if !claimed.is_empty() {
-            let all: Nodes = self.writer.get_path(&NODES.path(""), "application/json").await?;
+            let all: NodesByName = self.writer.get_path(&NODES.path(""), "application/json").await?;
             let clashes = self.ranges.conflicting_nodes(&all.items);
             let is_clashing = |node: &Node| clashes.contains(&*node.metadata.uid);
             let is_any_clashing = claimed.iter().any(is_clashing);

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::allocate::CLAIM;
 use crate::{
-    context::{Cluster, ControllerContext, NodeNetworks, Task},
+    context::{ClusterConfig, ControllerContext, NodeNetworks, Task},
     resource::NODES,
     testing::{Scenario, TestCluster},
 };
@@ -40,9 +40,9 @@ fn make_beside_services(context: &ControllerContext) -> Vec<Task> {
 
 fn with(context: &ControllerContext, node_networks: NodeNetworks) -> Vec<Task> {
     let mut context = context.clone();
-    context.cluster = Arc::new(Cluster {
+    context.cluster = Arc::new(ClusterConfig {
         node_networks,
-        ..Cluster::default()
+        ..ClusterConfig::default()
     });
     super::make(&context)
 }

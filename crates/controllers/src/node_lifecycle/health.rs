@@ -1,4 +1,4 @@
-//! When each node was last heard from.
+//! Node health: when each node last updated its status or its lease.
 //!
 //! A node is alive when the renewTime of its lease or the heartbeat of its Ready condition changes. The values do not matter:
 //! clocks differ, so only the local time at which the change was observed counts.

@@ -130,7 +130,7 @@ impl Runnable for NodeLifecycleRunner {
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
         async move {
             // Health data from before this run is stale: nothing was observed since.
-            *self.controller.state.lock() = state::State::default();
+            *self.controller.state.lock() = state::NodeLifecycleState::default();
             let watch = async {
                 stop.unless_stopped(self.watch()).await;
                 Ok(())

@@ -21,14 +21,14 @@ pub(super) struct LeaseSpec {
 
 #[derive(Default)]
 pub(super) struct SharedState {
-    state: Mutex<State>,
+    state: Mutex<NodeLifecycleState>,
     /// Notified when a node waits for its eviction.
     pub(super) eviction_waiting: Notify,
 }
 
 /// In-memory state; all of it can be rebuilt from the API.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct NodeLifecycleState {
     pub(super) health: NodeHealthMap,
     pub(super) zones: Zones,
 }
@@ -43,7 +43,7 @@ pub(super) struct NodeState {
 // --- SharedState ---
 
 impl SharedState {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, NodeLifecycleState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::objects::{Meta, Node};
+use crate::objects::{Node, ProjectedMeta};
 
 /// Interval for a healthy zone (nodeEvictionRate), or a fully unready one while others are healthy.
 const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ struct Zone {
     members: usize,
     ready: usize,
     unready: usize,
-    state: State,
+    state: ZoneState,
     rate_limiter: RateLimiter,
     /// Waiting nodes, in order.
     waiting: BTreeMap<u64, Box<str>>,
@@ -74,7 +74,7 @@ enum EvictionTurn {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ZoneState {
     Initial,
     Normal,
     PartialDisruption,
@@ -89,7 +89,7 @@ struct RateLimiter {
 
 /// The zone key from a node's labels; empty without labels.
 // upstream: staging/src/k8s.io/component-helpers/node/topology/helpers.go GetZoneKey
-pub(super) fn zone_key(meta: &Meta) -> String {
+pub(super) fn zone_key(meta: &ProjectedMeta) -> String {
     let label = |new, old| meta.label(new).or_else(|| meta.label(old)).unwrap_or_default();
     let region = label(
         "topology.kubernetes.io/region",
@@ -231,7 +231,7 @@ impl Zones {
 
     fn are_all_unready(&self) -> bool {
         let mut counted = self.by_name.values().filter(|zone| zone.ready + zone.unready > 0);
-        counted.clone().next().is_some() && counted.all(|zone| zone.new_state() == State::FullDisruption)
+        counted.clone().next().is_some() && counted.all(|zone| zone.new_state() == ZoneState::FullDisruption)
     }
 
     /// Evaluates the state of all zones and adjusts their rates.
@@ -241,7 +241,7 @@ impl Zones {
         self.by_name.retain(|_, zone| zone.members > 0);
         if self.are_all_unready() {
             for zone in self.by_name.values_mut() {
-                zone.state = State::FullDisruption;
+                zone.state = ZoneState::FullDisruption;
                 zone.rate_limiter.change(None, now);
             }
             let was_stopped = std::mem::replace(&mut self.in_master_disruption, true);
@@ -276,7 +276,7 @@ impl Zone {
             members: 0,
             ready: 0,
             unready: 0,
-            state: State::Initial,
+            state: ZoneState::Initial,
             rate_limiter: RateLimiter {
                 interval: Some(EVICTION_INTERVAL),
                 next: now,
@@ -296,26 +296,26 @@ impl Zone {
     }
 
     // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go ComputeZoneState
-    fn new_state(&self) -> State {
+    fn new_state(&self) -> ZoneState {
         let all = self.ready + self.unready;
         if self.ready == 0 && self.unready > 0 {
-            State::FullDisruption
+            ZoneState::FullDisruption
         } else if self.unready > 2 && self.unready * 100 >= all * UNHEALTHY_PERCENT {
-            State::PartialDisruption
+            ZoneState::PartialDisruption
         } else {
-            State::Normal
+            ZoneState::Normal
         }
     }
 }
 
-// --- State ---
+// --- ZoneState ---
 
-impl State {
+impl ZoneState {
     // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go setLimiterInZone, ReducedQPSFunc, HealthyQPSFunc
     fn interval(self, nodes: usize) -> Option<Duration> {
         match self {
-            State::PartialDisruption => (nodes > LARGE_ZONE_SIZE).then_some(SECONDARY_EVICTION_INTERVAL),
-            State::Initial | State::Normal | State::FullDisruption => Some(EVICTION_INTERVAL),
+            ZoneState::PartialDisruption => (nodes > LARGE_ZONE_SIZE).then_some(SECONDARY_EVICTION_INTERVAL),
+            ZoneState::Initial | ZoneState::Normal | ZoneState::FullDisruption => Some(EVICTION_INTERVAL),
         }
     }
 }

@@ -3,14 +3,14 @@
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::{Meta, Template, meta::object};
+use super::{ProjectedMeta, Template, meta::object};
 
 /// A template that a set had, or has.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ControllerRevision {
     /// The metadata.
-    pub metadata: Meta,
+    pub metadata: ProjectedMeta,
     /// A patch that sets the template of a set, as stored.
     pub data: Box<RawValue>,
     /// Counts the templates of the set: the greatest is the newest.

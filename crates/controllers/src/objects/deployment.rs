@@ -27,7 +27,7 @@ pub struct DeploymentSpec {
     /// The pod selector.
     pub selector: RawSelector,
     /// How pods of earlier templates are replaced.
-    pub strategy: Strategy,
+    pub strategy: DeploymentStrategy,
     /// The pod template.
     pub template: Template,
 }
@@ -35,7 +35,7 @@ pub struct DeploymentSpec {
 /// How pods of earlier templates are replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Strategy {
+pub struct DeploymentStrategy {
     /// The way.
     #[serde(rename = "type")]
     pub kind: StrategyKind,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Meta, Target, object};
+use super::{ProjectedMeta, Target, object};
 
 /// An EndpointSlice.
 // upstream: staging/src/k8s.io/api/discovery/v1/types.go EndpointSlice
@@ -10,7 +10,7 @@ use super::{Meta, Target, object};
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointSlice {
     /// The metadata.
-    pub metadata: Meta,
+    pub metadata: ProjectedMeta,
     /// What its addresses are: `IPv4`, `IPv6` or names.
     pub address_type: Box<str>,
     /// The endpoints.
@@ -46,7 +46,7 @@ pub struct Endpoint {
     pub zone: Option<Box<str>>,
     /// Hints for consumers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hints: Option<Box<Hints>>,
+    pub hints: Option<Box<EndpointHints>>,
 }
 
 /// How an endpoint is.
@@ -67,19 +67,19 @@ pub struct EndpointConditions {
 /// Hints for consumers of an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Hints {
+pub struct EndpointHints {
     /// Those in these zones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub for_zones: Vec<Hint>,
+    pub for_zones: Vec<EndpointHint>,
     /// Those on these nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub for_nodes: Vec<Hint>,
+    pub for_nodes: Vec<EndpointHint>,
 }
 
 /// A zone or a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Hint {
+pub struct EndpointHint {
     /// Its name.
     pub name: Box<str>,
 }
@@ -107,16 +107,20 @@ fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<V
     Option::<Vec<T>>::deserialize(from).map(Option::unwrap_or_default)
 }
 
-// --- Hints ---
+// --- EndpointHints ---
 
-impl Hints {
+impl EndpointHints {
     /// Hints for a zone and a node; `None` if there is neither.
     pub fn new(zone: Option<&str>, node: Option<&str>) -> Option<Box<Self>> {
-        let hint = |name: Option<&str>| name.map(|name| Hint { name: name.into() }).into_iter().collect();
-        let hints = Hints {
+        let hint = |name: Option<&str>| {
+            name.map(|name| EndpointHint { name: name.into() })
+                .into_iter()
+                .collect()
+        };
+        let hints = EndpointHints {
             for_zones: hint(zone),
             for_nodes: hint(node),
         };
-        (hints != Hints::default()).then(|| Box::new(hints))
+        (hints != EndpointHints::default()).then(|| Box::new(hints))
     }
 }

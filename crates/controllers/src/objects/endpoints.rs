@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Meta, object};
+use super::{ProjectedMeta, object};
 
 /// Endpoints of a Service.
 // upstream: staging/src/k8s.io/api/core/v1/types.go Endpoints, EndpointSubset
@@ -10,7 +10,7 @@ use super::{Meta, object};
 #[serde(default)]
 pub struct Endpoints {
     /// The metadata.
-    pub metadata: Meta,
+    pub metadata: ProjectedMeta,
     /// Addresses that have the same ports.
     pub subsets: Vec<Subset>,
 }
@@ -23,10 +23,10 @@ object!(Endpoints);
 pub struct Subset {
     /// Ready addresses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<EndpointAddress>,
     /// Unready addresses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub not_ready_addresses: Vec<Address>,
+    pub not_ready_addresses: Vec<EndpointAddress>,
     /// The ports.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<AddressPort>,
@@ -35,7 +35,7 @@ pub struct Subset {
 /// An address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Address {
+pub struct EndpointAddress {
     /// The address.
     pub ip: Box<str>,
     /// The name it has within the service.
@@ -97,7 +97,7 @@ pub struct Target {
 
 impl Target {
     /// A pod.
-    pub fn pod(meta: &Meta) -> Box<Self> {
+    pub fn pod(meta: &ProjectedMeta) -> Box<Self> {
         Box::new(Target {
             kind: "Pod".into(),
             namespace: meta.namespace.clone(),

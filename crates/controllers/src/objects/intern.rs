@@ -1,4 +1,4 @@
-//! Lists that many objects have alike.
+//! Interned values: lists and strings that many objects share.
 
 use std::{
     borrow::Borrow,
@@ -138,11 +138,11 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-    struct Number(u32);
-    internable!(Number);
+    struct TestNumber(u32);
+    internable!(TestNumber);
 
-    fn list(numbers: impl IntoIterator<Item = u32>) -> SharedList<Number> {
-        numbers.into_iter().map(Number).collect()
+    fn list(numbers: impl IntoIterator<Item = u32>) -> SharedList<TestNumber> {
+        numbers.into_iter().map(TestNumber).collect()
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
         for number in 0..1_000 {
             drop(list([number]));
         }
-        let known = Number::pool().0.lock().unwrap();
+        let known = TestNumber::pool().0.lock().unwrap();
         assert!(known.values.len() < 200, "{} are kept", known.values.len());
         assert!(known.values.contains(&*kept));
     }

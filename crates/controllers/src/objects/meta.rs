@@ -21,7 +21,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go ObjectMeta
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Meta {
+pub struct ProjectedMeta {
     /// The name.
     pub name: Box<str>,
     /// The namespace; empty for cluster-wide objects.
@@ -44,7 +44,7 @@ pub struct Meta {
     #[serde(deserialize_with = "annotations")]
     pub annotations: StringMap,
     /// Its owners.
-    pub owner_references: SharedList<Owner>,
+    pub owner_references: SharedList<OwnerRef>,
     /// Finalizers.
     pub finalizers: SharedList<Box<str>>,
 }
@@ -52,7 +52,7 @@ pub struct Meta {
 /// An owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Owner {
+pub struct OwnerRef {
     /// Group and version.
     pub api_version: Box<str>,
     /// The kind.
@@ -69,13 +69,13 @@ pub struct Owner {
     pub block_owner_deletion: bool,
 }
 
-super::intern::internable!(Owner);
+super::intern::internable!(OwnerRef);
 
 /// Lets informers keep a type that has a field `metadata: Meta`.
 macro_rules! object {
     ($type:ty $(, $parameter:ident)*) => {
         impl<$($parameter: Send + Sync + 'static),*> kubecontroller::object::Object for $type {
-            type Metadata = $crate::objects::Meta;
+            type Metadata = $crate::objects::ProjectedMeta;
 
             fn metadata(&self) -> &Self::Metadata {
                 &self.metadata
@@ -85,9 +85,9 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-// --- Meta ---
+// --- ProjectedMeta ---
 
-impl Metadata for Meta {
+impl Metadata for ProjectedMeta {
     fn name(&self) -> &str {
         &self.name
     }
@@ -144,10 +144,10 @@ impl Metadata for Meta {
     }
 }
 
-impl Meta {
+impl ProjectedMeta {
     /// The owner that controls it.
     // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go GetControllerOf
-    pub fn controller(&self) -> Option<&Owner> {
+    pub fn controller(&self) -> Option<&OwnerRef> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 
@@ -193,8 +193,8 @@ impl Meta {
 
     /// This object as the one that controls another.
     // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go NewControllerRef
-    pub fn as_controller(&self, resource: &Resource) -> Owner {
-        Owner {
+    pub fn as_controller(&self, resource: &Resource) -> OwnerRef {
+        OwnerRef {
             api_version: resource.api_version().into(),
             kind: (&*resource.kind).into(),
             name: self.name.clone(),
@@ -205,8 +205,8 @@ impl Meta {
     }
 }
 
-impl From<Owner> for OwnerReference {
-    fn from(owner: Owner) -> Self {
+impl From<OwnerRef> for OwnerReference {
+    fn from(owner: OwnerRef) -> Self {
         OwnerReference {
             api_version: owner.api_version.into(),
             kind: owner.kind.into(),
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn drops_the_last_applied_annotation() {
-        let meta: Meta = serde_json::from_str(
+        let meta: ProjectedMeta = serde_json::from_str(
             r#"{"name":"web","creationTimestamp":"2026-01-02T03:04:05Z","annotations":{"a":"b",
                 "kubectl.kubernetes.io/last-applied-configuration":"{}"},"managedFields":[{}]}"#,
         )

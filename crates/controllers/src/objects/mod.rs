@@ -34,29 +34,29 @@ pub use self::{
     cron_job::{ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus, JobReference},
     daemon_set::{DaemonSet, DaemonSpec, DaemonStatus, DaemonStrategy, UpdateStrategyKind},
     deployment::{
-        Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RawSelector, RollingUpdate, Strategy,
-        StrategyKind,
+        Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, IntOrPercent, RawSelector,
+        RollingUpdate, StrategyKind,
     },
-    endpoint_slice::{Endpoint, EndpointConditions, EndpointSlice, Hint, Hints, SlicePort},
-    endpoints::{Address, AddressPort, Endpoints, Subset, Target},
+    endpoint_slice::{Endpoint, EndpointConditions, EndpointHint, EndpointHints, EndpointSlice, SlicePort},
+    endpoints::{AddressPort, EndpointAddress, Endpoints, Subset, Target},
     intern::{Internable, Interner, SharedList},
     job::{
         CompletionMode, ExitCodes, FailureAction, FailurePolicy, FailureRule, Job, JobSpec, JobStatus,
         PodCondition, PodReplacementPolicy, SuccessPolicy, SuccessRule, UncountedTerminatedPods,
     },
-    meta::{Meta, Owner},
+    meta::{OwnerRef, ProjectedMeta},
     node::{Allocatable, Node, NodeSpec, NodeStatus, Taint},
     node_selector::NodeSelector,
     persistent_volume::{
         BindingMode, ClaimRef, HostPath, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus,
-        Storage, StorageClass, VolumeMode, VolumePhase,
+        StorageClass, StorageRequest, VolumeMode, VolumePhase,
     },
     persistent_volume_claim::{
         ClaimPhase, ClaimResources, ClaimSpec, ClaimStatus, ModifyVolumeStatus, PersistentVolumeClaim,
     },
     pod::{
-        Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
-        Terminated, Volume,
+        Container, ContainerRunning, ContainerState, ContainerStatus, ContainerTerminated, Pod, PodPhase,
+        PodSpec, PodStatus, Port, Volume,
     },
     pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus},
     replica_set::{LabelEqualitySelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
@@ -81,7 +81,7 @@ pub(crate) use self::{intern::internable, meta::object};
 )]
 pub struct Projection<S, T = serde::de::IgnoredAny> {
     /// The metadata.
-    pub metadata: Meta,
+    pub metadata: ProjectedMeta,
     /// The spec.
     pub spec: S,
     /// The status.

@@ -1,4 +1,4 @@
-//! Which nodes are meant: a selector of nodes as pods and volumes carry it.
+//! Node selectors of pods and volumes.
 
 use serde::Deserialize;
 
@@ -11,20 +11,20 @@ const NAME: &str = "metadata.name";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
-    node_selector_terms: Vec<Term>,
+    node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
 /// A term; all its requirements have to match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Term {
-    match_expressions: Vec<Requirement>,
-    match_fields: Vec<Requirement>,
+struct NodeSelectorTerm {
+    match_expressions: Vec<NodeSelectorRequirement>,
+    match_fields: Vec<NodeSelectorRequirement>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-struct Requirement {
+struct NodeSelectorRequirement {
     key: Box<str>,
     operator: Box<str>,
     values: Vec<Box<str>>,
@@ -52,11 +52,12 @@ impl NodeSelector {
     }
 }
 
-impl Term {
+impl NodeSelectorTerm {
+    // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go match; also searched as MatchNodeSelectorTerms
     fn matches(&self, node: &Node) -> bool {
         let asks = !self.match_expressions.is_empty() || !self.match_fields.is_empty();
-        let label = |asked: &Requirement| asked.holds_for_label(node.metadata.label(&asked.key));
-        let field = |asked: &Requirement| {
+        let label = |asked: &NodeSelectorRequirement| asked.holds_for_label(node.metadata.label(&asked.key));
+        let field = |asked: &NodeSelectorRequirement| {
             let value = if &*asked.key == NAME {
                 &*node.metadata.name
             } else {
@@ -68,7 +69,7 @@ impl Term {
     }
 }
 
-impl Requirement {
+impl NodeSelectorRequirement {
     /// What cannot be understood never holds.
     // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go nodeSelectorRequirementsAsSelector
     fn holds_for_label(&self, value: Option<&str>) -> bool {

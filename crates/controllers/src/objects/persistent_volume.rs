@@ -3,7 +3,7 @@
 use k3_api::quantity::Quantity;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
-use super::{Meta, PersistentVolumeClaim, Projection, object};
+use super::{PersistentVolumeClaim, ProjectedMeta, Projection, object};
 
 /// A persistent volume.
 pub type PersistentVolume = Projection<PersistentVolumeSpec, PersistentVolumeStatus>;
@@ -16,7 +16,7 @@ pub(super) const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolumeSpec {
     /// How much it holds.
-    pub capacity: Storage,
+    pub capacity: StorageRequest,
     /// How it may be used.
     pub access_modes: Vec<Box<str>>,
     /// claimRef.
@@ -41,7 +41,7 @@ pub struct PersistentVolumeSpec {
 /// An amount of storage, as it was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Storage {
+pub struct StorageRequest {
     /// The amount; empty if not set.
     pub storage: Box<str>,
 }
@@ -107,7 +107,7 @@ pub enum VolumePhase {
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageClass {
     /// The metadata.
-    pub metadata: Meta,
+    pub metadata: ProjectedMeta,
     /// The provisioner.
     pub provisioner: Box<str>,
     /// reclaimPolicy of its volumes.
@@ -129,9 +129,9 @@ pub enum BindingMode {
     Immediate,
 }
 
-// --- Storage ---
+// --- StorageRequest ---
 
-impl Storage {
+impl StorageRequest {
     /// The amount in bytes. An invalid value counts as zero; validation rejects it.
     pub fn amount(&self) -> Quantity {
         self.storage.parse().unwrap_or_else(|_| Quantity::zero())

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, Projection, Selector, Storage, VolumeMode, persistent_volume::CLASS};
+use super::{Condition, Projection, Selector, StorageRequest, VolumeMode, persistent_volume::CLASS};
 
 /// A claim of a volume.
 pub type PersistentVolumeClaim = Projection<ClaimSpec, ClaimStatus>;
@@ -32,7 +32,7 @@ pub struct ClaimSpec {
 #[serde(default)]
 pub struct ClaimResources {
     /// At least.
-    pub requests: Storage,
+    pub requests: StorageRequest,
 }
 
 /// PersistentVolumeClaim status.
@@ -44,7 +44,7 @@ pub struct ClaimStatus {
     /// How its volume may be used.
     pub access_modes: Vec<Box<str>>,
     /// How much its volume holds.
-    pub capacity: Option<Storage>,
+    pub capacity: Option<StorageRequest>,
     /// The class of the attributes of its volume.
     pub current_volume_attributes_class_name: Option<Box<str>>,
     /// Of which class the attributes of its volume are to become.

@@ -135,15 +135,15 @@ pub struct ContainerStatus {
 #[serde(default)]
 pub struct ContainerState {
     /// It has ended.
-    pub terminated: Option<Terminated>,
+    pub terminated: Option<ContainerTerminated>,
     /// It runs.
-    pub running: Option<Running>,
+    pub running: Option<ContainerRunning>,
 }
 
 /// A container that runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Running {
+pub struct ContainerRunning {
     /// Since when.
     pub started_at: Option<Timestamp>,
 }
@@ -151,7 +151,7 @@ pub struct Running {
 /// A container that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Terminated {
+pub struct ContainerTerminated {
     /// How.
     pub exit_code: i32,
     /// The reason.

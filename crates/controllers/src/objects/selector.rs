@@ -1,4 +1,4 @@
-//! Which objects are meant: a selector of labels as objects carry it.
+//! Label selectors.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Deserializer};
 /// A `LabelSelector`. The empty one means every object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
-    requirements: Vec<Requirement>,
+    requirements: Vec<SelectorRequirement>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
+struct SelectorRequirement {
     label: Box<str>,
     operator: Operator,
 }
@@ -47,7 +47,7 @@ struct SelectorExpression {
 impl Selector {
     /// A selector that requires these label values, as Services and ReplicationControllers have it.
     pub fn from_labels(labels: &BTreeMap<Box<str>, Box<str>>) -> Self {
-        let requirements = labels.iter().map(|(label, value)| Requirement {
+        let requirements = labels.iter().map(|(label, value)| SelectorRequirement {
             label: label.clone(),
             operator: Operator::In(vec![value.clone()]),
         });
@@ -95,7 +95,9 @@ impl<'de> Deserialize<'de> for Selector {
                 "DoesNotExist" => Operator::DoesNotExist,
                 _ => Operator::Unknown(operator),
             };
-            selector.requirements.push(Requirement { label: key, operator });
+            selector
+                .requirements
+                .push(SelectorRequirement { label: key, operator });
         }
         Ok(selector)
     }
@@ -105,7 +107,7 @@ impl<'de> Deserialize<'de> for Selector {
 impl fmt::Display for Selector {
     // upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go String
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, Requirement { label, operator }) in self.requirements.iter().enumerate() {
+        for (position, SelectorRequirement { label, operator }) in self.requirements.iter().enumerate() {
             if position > 0 {
                 f.write_str(",")?;
             }

@@ -1,4 +1,4 @@
-//! The networks that services get their addresses from, and these addresses.
+//! ServiceCIDRs and IPAddresses, as controllers read them.
 
 use serde::{Deserialize, de::IgnoredAny};
 

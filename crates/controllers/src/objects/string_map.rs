@@ -13,12 +13,12 @@ use super::Interner;
 /// Labels or annotations; equal maps are stored once.
 // upstream: staging/src/k8s.io/apimachinery/pkg/labels/labels.go Set
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StringMap(Arc<Map>);
+pub struct StringMap(Arc<TextMap>);
 
-type Map = BTreeMap<Box<str>, Box<str>>;
+type TextMap = BTreeMap<Box<str>, Box<str>>;
 
-static POOL: LazyLock<Interner<Map>> = LazyLock::new(Interner::default);
-static NONE: LazyLock<Arc<Map>> = LazyLock::new(Arc::default);
+static POOL: LazyLock<Interner<TextMap>> = LazyLock::new(Interner::default);
+static NONE: LazyLock<Arc<TextMap>> = LazyLock::new(Arc::default);
 
 // --- StringMap ---
 
@@ -29,15 +29,15 @@ impl Default for StringMap {
 }
 
 impl Deref for StringMap {
-    type Target = Map;
+    type Target = TextMap;
 
-    fn deref(&self) -> &Map {
+    fn deref(&self) -> &TextMap {
         &self.0
     }
 }
 
-impl From<Map> for StringMap {
-    fn from(map: Map) -> Self {
+impl From<TextMap> for StringMap {
+    fn from(map: TextMap) -> Self {
         if map.is_empty() {
             return StringMap::default();
         }
@@ -48,19 +48,19 @@ impl From<Map> for StringMap {
 impl<N: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(N, V)> for StringMap {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
         let pairs = pairs.into_iter().map(|(name, value)| (name.into(), value.into()));
-        pairs.collect::<Map>().into()
+        pairs.collect::<TextMap>().into()
     }
 }
 
 impl<'de> Deserialize<'de> for StringMap {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let map = Option::<Map>::deserialize(from)?;
+        let map = Option::<TextMap>::deserialize(from)?;
         Ok(map.unwrap_or_default().into())
     }
 }
 
 impl Serialize for StringMap {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        Map::serialize(self, to)
+        TextMap::serialize(self, to)
     }
 }

@@ -1,4 +1,4 @@
-//! Which taints a pod bears.
+//! Tolerations, and the taints that they tolerate.
 
 use serde::{Deserialize, Deserializer};
 

@@ -30,7 +30,7 @@ use crate::{
 const PERIOD: Duration = Duration::from_secs(20);
 /// How long a node must be missing before its pods are deleted.
 const QUARANTINE: Duration = Duration::from_secs(40);
-/// Terminated pods that are kept.
+/// Terminated pods that are kept (the default of kube-controller-manager --terminated-pod-gc-threshold).
 const TERMINATED_POD_THRESHOLD: usize = 12_500;
 /// Pods deleted concurrently.
 const CONCURRENT_DELETIONS: usize = 20;

@@ -20,7 +20,7 @@ use kubecontroller::{
 use tokio::time::Instant;
 
 use super::{
-    Autoscaler, PERIOD,
+    AutoscalerProjection, PERIOD,
     metrics_client::MetricsClient,
     proposal::{MetricError, MetricEvaluation, MetricProposal},
     replica_calculator::Tolerances,
@@ -70,7 +70,7 @@ pub(super) struct HorizontalPodAutoscalerController {
     writer: ApiWriter,
     recorder: EventRecorder,
     clock: Clock,
-    autoscalers: Informer<Autoscaler>,
+    autoscalers: Informer<AutoscalerProjection>,
     /// By namespace.
     pods: Index<Pod>,
     targets: Arc<TargetFinder>,
@@ -87,7 +87,7 @@ struct AutoscalerMemory {
 }
 
 /// The recommendation from all metrics.
-struct Recommendation {
+struct ReplicaRecommendation {
     replicas: i32,
     /// The metric with the highest recommendation.
     name: String,
@@ -101,7 +101,7 @@ struct NoRecommendation {
 }
 
 /// The decision about a target.
-struct Decision {
+struct ScaleDecision {
     replicas: i32,
     reason: String,
     statuses: Vec<MetricStatus>,
@@ -135,7 +135,7 @@ impl Reconciler for HorizontalPodAutoscalerController {
 }
 
 impl HorizontalPodAutoscalerController {
-    pub(super) fn new(context: &ControllerContext, autoscalers: Informer<Autoscaler>) -> Self {
+    pub(super) fn new(context: &ControllerContext, autoscalers: Informer<AutoscalerProjection>) -> Self {
         let targets = Arc::new(TargetFinder::new(&context.writer));
         HorizontalPodAutoscalerController {
             own_metrics: context.metrics.clone(),
@@ -160,7 +160,7 @@ impl HorizontalPodAutoscalerController {
     // upstream: pkg/controller/podautoscaler/horizontal.go reconcileAutoscaler
     async fn reconcile_autoscaler(
         &self,
-        autoscaler: &Autoscaler,
+        autoscaler: &AutoscalerProjection,
         status_update: &mut AutoscalerStatus<'_>,
     ) -> Option<(i32, i32)> {
         let spec = &autoscaler.spec;
@@ -182,7 +182,7 @@ impl HorizontalPodAutoscalerController {
         self.with_memory(autoscaler, |memory| {
             memory.history.record_initial_recommendation(current, now)
         });
-        let Decision {
+        let ScaleDecision {
             replicas,
             reason,
             statuses,
@@ -228,15 +228,15 @@ impl HorizontalPodAutoscalerController {
     // upstream: pkg/controller/podautoscaler/horizontal.go reconcileAutoscaler
     async fn decide(
         &self,
-        autoscaler: &Autoscaler,
+        autoscaler: &AutoscalerProjection,
         target: &ScaleTarget,
         status_update: &mut AutoscalerStatus<'_>,
-    ) -> Option<Decision> {
+    ) -> Option<ScaleDecision> {
         let spec = &autoscaler.spec;
         let current = target.spec_replicas();
         let min_replicas = min_replicas(spec);
         let decided = |replicas: i32, reason: &str| {
-            Some(Decision {
+            Some(ScaleDecision {
                 replicas,
                 reason: reason.to_owned(),
                 statuses: Vec::new(),
@@ -290,7 +290,7 @@ impl HorizontalPodAutoscalerController {
                 "Current number of replicas below Spec.MinReplicas".clone_into(&mut reason);
             }
         }
-        Some(Decision {
+        Some(ScaleDecision {
             replicas,
             reason,
             statuses: recommendation.statuses,
@@ -301,10 +301,10 @@ impl HorizontalPodAutoscalerController {
     // upstream: pkg/controller/podautoscaler/horizontal.go computeReplicasForMetrics
     async fn recommendation(
         &self,
-        autoscaler: &Autoscaler,
+        autoscaler: &AutoscalerProjection,
         target: &ScaleTarget,
         status_update: &mut AutoscalerStatus<'_>,
-    ) -> Result<Recommendation, NoRecommendation> {
+    ) -> Result<ReplicaRecommendation, NoRecommendation> {
         let specs = autoscaler.spec.metrics.as_deref().unwrap_or_default();
         let pods = self
             .pods_of(autoscaler, target.selector(), status_update)
@@ -383,7 +383,7 @@ impl HorizontalPodAutoscalerController {
     // upstream: pkg/controller/podautoscaler/horizontal.go validateAndParseSelector
     fn pods_of(
         &self,
-        autoscaler: &Autoscaler,
+        autoscaler: &AutoscalerProjection,
         text: &str,
         status_update: &mut AutoscalerStatus<'_>,
     ) -> Result<Vec<Arc<Pod>>, String> {
@@ -438,7 +438,7 @@ impl HorizontalPodAutoscalerController {
     async fn write_status(
         &self,
         request: &Request,
-        autoscaler: &Autoscaler,
+        autoscaler: &AutoscalerProjection,
         status_update: &AutoscalerStatus<'_>,
     ) {
         let Some(patch) = status_update.patch() else {
@@ -458,13 +458,17 @@ impl HorizontalPodAutoscalerController {
         }
     }
 
-    fn warn(&self, autoscaler: &Autoscaler, reason: &str, message: impl std::fmt::Display) {
+    fn warn(&self, autoscaler: &AutoscalerProjection, reason: &str, message: impl std::fmt::Display) {
         let about = autoscaler.metadata.reference(&HORIZONTAL_POD_AUTOSCALERS);
         EventMessage::warning(reason, message).record(&self.recorder, &about);
     }
 
     /// Runs `work` with what is remembered of an autoscaler.
-    fn with_memory<T>(&self, autoscaler: &Autoscaler, work: impl FnOnce(&mut AutoscalerMemory) -> T) -> T {
+    fn with_memory<T>(
+        &self,
+        autoscaler: &AutoscalerProjection,
+        work: impl FnOnce(&mut AutoscalerMemory) -> T,
+    ) -> T {
         work(self.memory().entry(autoscaler.key()).or_default())
     }
 
@@ -478,10 +482,10 @@ fn active(
     replicas: i32,
     name: String,
     statuses: Vec<MetricStatus>,
-) -> Recommendation {
+) -> ReplicaRecommendation {
     let message = format!("the HPA was able to successfully calculate a replica count from {name}");
     status_update.set(ACTIVE, true, "ValidMetricFound", message);
-    Recommendation {
+    ReplicaRecommendation {
         replicas,
         name,
         statuses,

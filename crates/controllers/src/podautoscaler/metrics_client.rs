@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     resource::{PODS, Resource, push_segment},
-    writer::{ApiWriter, Page, error_message},
+    writer::{ApiWriter, ListPage, error_message},
 };
 
 const CUSTOM: &str = "custom.metrics.k8s.io";
@@ -53,7 +53,7 @@ impl MetricsClient {
         container: Option<&str>,
     ) -> Result<MetricSamples, String> {
         let parameters = ListParams::default().labels(selector);
-        let page: kube::Result<Page<Value>> =
+        let page: kube::Result<ListPage<Value>> =
             self.writer.list_page(&POD_METRICS, namespace, &parameters).await;
         let page = page.map_err(|error| {
             let why = client_go_message(&error, "pods.metrics.k8s.io");
@@ -145,7 +145,8 @@ impl MetricsClient {
             ..Resource::new(EXTERNAL, "v1beta1", "", "ExternalMetricValue", true)
         };
         let parameters = ListParams::default().labels(&selector);
-        let page: kube::Result<Page<Value>> = self.writer.list_page(&resource, namespace, &parameters).await;
+        let page: kube::Result<ListPage<Value>> =
+            self.writer.list_page(&resource, namespace, &parameters).await;
         let page = page.map_err(|error| {
             let why = client_go_message(&error, &qualified(&metric.name, EXTERNAL));
             format!("unable to fetch metrics from external metrics API: {why}")
@@ -167,7 +168,7 @@ impl MetricsClient {
         container: Option<&str>,
     ) -> Result<BTreeMap<String, i64>, String> {
         let parameters = ListParams::default().labels(selector);
-        let page: kube::Result<Page<Value>> = self.writer.list_page(&PODS, namespace, &parameters).await;
+        let page: kube::Result<ListPage<Value>> = self.writer.list_page(&PODS, namespace, &parameters).await;
         let page = page.map_err(|error| {
             let why = error_message(&error);
             format!("unable to get pods while calculating replica count: {why}")
@@ -200,7 +201,7 @@ impl MetricsClient {
             push_segment(&mut path, segment);
         }
         let path = format!("{path}?{query}");
-        let page: kube::Result<Page<Value>> = self.writer.get_path(&path, "application/json").await;
+        let page: kube::Result<ListPage<Value>> = self.writer.get_path(&path, "application/json").await;
         page.map(|page| page.items).map_err(|error| {
             let (resource, object) = way.split_once('/').unwrap_or((way, name));
             client_go_message(&error, &format!("{} {object}", qualified(resource, CUSTOM)))

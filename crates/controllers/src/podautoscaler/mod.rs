@@ -37,13 +37,13 @@ const PERIOD: Duration = Duration::from_secs(15);
 const WORKERS: usize = 5;
 
 /// The complete spec and status are kept: there are few autoscalers.
-type Autoscaler = Projection<HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus>;
+type AutoscalerProjection = Projection<HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus>;
 
 // upstream: pkg/controller/podautoscaler/horizontal.go NewHorizontalController
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let autoscalers = context.informer::<Autoscaler>(&HORIZONTAL_POD_AUTOSCALERS);
+    let autoscalers = context.informer::<AutoscalerProjection>(&HORIZONTAL_POD_AUTOSCALERS);
     // Status writes of this controller do not trigger a sync.
-    let is_other = |delta: &Delta<Autoscaler>| match (delta.old(), delta.new()) {
+    let is_other = |delta: &Delta<AutoscalerProjection>| match (delta.old(), delta.new()) {
         (Some(old), Some(new)) => old.spec != new.spec || old.metadata.uid != new.metadata.uid,
         _ => true,
     };

@@ -51,7 +51,7 @@ pub(super) struct ReplicaCalculator<'a> {
 
 /// Resource utilization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Utilization {
+pub(super) struct ResourceUtilization {
     /// In percent of the request.
     pub(super) percent: i32,
     /// Average per pod, in milli-units.
@@ -98,7 +98,7 @@ impl ReplicaCalculator<'_> {
         self,
         target: i32,
         requests: &BTreeMap<String, i64>,
-    ) -> Result<(i32, Utilization), String> {
+    ) -> Result<(i32, ResourceUtilization), String> {
         // When scaling down, a pod without a sample counts as using its target fully.
         let assumed = i64::from(target.max(100));
         self.plain_metric_replicas(
@@ -119,7 +119,7 @@ impl ReplicaCalculator<'_> {
                     return Err("no metrics returned matched known pods".to_owned());
                 }
                 let percent = i32::try_from(used * 100 / asked).unwrap_or(i32::MAX);
-                let utilization = Utilization {
+                let utilization = ResourceUtilization {
                     percent,
                     average: used / count,
                 };

@@ -7,7 +7,7 @@ use k8s_openapi::{
     jiff::{SignedDuration, Timestamp},
 };
 
-/// Default stabilization window for scaling down, in seconds.
+/// Default scale down stabilization window, in seconds (kube-controller-manager --horizontal-pod-autoscaler-downscale-stabilization).
 const STABILIZATION_WINDOW: i32 = 300;
 /// Without policies a target at most doubles, or reaches this number (scaleUpLimitMinimum).
 const SCALE_UP_LIMIT_MINIMUM: i32 = 4;
@@ -101,7 +101,7 @@ impl ScaleHistory {
         }
     }
 
-    /// Normalizes a recommendation.
+    /// Normalizes a recommendation with spec.behavior: stabilization windows for scale up and scale down, then scaling policies.
     // upstream: pkg/controller/podautoscaler/horizontal.go normalizeDesiredReplicasWithBehaviors, stabilizeRecommendationWithBehaviors
     pub(super) fn normalize(
         &mut self,
@@ -137,7 +137,8 @@ impl ScaleHistory {
         }
     }
 
-    /// Without spec.behavior: the highest recommendation of the window, and at most twice the current replicas.
+    /// Normalizes a recommendation without spec.behavior: scale down stabilization (the highest recommendation of the window), and
+    /// at most twice the current replicas.
     // upstream: pkg/controller/podautoscaler/horizontal.go normalizeDesiredReplicas, stabilizeRecommendation
     fn normalize_without_behavior(
         &mut self,
@@ -184,7 +185,9 @@ impl ScaleHistory {
         now: Timestamp,
     ) -> (i32, (&'static str, &'static str)) {
         if stable > current {
-            let rate = self.policy_limit(up, Direction::Up, current, now).max(current);
+            let rate = self
+                .policy_limit(up, ScaleDirection::Up, current, now)
+                .max(current);
             let (most, limit) = if bounds.most > rate {
                 (rate, TOO_FAST_UP)
             } else {
@@ -195,7 +198,7 @@ impl ScaleHistory {
             }
         } else if stable < current {
             let rate = self
-                .policy_limit(down, Direction::Down, current, now)
+                .policy_limit(down, ScaleDirection::Down, current, now)
                 .min(current);
             let (min_replicas, limit) = if bounds.min_replicas < rate {
                 (rate, TOO_FAST_DOWN)
@@ -211,7 +214,13 @@ impl ScaleHistory {
 
     /// The limit of the policies of a direction.
     // upstream: pkg/controller/podautoscaler/horizontal.go calculateScaleUpLimitWithScalingRules, calculateScaleDownLimitWithBehaviors
-    fn policy_limit(&self, rules: &ScalingRules, direction: Direction, current: i32, now: Timestamp) -> i32 {
+    fn policy_limit(
+        &self,
+        rules: &ScalingRules,
+        direction: ScaleDirection,
+        current: i32,
+        now: Timestamp,
+    ) -> i32 {
         let of_policy = |policy: &HPAScalingPolicy| {
             let added = changed(&self.added, policy.period_seconds, now);
             let removed = changed(&self.removed, policy.period_seconds, now);
@@ -219,19 +228,23 @@ impl ScaleHistory {
             let value = i64::from(policy.value);
             let percent = policy.type_ == "Percent";
             let reached = match (direction, percent) {
-                (Direction::Up, false) => before + value,
+                (ScaleDirection::Up, false) => before + value,
                 // Rounded up: otherwise small counts would never grow.
-                (Direction::Up, true) => (before * (100 + value) + 99).div_euclid(100),
-                (Direction::Down, false) => before - value,
-                (Direction::Down, true) => before * (100 - value) / 100,
+                (ScaleDirection::Up, true) => (before * (100 + value) + 99).div_euclid(100),
+                (ScaleDirection::Down, false) => before - value,
+                (ScaleDirection::Down, true) => before * (100 - value) / 100,
             };
             i32::try_from(reached).unwrap_or(if reached > 0 { i32::MAX } else { i32::MIN })
         };
         let reached = rules.policies.iter().map(of_policy);
         let reached = match (rules.select, direction) {
             (SelectPolicy::Disabled, _) => return current,
-            (SelectPolicy::Max, Direction::Up) | (SelectPolicy::Min, Direction::Down) => reached.max(),
-            (SelectPolicy::Min, Direction::Up) | (SelectPolicy::Max, Direction::Down) => reached.min(),
+            (SelectPolicy::Max, ScaleDirection::Up) | (SelectPolicy::Min, ScaleDirection::Down) => {
+                reached.max()
+            }
+            (SelectPolicy::Min, ScaleDirection::Up) | (SelectPolicy::Max, ScaleDirection::Down) => {
+                reached.min()
+            }
         };
         reached.unwrap_or(current)
     }
@@ -278,7 +291,7 @@ impl ScaleHistory {
 }
 
 #[derive(Clone, Copy)]
-enum Direction {
+enum ScaleDirection {
     Up,
     Down,
 }

@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 
-use super::Autoscaler;
+use super::AutoscalerProjection;
 use crate::patch_values::truncate_to_second;
 
 /// Whether the target's scale can be read and written, and whether stabilization applies.
@@ -23,7 +23,7 @@ pub(super) const TO_ZERO: &str = "ScaledToZero";
 
 /// The stored status and the new one.
 pub(super) struct AutoscalerStatus<'a> {
-    autoscaler: &'a Autoscaler,
+    autoscaler: &'a AutoscalerProjection,
     now: Timestamp,
     status: HorizontalPodAutoscalerStatus,
 }
@@ -31,7 +31,7 @@ pub(super) struct AutoscalerStatus<'a> {
 // --- AutoscalerStatus ---
 
 impl<'a> AutoscalerStatus<'a> {
-    pub(super) fn new(autoscaler: &'a Autoscaler, now: Timestamp) -> Self {
+    pub(super) fn new(autoscaler: &'a AutoscalerProjection, now: Timestamp) -> Self {
         AutoscalerStatus {
             autoscaler,
             now: truncate_to_second(now),
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn does_not_rewrite_an_unchanged_status() {
         let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
-        let mut autoscaler = Autoscaler::default();
+        let mut autoscaler = AutoscalerProjection::default();
         autoscaler.metadata.generation = 3;
         let mut status_update = AutoscalerStatus::new(&autoscaler, now);
         assert!(status_update.patch().is_none());

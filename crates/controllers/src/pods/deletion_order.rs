@@ -1,10 +1,10 @@
 //! Deletion order of surplus pods.
 //!
-//! A total order, so that every sync chooses the same pods. First are, each criterion deciding only between pods equal so
-//! only where those before it do not: pods without a node; pending before unknown before running; not ready; of lower
-//! deletion cost; on nodes with more pods of the same kin; ready for a shorter time; restarted more often; younger. Times are
-//! compared by their order of magnitude, and within one magnitude the uid decides: which of two pods of nearly the same age
-//! is deleted first is arbitrary.
+//! A total order, so that every sync chooses the same pods. These pods are deleted first; each criterion only breaks ties of the
+//! criteria before it: pods without a node; pending before unknown before running; not ready; lower pod deletion cost (KEP-2255);
+//! on nodes with more related pods; ready for a shorter time; restarted more often; younger. Times are compared by their order of
+//! magnitude, and within one magnitude the UID decides, so that of two pods of nearly the same age an arbitrary one is deleted
+//! (LogarithmicScaleDown, KEP-2185).
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
@@ -14,8 +14,8 @@ use crate::objects::{Pod, PodPhase};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The `count` pods that go first. `related` are the pods that are better spread over nodes: those of all sets of one owner,
-/// these ones among them.
+/// The `count` pods to delete. `related` are the pods whose spread over nodes counts: those of all sets with the same owner,
+/// `pods` included.
 // upstream: pkg/controller/replicaset/replica_set.go getPodsToDelete, getPodsRankedByRelatedPodsOnSameNode
 pub fn pods_to_delete<'k>(
     mut pods: Vec<Arc<Pod>>,

@@ -11,7 +11,7 @@ use kubecontroller::{
 };
 
 use crate::{
-    objects::{Owner, Pod, Selector},
+    objects::{OwnerRef, Pod, Selector},
     resource::Resource,
 };
 
@@ -104,7 +104,7 @@ impl<T: Object> PodEventHandler<T> {
     /// The set that controls a pod, if it is there.
     // upstream: pkg/controller/replicaset/replica_set.go resolveControllerRef
     fn owning_set(&self, pod: &Pod) -> Option<Key> {
-        let Owner { kind, name, uid, .. } = pod.metadata.controller()?;
+        let OwnerRef { kind, name, uid, .. } = pod.metadata.controller()?;
         let key = Key::new(&pod.metadata.namespace, name);
         let is_there = || self.sets.get(&key).is_some_and(|set| set.uid() == &**uid);
         (**kind == *self.resource.kind && is_there()).then_some(key)

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::pod_from_template::PodTemplateError;
 use crate::{
     event_message::EventMessage,
-    objects::{Meta, Pod},
+    objects::{Pod, ProjectedMeta},
     resource::{PODS, Resource},
     writer::{
         ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
@@ -29,7 +29,7 @@ impl<'a> PodControl<'a> {
     pub(crate) fn new(
         writer: &'a ApiWriter,
         recorder: &'a EventRecorder,
-        owner: &'a Meta,
+        owner: &'a ProjectedMeta,
         resource: &Resource,
     ) -> Self {
         PodControl {

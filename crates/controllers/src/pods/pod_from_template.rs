@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::objects::{Owner, Template};
+use crate::objects::{OwnerRef, Template};
 
 /// A pod to create. Controllers add what their pods have beyond the template.
 #[derive(Debug, Serialize)]
@@ -39,7 +39,7 @@ pub struct NewPodMeta {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<Box<str>>,
     /// The owners.
-    pub owner_references: Vec<Owner>,
+    pub owner_references: Vec<OwnerRef>,
 }
 
 /// Why no pod can be created from a template.
@@ -58,7 +58,7 @@ pub enum PodTemplateError {
 impl<'t> PodFromTemplate<'t> {
     /// A pod of a template, controlled by an owner and named after it.
     // upstream: pkg/controller/controller_utils.go GetPodFromTemplate, getPodsPrefix
-    pub fn new(template: &'t Template, owner: Owner) -> Result<Self, PodTemplateError> {
+    pub fn new(template: &'t Template, owner: OwnerRef) -> Result<Self, PodTemplateError> {
         let parts = template.parts()?;
         if parts.metadata.labels.is_empty() {
             return Err(PodTemplateError::NoLabels);
@@ -89,13 +89,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{objects::Meta, resource};
+    use crate::{objects::ProjectedMeta, resource};
 
-    fn owner() -> Owner {
-        let meta = Meta {
+    fn owner() -> OwnerRef {
+        let meta = ProjectedMeta {
             name: "web".into(),
             uid: "u1".into(),
-            ..Meta::default()
+            ..ProjectedMeta::default()
         };
         meta.as_controller(&resource::REPLICA_SETS)
     }

@@ -32,7 +32,7 @@ use crate::{
 /// Pods created or deleted per sync.
 const BURST: usize = 500;
 
-pub(crate) type Set<S> = Projection<ReplicaSpec<S>, ReplicaStatus>;
+pub(crate) type ReplicaSetProjection<S> = Projection<ReplicaSpec<S>, ReplicaStatus>;
 
 /// The resource that is reconciled: ReplicaSets and ReplicationControllers share the controller.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +48,8 @@ pub(super) struct ReplicaSetController<S: Send + Sync + 'static> {
     pub(super) writer: ApiWriter,
     pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
-    pub(super) sets: Informer<Set<S>>,
-    pub(super) siblings: OwnerIndex<Set<S>>,
+    pub(super) sets: Informer<ReplicaSetProjection<S>>,
+    pub(super) siblings: OwnerIndex<ReplicaSetProjection<S>>,
     pub(super) pods: OwnerIndex<Pod>,
     pub(super) expectations: Arc<ControllerExpectations>,
     pub(super) status_throttle: StatusThrottle,
@@ -106,12 +106,12 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Reconciler for ReplicaSetContro
     }
 }
 
-fn selects<S: AsRef<Selector>>(set: &Set<S>, pod: &Pod) -> bool {
+fn selects<S: AsRef<Selector>>(set: &ReplicaSetProjection<S>, pod: &Pod) -> bool {
     set.spec.selector.as_ref().matches(&pod.metadata.labels)
 }
 
 impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
-    fn parent<'a>(&self, set: &'a Set<S>) -> ControllerRefManager<'a> {
+    fn parent<'a>(&self, set: &'a ReplicaSetProjection<S>) -> ControllerRefManager<'a> {
         ControllerRefManager {
             meta: &set.metadata,
             resource: self.kind.resource,
@@ -121,7 +121,11 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
 
     /// The active pods of a set.
     // upstream: pkg/controller/replicaset/replica_set.go claimPods
-    async fn claim(&self, set: &Set<S>, mut pods: Vec<Arc<Pod>>) -> kube::Result<Vec<Arc<Pod>>> {
+    async fn claim(
+        &self,
+        set: &ReplicaSetProjection<S>,
+        mut pods: Vec<Arc<Pod>>,
+    ) -> kube::Result<Vec<Arc<Pod>>> {
         pods.extend(self.pods.orphans(&set.metadata.namespace));
         pods.retain(|pod| pod.is_active());
         let matches = |pod: &Pod| selects(set, pod);
@@ -133,7 +137,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
     async fn manage_replicas(
         &self,
         request: &Request,
-        set: &Set<S>,
+        set: &ReplicaSetProjection<S>,
         active: &[Arc<Pod>],
     ) -> Option<SyncFailure> {
         let wanted = usize::try_from(set.spec.replicas).unwrap_or(0);
@@ -153,7 +157,12 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
     // --- creating ---
 
     // upstream: pkg/controller/replicaset/replica_set.go manageReplicas, slowStartBatch
-    async fn create_pods(&self, request: &Request, set: &Set<S>, count: usize) -> Option<SyncFailure> {
+    async fn create_pods(
+        &self,
+        request: &Request,
+        set: &ReplicaSetProjection<S>,
+        count: usize,
+    ) -> Option<SyncFailure> {
         let owner = self.parent(set).owner();
         let pod_control = self.pod_control(set);
         let text = match PodFromTemplate::new(&set.spec.template, owner).and_then(|pod| pod.to_raw()) {
@@ -182,7 +191,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
     async fn delete_pods(
         &self,
         request: &Request,
-        set: &Set<S>,
+        set: &ReplicaSetProjection<S>,
         active: &[Arc<Pod>],
         count: usize,
     ) -> Option<SyncFailure> {
@@ -234,7 +243,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
 
     /// Pods of all sets with the same controller, for ranking by related pods on the same node.
     // upstream: pkg/controller/replicaset/replica_set.go getIndirectlyRelatedPods
-    fn indirectly_related_pods(&self, set: &Set<S>) -> Vec<Arc<Pod>> {
+    fn indirectly_related_pods(&self, set: &ReplicaSetProjection<S>) -> Vec<Arc<Pod>> {
         let Some(owner) = set.metadata.controller() else {
             return Vec::new();
         };
@@ -249,7 +258,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
 
     // --- events and status ---
 
-    fn pod_control<'a>(&'a self, set: &'a Set<S>) -> PodControl<'a> {
+    fn pod_control<'a>(&'a self, set: &'a ReplicaSetProjection<S>) -> PodControl<'a> {
         PodControl::new(&self.writer, &self.recorder, &set.metadata, self.kind.resource)
     }
 
@@ -257,7 +266,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
     async fn write_status(
         &self,
         request: &Request,
-        set: &Set<S>,
+        set: &ReplicaSetProjection<S>,
         status: &ReplicaStatus,
     ) -> kube::Result<()> {
         let patch = status::status_patch(status, &set.metadata.resource_version);

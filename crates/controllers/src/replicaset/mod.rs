@@ -11,7 +11,7 @@ use kubecontroller::expectations::ControllerExpectations;
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::controller::ReplicaSetKind;
-use self::controller::{ReplicaSetController, Set};
+use self::controller::{ReplicaSetController, ReplicaSetProjection};
 use crate::{
     context::{ControllerContext, Task},
     controller_ref_manager::OwnerIndex,
@@ -41,13 +41,13 @@ pub(crate) fn build_controller<S>(context: &ControllerContext, name: &str, kind:
 where
     S: AsRef<Selector> + DeserializeOwned + Default + Send + Sync + 'static,
 {
-    let sets = context.informer::<Set<S>>(kind.resource);
+    let sets = context.informer::<ReplicaSetProjection<S>>(kind.resource);
     let pods = context.pods();
     let expectations = Arc::new(ControllerExpectations::default());
     let event_handler = PodEventHandler::new(
         kind.resource,
         sets.store(),
-        |set: &Set<S>| set.spec.selector.as_ref(),
+        |set: &ReplicaSetProjection<S>| set.spec.selector.as_ref(),
         event_handler::matters,
         Arc::clone(&expectations),
     );

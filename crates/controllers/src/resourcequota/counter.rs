@@ -18,7 +18,7 @@ use super::status::CountResult;
 use crate::{
     context::ControllerContext,
     resource::{DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, Resource},
-    writer::{ApiWriter, Page},
+    writer::{ApiWriter, ListPage},
 };
 
 /// Page size of lists.
@@ -124,7 +124,7 @@ impl UsageCounter {
         let mut parameters = ListParams::default().limit(1);
         let mut count = 0;
         loop {
-            let page: Page<IgnoredAny> = self
+            let page: ListPage<IgnoredAny> = self
                 .writer
                 .list_metadata_page(resource, namespace, &parameters)
                 .await?;
@@ -144,7 +144,7 @@ impl UsageCounter {
         let mut parameters = ListParams::default().limit(PAGE);
         let mut objects = Vec::new();
         loop {
-            let page: Page<Value> = self.writer.list_page(resource, namespace, &parameters).await?;
+            let page: ListPage<Value> = self.writer.list_page(resource, namespace, &parameters).await?;
             objects.extend(page.items);
             if page.metadata.next.is_empty() {
                 return Ok(objects);

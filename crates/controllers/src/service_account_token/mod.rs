@@ -23,7 +23,7 @@ use self::{
     secret::{ACCOUNT, ACCOUNT_UID, KIND, MissingTokenData, TokenSecret},
 };
 use crate::{
-    context::{Cluster, ControllerContext, Task, TokenSigner},
+    context::{ClusterConfig, ControllerContext, Task, TokenSigner},
     objects::Projection,
     resource::{SECRETS, SERVICE_ACCOUNTS},
     writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
@@ -35,7 +35,7 @@ type ServiceAccount = Projection<IgnoredAny>;
 struct TokensController {
     writer: ApiWriter,
     signer: TokenSigner,
-    cluster: Arc<Cluster>,
+    cluster: Arc<ClusterConfig>,
     secrets: Store<TokenSecret>,
     accounts: Store<ServiceAccount>,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use crate::objects::{Meta, object};
+use crate::objects::{ProjectedMeta, object};
 
 pub(super) const KIND: &str = "kubernetes.io/service-account-token";
 /// Annotation: name of the ServiceAccount.
@@ -17,7 +17,7 @@ const ISSUER: &str = "kubernetes/serviceaccount";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct TokenSecret {
-    pub(super) metadata: Meta,
+    pub(super) metadata: ProjectedMeta,
     data: TokenSecretData,
 }
 
@@ -60,7 +60,7 @@ impl TokenSecret {
 
 /// Claims of a legacy token.
 // upstream: pkg/serviceaccount/legacy.go LegacyClaims
-pub(super) fn claims(account: &Meta, secret: &str) -> Value {
+pub(super) fn claims(account: &ProjectedMeta, secret: &str) -> Value {
     json!({
         "iss": ISSUER,
         "kubernetes.io/serviceaccount/namespace": account.namespace,

@@ -1,4 +1,4 @@
-//! What makes endpoints the same one, whatever became of it.
+//! Identity of an endpoint, independent of its state.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The ports that pods have for those of a service.
+//! Finds the port of a pod for a Service port (targetPort).
 
 use crate::objects::{Pod, Service, ServicePort, TargetPort};
 

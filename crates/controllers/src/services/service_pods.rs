@@ -1,4 +1,4 @@
-//! Which pods are behind a service, and which services are before a pod.
+//! Index of Services and the pods that they select.
 
 use std::{
     net::{IpAddr, Ipv4Addr},

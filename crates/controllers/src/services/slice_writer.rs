@@ -1,4 +1,4 @@
-//! Requests that make, change and delete slices.
+//! Creates, updates and deletes EndpointSlices.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,7 +12,7 @@ use kubecontroller::{
 use serde_json::json;
 
 use crate::{
-    objects::{Endpoint, EndpointSlice, Owner, SlicePort},
+    objects::{Endpoint, EndpointSlice, OwnerRef, SlicePort},
     patch_values,
     resource::ENDPOINT_SLICES,
     writer::{
@@ -41,7 +41,7 @@ pub(crate) struct DesiredSlice {
 
 /// Changes to slices.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Changes {
+pub(crate) struct SliceChanges {
     pub(crate) create: Vec<DesiredSlice>,
     pub(crate) update: Vec<(Arc<EndpointSlice>, DesiredSlice)>,
     pub(crate) delete: Vec<Arc<EndpointSlice>>,
@@ -55,7 +55,7 @@ pub(crate) struct EndpointSliceWriter<'a> {
     /// The owner, for messages.
     pub(crate) whose: String,
     /// What they belong to.
-    pub(crate) owner: Owner,
+    pub(crate) owner: OwnerRef,
     /// What their names begin with.
     pub(crate) prefix: String,
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
@@ -121,9 +121,9 @@ fn slice_index_key(namespace: &str, service: &str, manager: &str) -> String {
     format!("{namespace}/{service}/{manager}")
 }
 
-// --- Changes ---
+// --- SliceChanges ---
 
-impl Changes {
+impl SliceChanges {
     /// Whether there is nothing to do.
     pub(crate) fn is_empty(&self) -> bool {
         self.create.is_empty() && self.update.is_empty() && self.delete.is_empty()
@@ -148,7 +148,7 @@ impl Changes {
 impl EndpointSliceWriter<'_> {
     /// Carries out the changes, up to the first failure. New slices are created first, so that no endpoint is missing in between.
     // upstream: staging/src/k8s.io/endpointslice/reconciler.go finalize
-    pub(crate) async fn write(&self, changes: &Changes) -> Result<(), EndpointSliceWriteError> {
+    pub(crate) async fn write(&self, changes: &SliceChanges) -> Result<(), EndpointSliceWriteError> {
         for desired in &changes.create {
             match self.create(desired).await {
                 Ok(written) => self.wrote(&written),

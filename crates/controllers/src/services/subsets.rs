@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::port_order;
-use crate::objects::{Address, AddressPort, Subset};
+use crate::objects::{AddressPort, EndpointAddress, Subset};
 
 /// Identifies an address: two pods may have the same one.
 type AddressKey = (Box<str>, Box<str>);
 /// Addresses, and whether they are ready.
-type Addresses = BTreeMap<AddressKey, bool>;
+type ReadinessByAddress = BTreeMap<AddressKey, bool>;
 
 /// Repacks subsets: one for each set of ready and unready addresses with the same ports. An address that is listed twice
 /// for a port is ready if both entries are.
 // upstream: pkg/api/v1/endpoints/util.go RepackSubsets
 pub(crate) fn repack(subsets: Vec<Subset>) -> Vec<Subset> {
-    let mut known: BTreeMap<AddressKey, Address> = BTreeMap::new();
-    let mut by_port: BTreeMap<Option<AddressPort>, Addresses> = BTreeMap::new();
+    let mut known: BTreeMap<AddressKey, EndpointAddress> = BTreeMap::new();
+    let mut by_port: BTreeMap<Option<AddressPort>, ReadinessByAddress> = BTreeMap::new();
     for subset in subsets {
         let ports = if subset.ports.is_empty() {
             vec![None]
@@ -38,11 +38,11 @@ pub(crate) fn repack(subsets: Vec<Subset>) -> Vec<Subset> {
             known.entry(key).or_insert(address);
         }
     }
-    let mut by_addresses: BTreeMap<Addresses, Vec<AddressPort>> = BTreeMap::new();
+    let mut by_addresses: BTreeMap<ReadinessByAddress, Vec<AddressPort>> = BTreeMap::new();
     for (port, addresses) in by_port {
         by_addresses.entry(addresses).or_default().extend(port);
     }
-    let subset = |(addresses, ports): (Addresses, Vec<AddressPort>)| {
+    let subset = |(addresses, ports): (ReadinessByAddress, Vec<AddressPort>)| {
         let those = |wanted: bool| {
             let those = addresses.iter().filter(move |(_, is_ready)| **is_ready == wanted);
             those.filter_map(|(key, _)| known.get(key).cloned()).collect()

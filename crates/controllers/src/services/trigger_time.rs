@@ -1,4 +1,5 @@
-//! When that happened which changes the endpoints of a service: how long it takes until proxies know is measured from there.
+//! The trigger time of endpoint changes (annotation `endpoints.kubernetes.io/last-change-trigger-time`), for measuring
+//! programming latency.
 //!
 //! A pod's time is the last change of its Ready condition, a Service's its creation. Of all times that are new since the last sync, the
 //! earliest counts. Times from before this process started are unknown.

@@ -13,7 +13,7 @@ use super::{
     pod_identity,
 };
 use crate::objects::{
-    IntOrPercent, Meta, PersistentVolumeClaim, Pod, PodManagementPolicy, PodPhase, StatefulSet,
+    IntOrPercent, PersistentVolumeClaim, Pod, PodManagementPolicy, PodPhase, ProjectedMeta, StatefulSet,
     StatefulStatus, UpdateStrategyKind,
 };
 
@@ -39,7 +39,7 @@ pub(super) struct ObservedStatefulSet<'a, L> {
 #[derive(Debug, Default)]
 pub(super) struct StatefulSetPlan {
     /// No step of a stage starts before all steps of the previous one have succeeded.
-    pub(super) stages: Vec<Vec<Step>>,
+    pub(super) stages: Vec<Vec<UpdateStep>>,
     /// The new status, if no pod is deleted because of its revision.
     pub(super) status: StatefulStatus,
     /// When to sync again if no event arrives.
@@ -48,7 +48,7 @@ pub(super) struct StatefulSetPlan {
 
 /// A part of a plan.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum UpdateStep {
     /// Create a pod, after its claims.
     Create {
         ordinal: i32,
@@ -96,7 +96,7 @@ impl StatefulSetPlan {
     /// Pods to delete.
     pub(super) fn deleted(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.stages.iter().flatten().filter_map(|step| match step {
-            Step::Delete { pod, .. } => Some(pod),
+            UpdateStep::Delete { pod, .. } => Some(pod),
             _ => None,
         })
     }
@@ -155,7 +155,11 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
         }
     }
 
-    fn stages(&self, wanted: &BTreeMap<i32, Arc<Pod>>, condemned: &[(i32, Arc<Pod>)]) -> Vec<Vec<Step>> {
+    fn stages(
+        &self,
+        wanted: &BTreeMap<i32, Arc<Pod>>,
+        condemned: &[(i32, Arc<Pod>)],
+    ) -> Vec<Vec<UpdateStep>> {
         let mut stages = Vec::new();
         let mut steps = Vec::new();
         let next = self.process_replicas(wanted, &mut steps);
@@ -176,13 +180,13 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
             .iter()
             .flatten()
             .filter_map(|step| match step {
-                Step::Delete { pod, .. } => Some(pod.metadata.uid.clone()),
+                UpdateStep::Delete { pod, .. } => Some(pod.metadata.uid.clone()),
                 _ => None,
             })
             .collect();
         let mut steps = self.pods_to_update(wanted);
         steps.retain(|pod| !chosen.contains(&pod.metadata.uid));
-        let steps = steps.into_iter().map(|pod| Step::Delete {
+        let steps = steps.into_iter().map(|pod| UpdateStep::Delete {
             pod,
             for_rollout: true,
         });
@@ -217,7 +221,11 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
 
     /// Creates missing pods, deletes terminated ones, and restores the identity of the others.
     // upstream: pkg/controller/statefulset/stateful_set_control.go processReplica
-    fn process_replicas(&self, wanted: &BTreeMap<i32, Arc<Pod>>, steps: &mut Vec<Step>) -> PlanProgress {
+    fn process_replicas(
+        &self,
+        wanted: &BTreeMap<i32, Arc<Pod>>,
+        steps: &mut Vec<UpdateStep>,
+    ) -> PlanProgress {
         let mut written = 0;
         for position in 0..self.set.spec.replicas {
             let next = match wanted.get(&position) {
@@ -235,16 +243,16 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
         PlanProgress::Continue
     }
 
-    fn create_missing(&self, position: i32, steps: &mut Vec<Step>) -> PlanProgress {
+    fn create_missing(&self, position: i32, steps: &mut Vec<UpdateStep>) -> PlanProgress {
         let Some(ordinal) = self.set.spec.ordinals.start.checked_add(position) else {
             return PlanProgress::Stop;
         };
         if !claims::is_stale(self.set, ordinal, &self.claims) {
-            let pod = Meta {
+            let pod = ProjectedMeta {
                 name: pod_identity::pod_name(self.set, ordinal).into(),
-                ..Meta::default()
+                ..ProjectedMeta::default()
             };
-            steps.push(Step::Create {
+            steps.push(UpdateStep::Create {
                 ordinal,
                 which: self.revision_for(position),
                 claims: ClaimWork::new(self.set, &pod, ordinal, &self.claims),
@@ -271,10 +279,10 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
         }
     }
 
-    fn keep(&self, pod: &Arc<Pod>, steps: &mut Vec<Step>) -> PlanProgress {
+    fn keep(&self, pod: &Arc<Pod>, steps: &mut Vec<UpdateStep>) -> PlanProgress {
         if pod.has_ended() {
             if !pod.metadata.is_terminating() {
-                steps.push(Step::Delete {
+                steps.push(UpdateStep::Delete {
                     pod: Arc::clone(pod),
                     for_rollout: false,
                 });
@@ -287,7 +295,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
         let claims = ClaimWork::new(self.set, &pod.metadata, ordinal, &self.claims);
         let is_pending = pod.status.phase == PodPhase::Pending;
         if is_pending && !claims.is_empty() {
-            steps.push(Step::Claims {
+            steps.push(UpdateStep::Claims {
                 pod: Arc::clone(pod),
                 claims,
                 records_event: true,
@@ -306,7 +314,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
             } else {
                 claims.only_owner_updates()
             };
-            steps.push(Step::Correct {
+            steps.push(UpdateStep::Correct {
                 pod: Arc::clone(pod),
                 ordinal,
                 claims,
@@ -319,13 +327,13 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
     // --- condemned pods ---
 
     /// Owner references for claims of condemned pods.
-    fn claim_updates(&self, condemned: &[(i32, Arc<Pod>)]) -> Vec<Step> {
+    fn claim_updates(&self, condemned: &[(i32, Arc<Pod>)]) -> Vec<UpdateStep> {
         let works = condemned.iter().map(|(ordinal, pod)| {
             let claims = ClaimWork::new(self.set, &pod.metadata, *ordinal, &self.claims);
             (pod, claims)
         });
         let works = works.filter(|(_, claims)| !claims.owned.is_empty());
-        let step = |(pod, claims): (&Arc<Pod>, ClaimWork)| Step::Claims {
+        let step = |(pod, claims): (&Arc<Pod>, ClaimWork)| UpdateStep::Claims {
             pod: Arc::clone(pod),
             claims: claims.only_owner_updates(),
             records_event: false,
@@ -335,7 +343,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
 
     /// Deletes condemned pods, highest ordinal first.
     // upstream: pkg/controller/statefulset/stateful_set_control.go processCondemned
-    fn process_condemned(&self, condemned: &[(i32, Arc<Pod>)], steps: &mut Vec<Step>) -> PlanProgress {
+    fn process_condemned(&self, condemned: &[(i32, Arc<Pod>)], steps: &mut Vec<UpdateStep>) -> PlanProgress {
         // Waiting for an unhealthy pod would be useless: the first unhealthy one may be deleted.
         let mut unavailable = condemned.iter().rev().filter(|(_, pod)| self.is_unavailable(pod));
         let first = unavailable.next().map(|(_, pod)| &pod.metadata.uid);
@@ -345,7 +353,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
                     && !self.is_running_and_available(pod)
                     && first != Some(&pod.metadata.uid);
             if !waits {
-                steps.push(Step::Delete {
+                steps.push(UpdateStep::Delete {
                     pod: Arc::clone(pod),
                     for_rollout: false,
                 });

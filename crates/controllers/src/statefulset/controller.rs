@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::{
     claims::{ClaimOwnerUpdate, ClaimWork},
-    control::{ObservedStatefulSet, RevisionChoice, StatefulSetPlan, Step, complete_update},
+    control::{ObservedStatefulSet, RevisionChoice, StatefulSetPlan, UpdateStep, complete_update},
     pod_identity, status,
 };
 use crate::{
@@ -279,7 +279,7 @@ impl StatefulSetSync<'_> {
         followed
     }
 
-    async fn run_sequentially(&self, steps: &[Step]) -> Result<(), StepError> {
+    async fn run_sequentially(&self, steps: &[UpdateStep]) -> Result<(), StepError> {
         for step in steps {
             self.run_step(step).await?;
         }
@@ -287,7 +287,7 @@ impl StatefulSetSync<'_> {
     }
 
     // upstream: pkg/controller/statefulset/stateful_set_control.go slowStartBatch, runForAll
-    async fn run_in_batches(&self, steps: &[Step]) -> Result<(), StepError> {
+    async fn run_in_batches(&self, steps: &[UpdateStep]) -> Result<(), StepError> {
         let mut left = steps.iter();
         let tally = slow_start_batch::slow_start_batch(steps.len(), || {
             let step = left.next();
@@ -301,14 +301,14 @@ impl StatefulSetSync<'_> {
         tally.await.error.map_or(Ok(()), Err)
     }
 
-    async fn run_step(&self, step: &Step) -> Result<(), StepError> {
+    async fn run_step(&self, step: &UpdateStep) -> Result<(), StepError> {
         match step {
-            Step::Create {
+            UpdateStep::Create {
                 ordinal,
                 which,
                 claims,
             } => self.create_pod(*ordinal, *which, claims).await,
-            Step::Claims {
+            UpdateStep::Claims {
                 pod,
                 claims,
                 records_event,
@@ -320,7 +320,7 @@ impl StatefulSetSync<'_> {
                 }
                 owned
             }
-            Step::Correct {
+            UpdateStep::Correct {
                 pod,
                 ordinal,
                 claims,
@@ -330,7 +330,7 @@ impl StatefulSetSync<'_> {
                 self.record_pod_event("Update", &pod.metadata.name, &corrected);
                 corrected
             }
-            Step::Delete { pod, for_rollout } => self.delete_pod(pod, *for_rollout).await,
+            UpdateStep::Delete { pod, for_rollout } => self.delete_pod(pod, *for_rollout).await,
         }
     }
 

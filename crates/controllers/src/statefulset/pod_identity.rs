@@ -4,7 +4,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::claims;
 use crate::{
-    objects::{Meta, Pod, StatefulSet, Template},
+    objects::{Pod, ProjectedMeta, StatefulSet, Template},
     pods::pod_from_template::{PodFromTemplate, PodTemplateError},
     resource::STATEFUL_SETS,
 };
@@ -24,12 +24,12 @@ pub(super) fn parent_name_and_ordinal(pod: &str) -> Option<(&str, Option<i32>)> 
 
 /// Whether a pod's name derives from a set's name.
 // upstream: pkg/controller/statefulset/stateful_set_utils.go isMemberOf
-pub(super) fn is_member(set: &Meta, pod: &Pod) -> bool {
+pub(super) fn is_member(set: &ProjectedMeta, pod: &Pod) -> bool {
     parent_name_and_ordinal(&pod.metadata.name).is_some_and(|(parent, _)| *parent == *set.name)
 }
 
 /// The ordinal of a pod.
-pub(super) fn ordinal(pod: &Meta) -> Option<i32> {
+pub(super) fn ordinal(pod: &ProjectedMeta) -> Option<i32> {
     parent_name_and_ordinal(&pod.name).and_then(|(_, ordinal)| ordinal)
 }
 

@@ -15,7 +15,7 @@ use kubecontroller::{
 use serde_json::{Value, json};
 
 use super::{
-    MigratedResource, Migration, MigrationStatus,
+    MigratedResource, MigrationStatus, StorageVersionMigration,
     definition::{self, MigrationResult},
     steps::{FAILED, MigrationStep, RUNNING, SUCCEEDED, next_step, progress, set_condition},
 };
@@ -25,7 +25,7 @@ use crate::{
     objects::Projection,
     patch_values::truncate_to_second,
     resource::{Resource, STORAGE_VERSION_MIGRATIONS},
-    writer::{ApiWriter, ObjectRef, Page, WrittenObject, error_message, has_status_code},
+    writer::{ApiWriter, ListPage, ObjectRef, WrittenObject, error_message, has_status_code},
 };
 
 const MERGE: &str = "application/merge-patch+json";
@@ -45,12 +45,12 @@ const FAILED_REASON: &str = "StorageVersionMigrationFailed";
 pub(super) struct StorageVersionMigratorController {
     writer: ApiWriter,
     clock: Clock,
-    migrations: Informer<Migration>,
-    by_resource: Index<Migration>,
+    migrations: Informer<StorageVersionMigration>,
+    by_resource: Index<StorageVersionMigration>,
 }
 
 /// An object to rewrite.
-type Candidate = Projection<serde::de::IgnoredAny>;
+type ObjectToMigrate = Projection<serde::de::IgnoredAny>;
 
 // --- StorageVersionMigratorController ---
 
@@ -68,10 +68,10 @@ impl Reconciler for StorageVersionMigratorController {
 }
 
 impl StorageVersionMigratorController {
-    pub(super) fn new(context: &ControllerContext, migrations: Informer<Migration>) -> Self {
+    pub(super) fn new(context: &ControllerContext, migrations: Informer<StorageVersionMigration>) -> Self {
         let by_resource = migrations
             .store()
-            .shared_index("resource", |migration: &Migration| {
+            .shared_index("resource", |migration: &StorageVersionMigration| {
                 vec![migration.spec.resource.to_string()]
             });
         StorageVersionMigratorController {
@@ -83,7 +83,11 @@ impl StorageVersionMigratorController {
     }
 
     // upstream: pkg/controller/storageversionmigrator/migrationrunner.go sync
-    async fn record_start(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
+    async fn record_start(
+        &self,
+        request: &Request,
+        migration: &StorageVersionMigration,
+    ) -> Result<Outcome, Error> {
         let resource = &migration.spec.resource;
         let now = self.now();
         definition::record_start(&self.writer, resource, &migration.metadata.name, now).await?;
@@ -102,7 +106,11 @@ impl StorageVersionMigratorController {
     }
 
     // upstream: pkg/controller/storageversionmigrator/resourceversion.go sync, getLatestResourceVersion, isResourceMigratable
-    async fn checkpoint(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
+    async fn checkpoint(
+        &self,
+        request: &Request,
+        migration: &StorageVersionMigration,
+    ) -> Result<Outcome, Error> {
         let Some(served) = self.served(&migration.spec.resource).await? else {
             let why = "resource does not exist in discovery";
             return self.wait_or_fail(request, migration, why).await;
@@ -115,7 +123,7 @@ impl StorageVersionMigratorController {
             return self.fail(request, migration, &why).await;
         }
         let parameters = ListParams::default().limit(1);
-        let page: Page<Candidate> = self
+        let page: ListPage<ObjectToMigrate> = self
             .writer
             .list_metadata_page(&served.resource, "", &parameters)
             .await?;
@@ -131,7 +139,11 @@ impl StorageVersionMigratorController {
     }
 
     // upstream: pkg/controller/storageversionmigrator/storageversionmigrator.go runMigration
-    async fn migrate(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
+    async fn migrate(
+        &self,
+        request: &Request,
+        migration: &StorageVersionMigration,
+    ) -> Result<Outcome, Error> {
         let Some(served) = self.served(&migration.spec.resource).await? else {
             let why = "migration encountered unhandled error: unable to obtain GVR from discovery";
             return self.wait_or_fail(request, migration, why).await;
@@ -187,7 +199,7 @@ impl StorageVersionMigratorController {
     }
 
     // upstream: pkg/controller/storageversionmigrator/migrationrunner.go sync
-    async fn finish(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
+    async fn finish(&self, request: &Request, migration: &StorageVersionMigration) -> Result<Outcome, Error> {
         let conditions = &migration.status.conditions;
         let end = if crate::objects::Condition::holds(conditions, SUCCEEDED) {
             MigrationResult::Succeeded
@@ -217,7 +229,7 @@ impl StorageVersionMigratorController {
     async fn wait_or_fail(
         &self,
         request: &Request,
-        migration: &Migration,
+        migration: &StorageVersionMigration,
         why: &str,
     ) -> Result<Outcome, Error> {
         let created = migration.metadata.creation_timestamp.unwrap_or_default();
@@ -228,7 +240,12 @@ impl StorageVersionMigratorController {
     }
 
     // upstream: pkg/controller/storageversionmigrator/storageversionmigrator.go failMigration
-    async fn fail(&self, request: &Request, migration: &Migration, why: &str) -> Result<Outcome, Error> {
+    async fn fail(
+        &self,
+        request: &Request,
+        migration: &StorageVersionMigration,
+        why: &str,
+    ) -> Result<Outcome, Error> {
         let now = self.now();
         self.write(request, migration, |status| {
             set_condition(&mut status.conditions, FAILED, true, FAILED_REASON, why, now);
@@ -248,10 +265,10 @@ impl StorageVersionMigratorController {
     async fn candidates(
         &self,
         resource: &Resource,
-        migration: &Migration,
-    ) -> kube::Result<(Vec<Candidate>, usize)> {
+        migration: &StorageVersionMigration,
+    ) -> kube::Result<(Vec<ObjectToMigrate>, usize)> {
         let checkpoint: u64 = migration.status.resource_version.parse().unwrap_or(u64::MAX);
-        let is_old = |candidate: &Candidate| {
+        let is_old = |candidate: &ObjectToMigrate| {
             let version = candidate.metadata.resource_version.parse::<u64>();
             version.is_ok_and(|version| version <= checkpoint)
         };
@@ -259,7 +276,8 @@ impl StorageVersionMigratorController {
         let mut candidates = Vec::new();
         let mut all = 0;
         loop {
-            let page: Page<Candidate> = self.writer.list_metadata_page(resource, "", &parameters).await?;
+            let page: ListPage<ObjectToMigrate> =
+                self.writer.list_metadata_page(resource, "", &parameters).await?;
             all += page.items.len();
             candidates.extend(page.items.into_iter().filter(is_old));
             if page.metadata.next.is_empty() {
@@ -270,7 +288,7 @@ impl StorageVersionMigratorController {
     }
 
     /// Rewrites an object unchanged, unless it was changed meanwhile.
-    async fn rewrite(&self, resource: &Resource, candidate: &Candidate) -> kube::Result<()> {
+    async fn rewrite(&self, resource: &Resource, candidate: &ObjectToMigrate) -> kube::Result<()> {
         let metadata = &candidate.metadata;
         let patch = json!({
             "apiVersion": resource.api_version(), "kind": resource.kind,
@@ -289,7 +307,7 @@ impl StorageVersionMigratorController {
     async fn write(
         &self,
         request: &Request,
-        migration: &Migration,
+        migration: &StorageVersionMigration,
         change: impl FnOnce(&mut MigrationStatus) + Send,
     ) -> Result<Outcome, Error> {
         let mut status = migration.status.clone();

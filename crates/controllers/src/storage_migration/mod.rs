@@ -27,7 +27,7 @@ use crate::{
 
 const WORKERS: usize = 5;
 
-type Migration = Projection<MigrationSpec, MigrationStatus>;
+type StorageVersionMigration = Projection<MigrationSpec, MigrationStatus>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -53,9 +53,9 @@ struct MigrationStatus {
 
 // upstream: pkg/controller/storageversionmigrator/storageversionmigrator.go NewSVMController
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let migrations = context.informer::<Migration>(&STORAGE_VERSION_MIGRATIONS);
+    let migrations = context.informer::<StorageVersionMigration>(&STORAGE_VERSION_MIGRATIONS);
     // The work queue key is a resource with all its migrations.
-    let resource_of = |delta: &Delta<Migration>| vec![delta.object().spec.resource.key()];
+    let resource_of = |delta: &Delta<StorageVersionMigration>| vec![delta.object().spec.resource.key()];
     let runner = context
         .controller("storage-version-migrator-controller")
         .watches(&migrations, resource_of)

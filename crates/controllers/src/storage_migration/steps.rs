@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::Migration;
+use super::StorageVersionMigration;
 use crate::objects::{Condition, ConditionStatus};
 
 pub(super) const RUNNING: &str = "Running";
@@ -15,19 +15,19 @@ pub(super) const FAILED: &str = "Failed";
 #[derive(Debug, PartialEq)]
 pub(super) enum MigrationStep<'a> {
     /// It has finished: clear the Running condition.
-    Finish(&'a Migration),
+    Finish(&'a StorageVersionMigration),
     /// It is running and needs a resourceVersion as checkpoint.
-    Checkpoint(&'a Migration),
+    Checkpoint(&'a StorageVersionMigration),
     /// It is running: rewrite objects.
-    Migrate(&'a Migration),
+    Migrate(&'a StorageVersionMigration),
     /// No other one is running: start it.
-    Begin(&'a Migration),
+    Begin(&'a StorageVersionMigration),
     Idle,
 }
 
 /// The next step for all migrations of a resource.
 // upstream: pkg/controller/storageversionmigrator/migrationrunner.go sync, getSVMsForResource
-pub(super) fn next_step(migrations: &[Arc<Migration>]) -> MigrationStep<'_> {
+pub(super) fn next_step(migrations: &[Arc<StorageVersionMigration>]) -> MigrationStep<'_> {
     let running = || {
         migrations
             .iter()
@@ -53,11 +53,11 @@ pub(super) fn next_step(migrations: &[Arc<Migration>]) -> MigrationStep<'_> {
 
 /// Whether it is in a terminal state.
 // upstream: pkg/controller/storageversionmigrator/migrationrunner.go isTerminal
-pub(super) fn has_ended(migration: &Migration) -> bool {
+pub(super) fn has_ended(migration: &StorageVersionMigration) -> bool {
     has_condition(migration, SUCCEEDED) || has_condition(migration, FAILED)
 }
 
-fn has_condition(migration: &Migration, kind: &str) -> bool {
+fn has_condition(migration: &StorageVersionMigration, kind: &str) -> bool {
     Condition::holds(&migration.status.conditions, kind)
 }
 
@@ -110,7 +110,12 @@ mod tests {
 
     use super::*;
 
-    fn migration(name: &str, second: u32, conditions: &[(&str, &str)], version: &str) -> Arc<Migration> {
+    fn migration(
+        name: &str,
+        second: u32,
+        conditions: &[(&str, &str)],
+        version: &str,
+    ) -> Arc<StorageVersionMigration> {
         let conditions: Vec<_> = conditions
             .iter()
             .map(|(kind, status)| json!({"type": kind, "status": status}))

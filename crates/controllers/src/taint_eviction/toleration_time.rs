@@ -44,7 +44,7 @@ pub(super) enum PodDecision {
 // --- TolerationTime ---
 
 impl TolerationTime {
-    /// How long a pod with these tolerations may stay on a node with these taints. The first matching toleration counts for each
+    /// The minimum tolerationSeconds: how long a pod with these tolerations may stay on a node with these taints. The first matching toleration counts for each
     /// taint; the minimum over all taints applies.
     // upstream: pkg/controller/tainteviction/taint_eviction.go getMinTolerationTime
     pub(super) fn of<'a>(taints: impl Iterator<Item = &'a Taint>, tolerations: &[Toleration]) -> Self {

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    context::{Cluster, ControllerContext, Task},
+    context::{ClusterConfig, ControllerContext, Task},
     resource::Resource,
     writer::ApiWriter,
 };
@@ -118,7 +118,7 @@ impl TestCluster {
             recorder: events.recorder("test").style(EventApi::Core),
             clock: self.clock.clone(),
             metrics: Metrics::default(),
-            cluster: Arc::new(Cluster::default()),
+            cluster: Arc::new(ClusterConfig::default()),
         };
         let tasks = make(&context);
         (informers, events, tasks)

@@ -14,7 +14,9 @@ use super::{
 use crate::{
     context::ControllerContext,
     event_message::EventMessage,
-    objects::{ClaimPhase, PersistentVolume, PersistentVolumeClaim, Pod, Storage, StorageClass, VolumePhase},
+    objects::{
+        ClaimPhase, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, StorageRequest, VolumePhase,
+    },
     patch_values::list,
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource, STORAGE_CLASSES},
     writer::{ApiWriter, ObjectRef, has_status_code},
@@ -352,7 +354,7 @@ fn claim_status(
             }
         }
         Some(volume) if status.phase != phase => {
-            let held = status.capacity.as_ref().map(Storage::amount);
+            let held = status.capacity.as_ref().map(StorageRequest::amount);
             let before = volume.metadata.annotation(RESIZED_FROM);
             let before = before.filter(|text| text.parse::<k3_api::quantity::Quantity>().is_ok());
             if let Some(before) = before {

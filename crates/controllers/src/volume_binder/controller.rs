@@ -12,7 +12,7 @@ use super::{
     annotations::DELETION_FINALIZER,
     binder::PersistentVolumeController,
     claims::{self, ClaimDecision},
-    volumes::{self, Reclaim, VolumeDecision},
+    volumes::{self, ReclaimMethod, VolumeDecision},
 };
 use crate::{
     event_message::EventMessage,
@@ -148,15 +148,16 @@ impl VolumeReconciler {
                 .await?
         };
         match volumes::reclaim(&volume) {
-            Reclaim::Leave => {}
-            Reclaim::Fail(event) => {
+            ReclaimMethod::Leave => {}
+            ReclaimMethod::Fail(event) => {
                 controller
                     .update_volume_phase(volume, VolumePhase::Failed, Some(&event))
                     .await?;
             }
-            Reclaim::Recycle => return controller.recycle(volume).await,
-            Reclaim::Delete if volume.metadata.is_terminating() && !has_deletion_finalizer(&volume) => {}
-            Reclaim::Delete => self.delete_volume(volume).await?,
+            ReclaimMethod::Recycle => return controller.recycle(volume).await,
+            ReclaimMethod::Delete if volume.metadata.is_terminating() && !has_deletion_finalizer(&volume) => {
+            }
+            ReclaimMethod::Delete => self.delete_volume(volume).await?,
         }
         Ok(Outcome::Done)
     }

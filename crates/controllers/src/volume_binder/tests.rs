@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     claims::{self, ClaimDecision, ClaimEnvironment},
     matching,
-    volumes::{self, Reclaim, VolumeDecision},
+    volumes::{self, ReclaimMethod, VolumeDecision},
 };
 use crate::{
     event_message::EventMessage,
@@ -306,14 +306,24 @@ fn volume_phase_follows_its_claim() {
 
 #[test]
 fn applies_the_reclaim_policy() {
-    let fail = |reason: &str, why: &str| Reclaim::Fail(EventMessage::warning(reason, why));
+    let fail = |reason: &str, why: &str| ReclaimMethod::Fail(EventMessage::warning(reason, why));
     let directory = |path: &str| json!({"path": path});
     let by = |name: &str| json!({"annotations": {"pv.kubernetes.io/provisioned-by": name}});
     let none = json!({});
     let tmp = directory("/tmp/x");
     for (policy, metadata, source, claim_spec) in [
-        ("Retain", none.clone(), json!({"hostPath": tmp}), Reclaim::Leave),
-        ("Delete", none.clone(), json!({"hostPath": tmp}), Reclaim::Delete),
+        (
+            "Retain",
+            none.clone(),
+            json!({"hostPath": tmp}),
+            ReclaimMethod::Leave,
+        ),
+        (
+            "Delete",
+            none.clone(),
+            json!({"hostPath": tmp}),
+            ReclaimMethod::Delete,
+        ),
         (
             "Delete",
             none.clone(),
@@ -345,13 +355,13 @@ fn applies_the_reclaim_policy() {
             "Delete",
             none.clone(),
             json!({"csi": {"driver": "x"}}),
-            Reclaim::Leave,
+            ReclaimMethod::Leave,
         ),
         (
             "Delete",
             by("example.com/disks"),
             json!({"hostPath": tmp}),
-            Reclaim::Leave,
+            ReclaimMethod::Leave,
         ),
         (
             "Delete",
@@ -366,7 +376,7 @@ fn applies_the_reclaim_policy() {
             "Recycle",
             none.clone(),
             json!({"hostPath": tmp}),
-            Reclaim::Recycle,
+            ReclaimMethod::Recycle,
         ),
         (
             "Recycle",

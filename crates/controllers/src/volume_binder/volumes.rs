@@ -28,7 +28,7 @@ pub(super) enum VolumeDecision {
 
 /// How a released volume is reclaimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reclaim {
+pub(super) enum ReclaimMethod {
     /// Not by this controller.
     Leave,
     Delete,
@@ -79,20 +79,20 @@ pub(super) fn decide_volume(
 
 /// How a released volume is reclaimed.
 // upstream: pkg/controller/volume/persistentvolume/pv_controller.go reclaimVolume
-pub(super) fn reclaim(volume: &PersistentVolume) -> Reclaim {
+pub(super) fn reclaim(volume: &PersistentVolume) -> ReclaimMethod {
     let migrated = volume.metadata.annotation(MIGRATED_TO);
     if migrated.is_some_and(|driver| !driver.is_empty()) {
-        return Reclaim::Leave;
+        return ReclaimMethod::Leave;
     }
     match &*volume.spec.reclaim_policy {
-        "Retain" => Reclaim::Leave,
+        "Retain" => ReclaimMethod::Leave,
         "Delete" => delete_decision(volume),
-        "Recycle" if volume.spec.host_path.is_some() || volume.spec.nfs.is_some() => Reclaim::Recycle,
-        "Recycle" => Reclaim::Fail(EventMessage::warning(
+        "Recycle" if volume.spec.host_path.is_some() || volume.spec.nfs.is_some() => ReclaimMethod::Recycle,
+        "Recycle" => ReclaimMethod::Fail(EventMessage::warning(
             "VolumeFailedRecycle",
             "No recycler plugin found for the volume!",
         )),
-        _ => Reclaim::Fail(EventMessage::warning(
+        _ => ReclaimMethod::Fail(EventMessage::warning(
             "VolumeUnknownReclaimPolicy",
             "Volume has unrecognized PersistentVolumeReclaimPolicy",
         )),
@@ -100,9 +100,9 @@ pub(super) fn reclaim(volume: &PersistentVolume) -> Reclaim {
 }
 
 // upstream: pkg/controller/volume/persistentvolume/pv_controller.go deleteVolumeOperation, findDeletablePlugin
-fn delete_decision(volume: &PersistentVolume) -> Reclaim {
+fn delete_decision(volume: &PersistentVolume) -> ReclaimMethod {
     const UNMATCHED: &str = "no deletable volume plugin matched";
-    let fail = |why: String| Reclaim::Fail(EventMessage::warning("VolumeFailedDelete", why));
+    let fail = |why: String| ReclaimMethod::Fail(EventMessage::warning("VolumeFailedDelete", why));
     let name = &volume.metadata.name;
     match volume.metadata.annotation(PROVISIONED_BY) {
         Some("" | "kubernetes.io/host-path") | None => {}
@@ -111,12 +111,12 @@ fn delete_decision(volume: &PersistentVolume) -> Reclaim {
             return fail(format!("no volume plugin matched name: {plugin}"));
         }
         // The external provisioner deletes it.
-        Some(_) => return Reclaim::Leave,
+        Some(_) => return ReclaimMethod::Leave,
     }
     let spec = &volume.spec;
     match &spec.host_path {
-        _ if spec.csi.is_some() || volume.metadata.annotation(MIGRATED_TO).is_some() => Reclaim::Leave,
-        Some(directory) if is_under_tmp(&directory.path) => Reclaim::Delete,
+        _ if spec.csi.is_some() || volume.metadata.annotation(MIGRATED_TO).is_some() => ReclaimMethod::Leave,
+        Some(directory) if is_under_tmp(&directory.path) => ReclaimMethod::Delete,
         Some(directory) => fail(format!(
             "host_path deleter only supports /tmp/.+ but received provided {}",
             directory.path

@@ -18,25 +18,25 @@ use crate::{
 
 const FINALIZER: &str = "kubernetes.io/vac-protection";
 
-type Class = Projection<IgnoredAny>;
+type ProtectedClass = Projection<IgnoredAny>;
 
 // upstream: pkg/controller/volume/vacprotection/vac_protection_controller.go Controller, processVAC
 struct VACProtectionController {
     writer: ApiWriter,
-    store: Store<Class>,
+    store: Store<ProtectedClass>,
     by_claims: Index<PersistentVolumeClaim>,
     by_volumes: Index<PersistentVolume>,
 }
 
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let classes = context.informer::<Class>(&VOLUME_ATTRIBUTES_CLASSES);
+    let classes = context.informer::<ProtectedClass>(&VOLUME_ATTRIBUTES_CLASSES);
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
     let by_claims: Index<PersistentVolumeClaim> = claims.store().shared_index("attributes", classes_of_claim);
     let by_volumes: Index<PersistentVolume> = volumes.store().shared_index("attributes", classes_of_volume);
     let writer = context.writer.clone();
     let store = classes.store().clone();
-    let matters = |delta: &Delta<Class>| {
+    let matters = |delta: &Delta<ProtectedClass>| {
         let new = delta.new();
         new.is_some_and(|class| FinalizerAction::of(&**class, FINALIZER) != FinalizerAction::Nothing)
     };

@@ -13,7 +13,7 @@ pub(crate) use self::{
     claims::make as make_for_claims, classes::make as make_for_classes, volumes::make as make_for_volumes,
 };
 use crate::{
-    objects::Meta,
+    objects::ProjectedMeta,
     resource::Resource,
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
@@ -46,7 +46,7 @@ impl FinalizerAction {
 async fn write_finalizers(
     writer: &ApiWriter,
     resource: &Resource,
-    meta: &Meta,
+    meta: &ProjectedMeta,
     finalizer: &str,
     add: bool,
 ) -> kube::Result<()> {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use clap::Args;
-use k3_controllers::{Cluster, ServerIdentity};
+use k3_controllers::{ClusterConfig, ServerIdentity};
 use kube::Config;
 use kubecontroller::manager::{self, Stop};
 
@@ -122,10 +122,10 @@ async fn control(
     leader_election: &LeaderElectionFlags,
     stop: Stop,
 ) -> Result<(), Failure> {
-    let cluster = Cluster {
+    let cluster = ClusterConfig {
         authority: authority(&server)?.into(),
         server: identity(&server),
-        ..Cluster::default()
+        ..ClusterConfig::default()
     };
     tracing::info!("{components} for {}", server.cluster_url);
     let control = ControllerManager::new(

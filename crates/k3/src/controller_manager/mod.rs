@@ -6,7 +6,9 @@ mod status;
 use std::{fmt, sync::Arc};
 
 use k3_apiserver::Server;
-use k3_controllers::{CONTROLLERS, Cluster, ControllerContext, ControllerDescriptor, writer::ApiWriter};
+use k3_controllers::{
+    CONTROLLERS, ClusterConfig, ControllerContext, ControllerDescriptor, writer::ApiWriter,
+};
 use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
@@ -110,7 +112,7 @@ impl ControllerManager {
     pub(crate) fn new(
         clients: &ClientFactory<'_>,
         components: ComponentSelection,
-        cluster: Cluster,
+        cluster: ClusterConfig,
         mut config: Config,
     ) -> Result<Self, Failure> {
         let (namespace, controllers, scheduler) = LEASES;
@@ -180,7 +182,7 @@ impl ControllerManager {
 fn bootstrap(
     clients: &ClientFactory<'_>,
     components: &ComponentSelection,
-    cluster: &Cluster,
+    cluster: &ClusterConfig,
 ) -> Result<Bootstrap, Failure> {
     let mut bootstrap = Bootstrap::new(clients.master(MANAGER, AGENT)?);
     if cluster.local_volumes.is_some() && components.has(LOCAL_PATH) {

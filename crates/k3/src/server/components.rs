@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k3_apiserver::{NodeClient, Server};
-use k3_controllers::{CertificateSigner, Cluster};
+use k3_controllers::{CertificateSigner, ClusterConfig};
 use kubecontroller::manager::{Config, Stop};
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -18,7 +18,7 @@ use crate::{
 pub(super) fn run_controllers(
     server: &Server,
     components: ComponentSelection,
-    cluster: Cluster,
+    cluster: ClusterConfig,
     config: Config,
     stop: Stop,
 ) -> Result<impl Future<Output = ()> + use<>, Failure> {

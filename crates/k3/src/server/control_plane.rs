@@ -9,7 +9,7 @@ use std::{
 };
 
 use k3_apiserver::{Config, EndpointReconcilerType, Server, kubernetes_address};
-use k3_controllers::{Authority, Cluster, ServerIdentity, TokenSigner};
+use k3_controllers::{CaBundle, ClusterConfig, ServerIdentity, TokenSigner};
 use k3_encryption::Reloader;
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, StoreError, SystemClock};
 use kubecontroller::manager::Stop;
@@ -155,7 +155,7 @@ impl ControlPlane {
         let stop_components = Stop::new();
         let kubeconfig = write_kubeconfigs(&settings, data_dir, address, &certificates, write_file)?;
         let (node, node_trust) = watch::channel(certificates.authority.clone());
-        let published = Authority::from(certificates.authority.clone());
+        let published = CaBundle::from(certificates.authority.clone());
         let current = CurrentCertificates::new(certificates);
         let published_too = published.clone();
         log_node(&settings).await;
@@ -330,7 +330,7 @@ fn start_components(
     settings: &mut Settings,
     data_dir: &Path,
     (server, identity): (&Arc<Server>, ServerIdentity),
-    (current, published, node_trust): (&CurrentCertificates, Authority, watch::Receiver<String>),
+    (current, published, node_trust): (&CurrentCertificates, CaBundle, watch::Receiver<String>),
     api: &ApiEndpoint<'_>,
     stop: &Stop,
 ) -> Result<JoinSet<()>, Failure> {
@@ -338,13 +338,13 @@ fn start_components(
     let components = mem::take(&mut settings.components);
     // Local volumes are directories of nodes.
     let makes_volumes = settings.has_nodes || components.simulates();
-    let cluster = Cluster {
+    let cluster = ClusterConfig {
         authority: published,
         local_volumes: makes_volumes.then(|| data_dir.join("volumes").display().to_string()),
         certificates: Some(current.signer()),
         tokens: Some(TokenSigner::new(server.token_signer())),
         server: identity,
-        ..Cluster::default()
+        ..ClusterConfig::default()
     };
     if !components.is_empty() {
         tracing::info!("starting {components}");

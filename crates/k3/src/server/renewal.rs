@@ -14,7 +14,7 @@ use std::{
 };
 
 use k3_apiserver::Server;
-use k3_controllers::{Authority, CertificateSigner};
+use k3_controllers::{CaBundle, CertificateSigner};
 use k3_storage::{Clock, Revision, Store, SystemClock};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -78,7 +78,7 @@ pub(super) struct CertificateRenewal {
     pub(super) tls: Tls,
     pub(super) current: CurrentCertificates,
     /// The authority that controllers publish.
-    pub(super) published: Authority,
+    pub(super) published: CaBundle,
     /// The authority that the node in this process trusts.
     pub(super) node: watch::Sender<String>,
 }

@@ -15,7 +15,8 @@ use crate::{
 /// Namespace and name.
 pub(crate) type Key = (Text, Text);
 
-/// Volumes and what they are made of.
+/// Persistent volumes, claims, storage classes and CSI objects, with assumed bindings that are not written yet.
+// upstream: pkg/scheduler/util/assumecache/assume_cache.go AssumeCache
 #[derive(Debug, Default)]
 pub(crate) struct Storage {
     claims: HashMap<Key, Arc<PersistentVolumeClaim>>,

@@ -64,7 +64,7 @@ pub(super) fn select_victims_on_node(
     simulated.fits()?;
     lower.sort_by_key(more_important_pod_key);
     let (broken, free) =
-        filter_pods_with_pdb_violation(lower, &cycle.cluster.budgets.values().collect::<Vec<_>>());
+        filter_victims_with_pdb_violation(lower, &cycle.cluster.budgets.values().collect::<Vec<_>>());
     let mixed = !broken.is_empty() && !free.is_empty();
     let mut pods = Vec::new();
     let mut violations = 0;
@@ -118,9 +118,9 @@ fn more_important_pod_key(pod: &Arc<Pod>) -> (Reverse<i32>, Box<str>) {
     )
 }
 
-/// Splits pods into those whose eviction violates a budget and the others (upstream's
-/// `filterPodsWithPDBViolation`).
-fn filter_pods_with_pdb_violation(
+/// Splits the pods into those whose preemption violates a PodDisruptionBudget, and the others.
+// upstream: pkg/scheduler/framework/preemption/util.go FilterVictimsWithPDBViolation; older versions call it filterPodsWithPDBViolation
+fn filter_victims_with_pdb_violation(
     pods: Vec<Arc<Pod>>,
     budgets: &[&Arc<PodDisruptionBudget>],
 ) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {

@@ -24,6 +24,7 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const NOTE: usize = 1024;
 
 /// Writes for the scheduler.
+// upstream: pkg/scheduler/backend/api_dispatcher/api_dispatcher.go APIDispatcher
 pub(super) struct ApiWriter {
     client: kube::Client,
     clock: Clock,

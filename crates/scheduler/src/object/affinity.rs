@@ -136,7 +136,8 @@ impl NodeSelector {
         )
     }
 
-    /// Whether a node is chosen.
+    /// Whether one of the node selector terms matches a node.
+    // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go Match; also searched as MatchNodeSelectorTerms
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         self.0.iter().any(|rule| rule.matches(name, labels))
     }
@@ -188,6 +189,7 @@ impl NodeSelectorTerm {
     }
 
     /// Whether a node is chosen.
+    // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go match
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         // A field that nodes do not have is empty.
         let holds =
@@ -214,6 +216,7 @@ impl AffinityTerm {
     }
 
     /// Whether a pod is meant: its labels, its namespace, and the labels of that.
+    // upstream: staging/src/k8s.io/kube-scheduler/framework/types.go Matches
     pub fn matches(&self, labels: &Labels, namespace: &Text, namespace_labels: Option<&Labels>) -> bool {
         let there = self.namespaces.contains(namespace)
             || match &self.by_label {

@@ -70,6 +70,7 @@ pub struct RawImages {
 }
 
 /// A node as it is kept.
+// upstream: pkg/scheduler/framework/types.go NodeInfo
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// Its name.

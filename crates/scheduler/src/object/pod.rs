@@ -66,6 +66,7 @@ pub struct Condition {
 }
 
 /// A pod as it is kept.
+// upstream: pkg/scheduler/framework/types.go PodInfo
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Where its name counts.

@@ -116,6 +116,7 @@ impl SchedulingQueue {
 
     /// Pops the next pod. It is in flight until `reject`, `fail` or `delete`.
     // upstream: pkg/scheduler/backend/queue/active_queue.go pop
+    // upstream: pkg/scheduler/backend/queue/scheduling_queue.go Pop
     pub(crate) fn pop(&mut self, now: Moment) -> Option<(Arc<Pod>, Attempt)> {
         self.flush_backoff_q_completed(now);
         let uid = self.active_q.pop().or_else(|| self.backoff_q.pop())?;
@@ -237,6 +238,7 @@ impl SchedulingQueue {
 
     /// Moves pods whose backoff is complete to the active queue (upstream's `flushBackoffQCompleted`).
     // upstream: pkg/scheduler/backend/queue/backoff_queue.go popAllBackoffCompleted
+    // upstream: pkg/scheduler/backend/queue/scheduling_queue.go flushBackoffQCompleted
     pub(crate) fn flush_backoff_q_completed(&mut self, now: Moment) {
         for location in [QueueLocation::BackoffQ, QueueLocation::ErrorBackoffQ] {
             while let Some(uid) = self.order(location).first().cloned() {
@@ -254,7 +256,8 @@ impl SchedulingQueue {
         }
     }
 
-    /// Retries pods that stayed in `unschedulablePods` too long (upstream's `flushUnschedulablePodsLeftover`).
+    /// Retries pods that stayed in `unschedulablePods` too long.
+    // upstream: pkg/scheduler/backend/queue/scheduling_queue.go flushUnschedulableEntitiesLeftover
     pub(crate) fn flush_unschedulable_pods_leftover(&mut self, now: Moment) {
         let backoff = self.backoff;
         let leftover = self.unschedulable_pods.iter().filter(|uid| {
@@ -310,6 +313,7 @@ impl SchedulingQueue {
         *self.incoming.entry((queue, why)).or_default() += 1;
     }
 
+    // upstream: pkg/scheduler/backend/queue/scheduling_queue.go isPodWorthRequeuing
     fn is_pod_worth_requeuing(&self, uid: &Text, event: &ClusterEvent<'_>, cluster: &SchedulerCache) -> bool {
         let Some(entry) = self.entries.get(uid) else {
             return false;

@@ -8,6 +8,7 @@ use crate::interner::Text;
 pub(super) type Key = (Duration, Reverse<i32>, Duration, u64);
 
 /// Pods in the order of their turns.
+// upstream: pkg/scheduler/backend/heap/heap.go NewWithRecorder
 #[derive(Debug, Default)]
 pub(super) struct PodHeap(BTreeMap<Key, Text>);
 

@@ -1,4 +1,4 @@
-//! Applying a configuration.
+//! Server-side apply of a configuration: merges it and updates `managedFields`.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go Apply
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go Apply
@@ -15,18 +15,18 @@ use super::{
     last_applied,
     record::{self, Record},
     timestamps::same_but_record,
-    update::{Asking, Failure, NotTracked, strip_identity},
+    update::{ApplyOptions, NotTracked, TakeFieldsError, strip_identity},
 };
 use crate::{
     apply::typed::{
-        Duplicates, MANAGED_FIELDS, TypeErrors, copy_without, field_set, merge_objects, validate,
+        DuplicatePolicy, MANAGED_FIELDS, TypeErrors, copy_without, field_set, merge_objects, validate,
     },
     time::Time,
 };
 
 /// Whether an apply takes what others own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Force {
+pub enum ApplyConflictPolicy {
     /// It is refused, with a conflict for each field.
     No,
     /// It takes all it asks for.
@@ -71,7 +71,7 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 const KUBECTL: &str = "kubectl";
 
 /// An object after an apply, and its record.
-struct Applied<'a> {
+struct ApplyResult<'a> {
     object: Value,
     record: Record<'a>,
 }
@@ -89,7 +89,7 @@ impl FieldManager<'_> {
         live: Option<&Value>,
         configuration: &Value,
         manager: &str,
-        force: Force,
+        force: ApplyConflictPolicy,
         now: Time,
     ) -> Result<Value, ApplyError> {
         let object = live.unwrap_or(self.blank);
@@ -103,14 +103,21 @@ impl FieldManager<'_> {
                     return Err(ApplyError::Conflicts(conflicts));
                 }
                 let record = Record::of(object)?;
-                self.try_apply(object, configuration, record, manager, Force::Yes, now)?
+                self.try_apply(
+                    object,
+                    configuration,
+                    record,
+                    manager,
+                    ApplyConflictPolicy::Yes,
+                    now,
+                )?
             }
             other => other?,
         };
         if manager == KUBECTL {
             last_applied::renew(&mut applied.object, configuration);
         }
-        let Applied { mut object, record } = applied;
+        let ApplyResult { mut object, record } = applied;
         record::set(&mut object, record.encode());
         Ok(object)
     }
@@ -121,9 +128,9 @@ impl FieldManager<'_> {
         configuration: &'a Value,
         mut record: Record<'a>,
         manager: &'a str,
-        force: Force,
+        force: ApplyConflictPolicy,
         now: Time,
-    ) -> Result<Applied<'a>, ApplyError> {
+    ) -> Result<ApplyResult<'a>, ApplyError> {
         if record.entries.is_empty() {
             record = self.follow(self.blank, live, record, BEFORE_FIRST_APPLY, now)?;
         }
@@ -147,9 +154,9 @@ impl FieldManager<'_> {
             Some(last) => self.prune(merged, &record, last)?,
             None => merged,
         };
-        let asking = Asking {
+        let asking = ApplyOptions {
             identity,
-            force: force == Force::Yes,
+            force: force == ApplyConflictPolicy::Yes,
         };
         // What changes matters only to others.
         if record.entries.len() > 1 {
@@ -176,7 +183,7 @@ impl FieldManager<'_> {
         } else {
             copy_without(live, MANAGED_FIELDS)
         };
-        Ok(Applied { object, record })
+        Ok(ApplyResult { object, record })
     }
 
     fn check_type(&self, configuration: &Value) -> Result<(), ApplyError> {
@@ -195,7 +202,7 @@ impl FieldManager<'_> {
         if brought.is_some_and(Value::is_array) {
             return Err(ApplyError::RecordInConfiguration);
         }
-        validate(configuration, self.typed, Duplicates::Refused).map_err(|errors| {
+        validate(configuration, self.typed, DuplicatePolicy::Refused).map_err(|errors| {
             let namespace = text(configuration, &["metadata", "namespace"]);
             let name = text(configuration, &["metadata", "name"]);
             let name = format!("{namespace}/{name}; {}", type_name(self.api_version, self.kind));
@@ -226,11 +233,11 @@ impl From<NotTracked> for ApplyError {
     }
 }
 
-impl From<Failure> for ApplyError {
-    fn from(failure: Failure) -> Self {
+impl From<TakeFieldsError> for ApplyError {
+    fn from(failure: TakeFieldsError) -> Self {
         match failure {
-            Failure::NotTracked(error) => error.into(),
-            Failure::Conflicts(conflicts) => Self::Conflicts(conflicts),
+            TakeFieldsError::NotTracked(error) => error.into(),
+            TakeFieldsError::Conflicts(conflicts) => Self::Conflicts(conflicts),
         }
     }
 }

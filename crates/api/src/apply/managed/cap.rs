@@ -1,4 +1,4 @@
-//! Bounding the record: an object that everybody updates must not grow without end.
+//! Limits the number of entries in `managedFields`: an object that many managers update must not grow without end.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/capmanagers.go capUpdateManagers
 

@@ -1,4 +1,4 @@
-//! What an apply cannot take without force.
+//! Conflicts of server-side apply: fields owned by other field managers, which only `force` overrides.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go NewConflictError, getConflictMessage, printManager
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/merge/conflict.go Conflicts, ConflictsFromManagers

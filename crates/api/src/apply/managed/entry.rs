@@ -1,4 +1,4 @@
-//! One entry of the record: what one manager set by one kind of write.
+//! One entry of `managedFields`: the fields that one field manager set by one operation.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/managedfields.go DecodeManagedFields, BuildManagerIdentifier, decodeVersionedSet
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go isResetManagedFields

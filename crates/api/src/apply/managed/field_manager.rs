@@ -1,4 +1,4 @@
-//! What is written: the kind, its versions, and what a write cannot set.
+//! The field manager: the kind that is written, its other versions, and the fields that a write cannot set.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go FieldManager
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/versionconverter.go versionConverter, Convert

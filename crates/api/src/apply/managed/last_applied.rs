@@ -1,5 +1,5 @@
-//! The annotation in which clients keep what they applied last, for those who move from applying on the
-//! client to applying here.
+//! The annotation `kubectl.kubernetes.io/last-applied-configuration`, for clients that migrate from client-side to server-side
+//! apply.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/lastappliedmanager.go allowedConflictsFromLastApplied
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/lastappliedupdater.go buildLastApplied, hasLastApplied
@@ -10,7 +10,7 @@ use super::field_manager::FieldManager;
 use crate::{
     apply::{
         FieldSet,
-        typed::{Duplicates, compare_objects, field_set, validate},
+        typed::{DuplicatePolicy, compare_objects, field_set, validate},
     },
     go,
 };
@@ -31,8 +31,8 @@ fn find(subject: &FieldManager<'_>, live: &Value) -> Option<FieldSet<'static>> {
     if kind.is_empty() || last.get("apiVersion").and_then(Value::as_str) != Some(subject.api_version) {
         return None;
     }
-    validate(live, subject.typed, Duplicates::Refused).ok()?;
-    validate(&last, subject.typed, Duplicates::Refused).ok()?;
+    validate(live, subject.typed, DuplicatePolicy::Refused).ok()?;
+    validate(&last, subject.typed, DuplicatePolicy::Refused).ok()?;
     let changed = compare_objects(&last, live, subject.typed).ok()?;
     let mut set = field_set(&last, subject.typed);
     set.remove(&changed.modified);

@@ -1,4 +1,4 @@
-//! The laws of merging, comparing and applying, over random objects.
+//! Property tests of merge, compare and apply with random objects.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/merge/update.go Apply, Update
 
@@ -18,17 +18,17 @@ use crate::time::Time;
 
 /// The names one of two managers uses: no name belongs to both.
 #[derive(Clone, Copy)]
-struct Names(&'static [&'static str]);
+struct ManagerFieldNames(&'static [&'static str]);
 
-const ALL: Names = Names(&["a", "b", "c"]);
-const LEFT: Names = Names(&["a", "b"]);
-const RIGHT: Names = Names(&["x", "y"]);
+const ALL: ManagerFieldNames = ManagerFieldNames(&["a", "b", "c"]);
+const LEFT: ManagerFieldNames = ManagerFieldNames(&["a", "b"]);
+const RIGHT: ManagerFieldNames = ManagerFieldNames(&["x", "y"]);
 
-fn texts(names: Names) -> impl Strategy<Value = Value> {
+fn texts(names: ManagerFieldNames) -> impl Strategy<Value = Value> {
     btree_map(proptest::sample::select(names.0), "[12]", 1..3).prop_map(|map| json!(map))
 }
 
-fn container(names: Names) -> impl Strategy<Value = Map<String, Value>> {
+fn container(names: ManagerFieldNames) -> impl Strategy<Value = Map<String, Value>> {
     let ports = subsequence(vec![80, 443, 8080], 1..=2).prop_map(|ports| {
         ports
             .into_iter()
@@ -60,7 +60,7 @@ fn container(names: Names) -> impl Strategy<Value = Map<String, Value>> {
         })
 }
 
-fn containers(names: Names) -> impl Strategy<Value = Value> {
+fn containers(names: ManagerFieldNames) -> impl Strategy<Value = Value> {
     let chosen = subsequence(names.0.to_vec(), 1..=names.0.len()).prop_shuffle();
     chosen.prop_flat_map(move |chosen| {
         let each: Vec<_> = chosen
@@ -78,7 +78,7 @@ fn containers(names: Names) -> impl Strategy<Value = Value> {
 
 /// A configuration. Lists are not empty: no manager owns the emptiness of a list. Nor are maps: a map whose last
 /// item is pruned is removed, even where the configuration asks for an empty one. What has no name in it, such as replicas, is there only if `names` are all names.
-fn configuration(names: Names, shared: bool) -> impl Strategy<Value = Value> {
+fn configuration(names: ManagerFieldNames, shared: bool) -> impl Strategy<Value = Value> {
     let finalizers = subsequence(names.0.to_vec(), 1..=names.0.len()).prop_shuffle();
     let single = (
         option::of(0..3i64),
@@ -151,7 +151,7 @@ impl Server {
         let now = Time::from_unix(clock, 0);
         let mut object = self
             .subject()
-            .apply(live, configuration, manager, Force::Yes, now)
+            .apply(live, configuration, manager, ApplyConflictPolicy::Yes, now)
             .unwrap();
         drop_nulls(&mut object);
         if object.get("spec").is_none() {

@@ -1,4 +1,4 @@
-//! The record of who set which fields, `metadata.managedFields`, and the writes that change it.
+//! `metadata.managedFields`: which field manager owns which field, and the writes that change it.
 //!
 //! Promises: every write, by whatever verb, leaves a record that states for each field who set it last, or who
 //! applied it; a write that changes nothing leaves the record as it was, times included. An apply removes
@@ -23,7 +23,7 @@ mod timestamps;
 mod update;
 
 pub use self::{
-    apply::{ApplyError, Force},
+    apply::{ApplyConflictPolicy, ApplyError},
     conflict::{ConflictCause, Conflicts},
     entry::{ManagedFieldsError, Operation},
     field_manager::{ConversionError, FieldManager, SingleVersion, VersionConverter},

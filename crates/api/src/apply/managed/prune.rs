@@ -1,4 +1,4 @@
-//! Removing what an applier applied before and now left out.
+//! Removes fields that an applier applied before and that its new configuration no longer contains.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/merge/update.go prune, addBackOwnedItems, addBackDanglingItems
 

@@ -1,4 +1,4 @@
-//! The whole record of an object.
+//! All entries of the `managedFields` of an object.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/managedfields.go EncodeObjectManagedFields, encodeManagedFields, sortEncodedManagedFields
 

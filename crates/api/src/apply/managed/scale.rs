@@ -1,4 +1,4 @@
-//! The record of an object as its `scale` shows it, and back.
+//! Converts `managedFields` between an object and its `scale` subresource.
 //!
 //! A scale is another kind with one field to set; who owns the replicas of the one owns those of the other.
 

@@ -1,4 +1,4 @@
-//! Writes that change nothing.
+//! Keeps the timestamps in `managedFields` if a write changes nothing.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager/equality.go IgnoreManagedFieldsTimestampsTransformer
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::record;
 use crate::apply::{
     order::same,
-    typed::{MANAGED_FIELDS, Skip, skip_below},
+    typed::{MANAGED_FIELDS, SkippedPath, skip_below},
 };
 
 /// Takes back new times in the record if nothing else of the object changed, so that it need not be stored:
@@ -35,7 +35,7 @@ pub(super) fn same_but_record(left: &Value, right: &Value) -> bool {
     same_but(left, right, MANAGED_FIELDS)
 }
 
-fn same_but(left: &Value, right: &Value, skip: Skip) -> bool {
+fn same_but(left: &Value, right: &Value, skip: SkippedPath) -> bool {
     let (Value::Object(left), Value::Object(right)) = (left, right) else {
         return same(left, right);
     };

@@ -1,4 +1,4 @@
-//! Writes that are not applies: the record follows what changed.
+//! Updates `managedFields` after a write that is not an apply (PUT, patch).
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go Update, UpdateNoErrors, emptyManagedFieldsOnErr
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go Update
@@ -93,7 +93,7 @@ impl FieldManager<'_> {
         self.reconcile(&mut record);
         let mut own = self.compare(live, new)?;
         self.take(live, new, &own, &mut record, None)
-            .map_err(Failure::into_not_tracked)?;
+            .map_err(TakeFieldsError::into_not_tracked)?;
         own.modified.add(&own.added);
         let mut set = own.modified;
         self.reset.filter(&mut set);
@@ -160,8 +160,8 @@ impl FieldManager<'_> {
         new: &Value,
         own: &Comparison<'_>,
         record: &mut Record<'_>,
-        writer: Option<&Asking<'_>>,
-    ) -> Result<(), Failure> {
+        writer: Option<&ApplyOptions<'_>>,
+    ) -> Result<(), TakeFieldsError> {
         let others = self.other_versions(live, new, record, writer)?;
         let mut comparisons = Vec::with_capacity(others.len());
         for other in &others {
@@ -196,7 +196,7 @@ impl FieldManager<'_> {
             }
             if !conflicts.is_empty() {
                 conflicts.sort_by_cached_key(|conflicts| conflicts.owner.text());
-                return Err(Failure::Conflicts(Conflicts(conflicts)));
+                return Err(TakeFieldsError::Conflicts(Conflicts(conflicts)));
             }
         }
         record.entries.retain_mut(|entry| {
@@ -221,7 +221,7 @@ impl FieldManager<'_> {
         live: &'v Value,
         new: &'v Value,
         record: &Record<'_>,
-        writer: Option<&Asking<'_>>,
+        writer: Option<&ApplyOptions<'_>>,
     ) -> Result<Vec<OtherVersion<'v>>, NotTracked> {
         let mut found: Vec<OtherVersion<'v>> = Vec::new();
         for entry in &record.entries {
@@ -256,20 +256,20 @@ struct OtherVersion<'v> {
 }
 
 /// Who applies, and whether it takes what others own.
-pub(super) struct Asking<'a> {
+pub(super) struct ApplyOptions<'a> {
     pub(super) identity: Identity<'a>,
     pub(super) force: bool,
 }
 
 /// Why fields could not be taken.
-pub(super) enum Failure {
+pub(super) enum TakeFieldsError {
     NotTracked(NotTracked),
     Conflicts(Conflicts),
 }
 
 // --- Failure ---
 
-impl Failure {
+impl TakeFieldsError {
     fn into_not_tracked(self) -> NotTracked {
         match self {
             Self::NotTracked(error) => error,
@@ -278,7 +278,7 @@ impl Failure {
     }
 }
 
-impl From<NotTracked> for Failure {
+impl From<NotTracked> for TakeFieldsError {
     fn from(error: NotTracked) -> Self {
         Self::NotTracked(error)
     }

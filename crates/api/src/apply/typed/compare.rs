@@ -1,10 +1,10 @@
-//! What is different between two objects.
+//! Compares two objects: fields that were added, removed and changed.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/compare.go Comparison, compareWalker
 
 use serde_json::{Map, Value};
 
-use super::{Atom, ListAtom, MANAGED_FIELDS, MapAtom, Skip, TypeErrors, TypeRef, skip_below};
+use super::{Atom, ListAtom, MANAGED_FIELDS, MapAtom, SkippedPath, TypeErrors, TypeRef, skip_below};
 use crate::{
     apply::{
         PathElement,
@@ -50,19 +50,19 @@ pub(crate) fn compare_objects<'a>(
 
 /// What is different at one location and below it.
 #[derive(Default)]
-struct Delta<'a> {
-    removed: Mark<'a>,
-    modified: Mark<'a>,
-    added: Mark<'a>,
+struct SubtreeComparison<'a> {
+    removed: FieldSetMark<'a>,
+    modified: FieldSetMark<'a>,
+    added: FieldSetMark<'a>,
 }
 
 #[derive(Default)]
-struct Mark<'a> {
+struct FieldSetMark<'a> {
     member: bool,
     below: FieldSetBuilder<'a>,
 }
 
-type Fields = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
 // --- Comparison ---
 
@@ -73,9 +73,9 @@ impl Comparison<'_> {
     }
 }
 
-// --- Delta ---
+// --- SubtreeComparison ---
 
-impl<'a> Delta<'a> {
+impl<'a> SubtreeComparison<'a> {
     fn leaf(old: Option<&Value>, new: Option<&Value>) -> Self {
         let mut delta = Self::default();
         if let (Some(old), Some(new)) = (old, new) {
@@ -111,10 +111,10 @@ impl<'a> Delta<'a> {
     }
 }
 
-// --- Mark ---
+// --- FieldSetMark ---
 
-impl<'a> Mark<'a> {
-    fn attach(&mut self, element: &PathElement<'a>, mark: Mark<'a>) {
+impl<'a> FieldSetMark<'a> {
+    fn attach(&mut self, element: &PathElement<'a>, mark: FieldSetMark<'a>) {
         if mark.member || !mark.below.is_empty() {
             self.below.push(Node {
                 element: element.clone(),
@@ -129,11 +129,11 @@ fn value<'a>(
     old: Option<&'a Value>,
     new: Option<&'a Value>,
     typed: TypeRef<'a>,
-    skip: Skip,
+    skip: SkippedPath,
     depth: usize,
-) -> Result<Delta<'a>, TypeErrors> {
+) -> Result<SubtreeComparison<'a>, TypeErrors> {
     let mut delta = match (old, new) {
-        (None, None) => Delta::default(),
+        (None, None) => SubtreeComparison::default(),
         (Some(before), Some(after)) if typed.distinguishes(before, after) => {
             let mut delta = atom(old, new, typed.resolve(before), skip, depth)?;
             delta.join(atom(old, new, typed.resolve(after), skip, depth)?);
@@ -150,17 +150,17 @@ fn atom<'a>(
     old: Option<&'a Value>,
     new: Option<&'a Value>,
     atom: Atom<'a>,
-    skip: Skip,
+    skip: SkippedPath,
     depth: usize,
-) -> Result<Delta<'a>, TypeErrors> {
+) -> Result<SubtreeComparison<'a>, TypeErrors> {
     match atom {
-        Atom::Scalar(_) => Ok(Delta::leaf(old, new)),
+        Atom::Scalar(_) => Ok(SubtreeComparison::leaf(old, new)),
         Atom::Map(atom) => {
             let before = old.and_then(Value::as_object);
             let after = new.and_then(Value::as_object);
             let empty = before.is_none_or(Map::is_empty) && after.is_none_or(Map::is_empty);
             if atom.atomic || empty {
-                Ok(Delta::leaf(old, new))
+                Ok(SubtreeComparison::leaf(old, new))
             } else {
                 map(before, after, atom, skip, depth)
             }
@@ -172,7 +172,7 @@ fn atom<'a>(
             let after = after.map_or(&[][..], Vec::as_slice);
             let empty = before.is_empty() && after.is_empty();
             if atom.is_atomic() || empty {
-                Ok(Delta::leaf(old, new))
+                Ok(SubtreeComparison::leaf(old, new))
             } else {
                 list(before, after, atom, depth)
             }
@@ -181,13 +181,13 @@ fn atom<'a>(
 }
 
 fn map<'a>(
-    old: Option<&'a Fields>,
-    new: Option<&'a Fields>,
+    old: Option<&'a JsonObject>,
+    new: Option<&'a JsonObject>,
     atom: MapAtom<'a>,
-    skip: Skip,
+    skip: SkippedPath,
     depth: usize,
-) -> Result<Delta<'a>, TypeErrors> {
-    let mut delta = Delta::default();
+) -> Result<SubtreeComparison<'a>, TypeErrors> {
+    let mut delta = SubtreeComparison::default();
     for (name, before) in old.into_iter().flatten() {
         let after = new.and_then(|new| new.get(name));
         let Some(skip) = skip_below(skip, name) else {
@@ -224,12 +224,12 @@ fn list<'a>(
     new: &'a [Value],
     atom: ListAtom<'a>,
     depth: usize,
-) -> Result<Delta<'a>, TypeErrors> {
+) -> Result<SubtreeComparison<'a>, TypeErrors> {
     let old = sorted(old, atom)?;
     let new = sorted(new, atom)?;
     let mut old = old.as_slice();
     let mut new = new.as_slice();
-    let mut delta = Delta::default();
+    let mut delta = SubtreeComparison::default();
     while let Some(element) = first(old, new) {
         let before = take(&mut old, &element);
         let after = take(&mut new, &element);
@@ -240,7 +240,7 @@ fn list<'a>(
 
 /// Compares what stands under one key. An item that is there twice is one field, its parts have no owner.
 fn items<'a>(
-    delta: &mut Delta<'a>,
+    delta: &mut SubtreeComparison<'a>,
     element: &PathElement<'a>,
     old: &[(PathElement<'a>, &'a Value)],
     new: &[(PathElement<'a>, &'a Value)],
@@ -248,7 +248,7 @@ fn items<'a>(
 ) -> Result<(), TypeErrors> {
     let before = old.first().map(|item| item.1);
     let after = new.first().map(|item| item.1);
-    let whole = || Mark {
+    let whole = || FieldSetMark {
         member: true,
         below: FieldSetBuilder::default(),
     };
@@ -284,9 +284,9 @@ fn items<'a>(
 
 /// Takes in what is different one step below.
 fn below<'a>(
-    delta: &mut Delta<'a>,
+    delta: &mut SubtreeComparison<'a>,
     element: &PathElement<'a>,
-    found: Result<Delta<'a>, TypeErrors>,
+    found: Result<SubtreeComparison<'a>, TypeErrors>,
 ) -> Result<(), TypeErrors> {
     delta.attach(element, found.map_err(|errors| errors.below(element))?);
     Ok(())

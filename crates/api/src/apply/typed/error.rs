@@ -1,4 +1,4 @@
-//! What is wrong with a value of a type.
+//! Errors of values that do not fit their type.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/helpers.go ValidationError, ValidationErrors
 

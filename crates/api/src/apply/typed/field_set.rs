@@ -1,4 +1,4 @@
-//! Which fields a value has.
+//! The field set of a value (`ToFieldSet`).
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/tofieldset.go toFieldSet
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/set.go EnsureNamedFieldsAreMembers
@@ -19,30 +19,30 @@ use crate::{
 /// Structs are not part of it, only what is in them. Items that are there more than once count as one field
 /// with nothing below it. Items that cannot be distinguished are left out; [`super::validate`] finds them.
 pub fn field_set<'a>(value: &'a Value, typed: &'a dyn TypeSchema) -> FieldSet<'a> {
-    fields(value, TypeRef::Known(typed), Structs::Unnamed).below
+    fields(value, TypeRef::Known(typed), StructMembership::Unnamed).below
 }
 
 /// The same, with the structs that lead to the fields: see [`super::with_named_fields`].
 pub(crate) fn named_field_set<'a>(value: &'a Value, typed: &'a dyn TypeSchema) -> FieldSet<'a> {
-    fields(value, TypeRef::Known(typed), Structs::Named).below
+    fields(value, TypeRef::Known(typed), StructMembership::Named).below
 }
 
 /// Whether structs are fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Structs {
+enum StructMembership {
     Named,
     Unnamed,
 }
 
-struct Fields<'a> {
+struct FieldCollector<'a> {
     /// Whether the value itself is a field.
     member: bool,
     below: FieldSet<'a>,
 }
 
-// --- Fields ---
+// --- FieldCollector ---
 
-impl Fields<'_> {
+impl FieldCollector<'_> {
     const LEAF: Self = Self {
         member: true,
         below: FieldSet::new(),
@@ -53,21 +53,21 @@ impl Fields<'_> {
     };
 }
 
-fn fields<'a>(value: &'a Value, typed: TypeRef<'a>, structs: Structs) -> Fields<'a> {
+fn fields<'a>(value: &'a Value, typed: TypeRef<'a>, structs: StructMembership) -> FieldCollector<'a> {
     match typed.resolve(value) {
-        Atom::Scalar(_) => Fields::LEAF,
-        Atom::List(list) if list.is_atomic() => Fields::LEAF,
-        Atom::Map(map) if map.atomic => Fields::LEAF,
+        Atom::Scalar(_) => FieldCollector::LEAF,
+        Atom::List(list) if list.is_atomic() => FieldCollector::LEAF,
+        Atom::Map(map) if map.atomic => FieldCollector::LEAF,
         Atom::List(list) => value
             .as_array()
-            .map_or(Fields::NONE, |items| items_of(items, list, structs)),
+            .map_or(FieldCollector::NONE, |items| items_of(items, list, structs)),
         Atom::Map(map) => value
             .as_object()
-            .map_or(Fields::NONE, |fields| fields_of(fields, map, structs)),
+            .map_or(FieldCollector::NONE, |fields| fields_of(fields, map, structs)),
     }
 }
 
-fn items_of<'a>(items: &'a [Value], list: ListAtom<'a>, structs: Structs) -> Fields<'a> {
+fn items_of<'a>(items: &'a [Value], list: ListAtom<'a>, structs: StructMembership) -> FieldCollector<'a> {
     let mut found: Vec<_> = items
         .iter()
         .filter_map(|item| list.element(item).ok().map(|element| (element, item)))
@@ -89,10 +89,14 @@ fn items_of<'a>(items: &'a [Value], list: ListAtom<'a>, structs: Structs) -> Fie
             below: children,
         });
     }
-    Fields { member: false, below }
+    FieldCollector { member: false, below }
 }
 
-fn fields_of<'a>(values: &'a Map<String, Value>, map: MapAtom<'a>, structs: Structs) -> Fields<'a> {
+fn fields_of<'a>(
+    values: &'a Map<String, Value>,
+    map: MapAtom<'a>,
+    structs: StructMembership,
+) -> FieldCollector<'a> {
     let mut below = FieldSet {
         nodes: Vec::with_capacity(values.len()),
     };
@@ -107,11 +111,11 @@ fn fields_of<'a>(values: &'a Map<String, Value>, map: MapAtom<'a>, structs: Stru
             continue;
         }
         let named = map.named(name);
-        let Fields {
+        let FieldCollector {
             mut member,
             below: children,
         } = fields(value, named.unwrap_or(map.values), structs);
-        let leads = structs == Structs::Named && !children.is_empty();
+        let leads = structs == StructMembership::Named && !children.is_empty();
         member |= leads || named.is_none() || is_empty(value);
         below.push(Node {
             element,
@@ -119,7 +123,7 @@ fn fields_of<'a>(values: &'a Map<String, Value>, map: MapAtom<'a>, structs: Stru
             below: children,
         });
     }
-    Fields { member: false, below }
+    FieldCollector { member: false, below }
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -1,4 +1,4 @@
-//! How the item of a list is identified in the list.
+//! The path element that identifies a list item: by key fields or by value.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/helpers.go listItemToPathElement, keyedAssociativeListItemToPathElement, setItemToPathElement
 

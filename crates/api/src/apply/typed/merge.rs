@@ -1,10 +1,10 @@
-//! What becomes of an object when a configuration is applied onto it.
+//! Merges an applied configuration into an object.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/merge.go mergingWalker, visitListItems
 
 use serde_json::{Map, Value};
 
-use super::{Atom, ListAtom, MANAGED_FIELDS, MapAtom, Skip, TypeErrors, TypeRef, skip_below};
+use super::{Atom, ListAtom, MANAGED_FIELDS, MapAtom, SkippedPath, TypeErrors, TypeRef, skip_below};
 use crate::{apply::PathElement, type_schema::TypeSchema};
 
 /// The live value with all that is applied put onto it. Nothing is removed.
@@ -32,7 +32,7 @@ const SHALLOW: usize = 8;
 
 /// What an item of a merged list is made of.
 #[derive(Clone, Copy)]
-enum Source {
+enum MergedItemSource {
     Old(usize),
     New(usize),
     Both { old: usize, new: usize },
@@ -96,9 +96,9 @@ fn put_items(
     let mut take = |at: usize| items[at].take().expect("an old item is used once");
     for source in plan {
         old.push(match source {
-            Source::Old(at) => take(at),
-            Source::New(at) => new[at].clone(),
-            Source::Both { old, new: at } => {
+            MergedItemSource::Old(at) => take(at),
+            MergedItemSource::New(at) => new[at].clone(),
+            MergedItemSource::Both { old, new: at } => {
                 let mut item = take(old);
                 if depth >= SHALLOW || item != new[at] {
                     put(&mut item, &new[at], atom.items, depth + 1).map_err(|errors| {
@@ -117,7 +117,7 @@ fn put_items(
 
 /// Both lists in one: an item of both stands where the applied list wants it, an item of one stands after
 /// what it stood after.
-fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>, TypeErrors> {
+fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<MergedItemSource>, TypeErrors> {
     let new_at = ItemPositions::of(new, atom)?;
     if let Some(twice) = new_at.first_duplicate() {
         return Err(TypeErrors::of(format!("duplicate entries for key {twice}")));
@@ -144,8 +144,8 @@ fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>,
     let mut plan = Vec::with_capacity(old.len().max(new.len()));
     // Duplicates are replaced, not merged.
     let item = |new: usize| match in_old[new] {
-        [only] => Source::Both { old: *only, new },
-        _ => Source::New(new),
+        [only] => MergedItemSource::Both { old: *only, new },
+        _ => MergedItemSource::New(new),
     };
     let mut left = 0;
     let mut right = 0;
@@ -168,7 +168,7 @@ fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>,
         if left < old.len() {
             match in_new[left] {
                 None => {
-                    plan.push(Source::Old(left));
+                    plan.push(MergedItemSource::Old(left));
                     left += 1;
                     continue;
                 }
@@ -231,7 +231,7 @@ impl<'a> ItemPositions<'a> {
 }
 
 /// A copy without one field.
-pub(crate) fn copy_without(value: &Value, skip: Skip) -> Value {
+pub(crate) fn copy_without(value: &Value, skip: SkippedPath) -> Value {
     let Value::Object(fields) = value else {
         return value.clone();
     };

@@ -1,4 +1,4 @@
-//! What apply does with objects of a known type: check, list fields, merge, compare, take apart.
+//! Operations on objects of a known type: validate, list fields, merge, compare, remove.
 //!
 //! A type decides how two values meet: structs and granular maps field by field, lists by key or by value,
 //! atomic parts as one. Where nothing is known the value itself decides: objects are granular, lists atomic.
@@ -35,7 +35,7 @@ pub use self::{
     field_set::field_set,
     merge::merge,
     remove::{extract_items, remove_items},
-    validate::{Duplicates, validate},
+    validate::{DuplicatePolicy, validate},
 };
 
 /// A type, or what stands for one where none was declared.
@@ -74,13 +74,13 @@ pub(crate) struct MapAtom<'a> {
 }
 
 /// A field that is passed over, with all below it: the names that lead to it from here.
-pub(crate) type Skip = &'static [&'static str];
+pub(crate) type SkippedPath = &'static [&'static str];
 
 /// The record itself is not part of what it records.
-pub(crate) const MANAGED_FIELDS: Skip = &["metadata", "managedFields"];
+pub(crate) const MANAGED_FIELDS: SkippedPath = &["metadata", "managedFields"];
 
 /// What remains to be skipped below a field; `None` if the field itself is skipped.
-pub(crate) fn skip_below(skip: Skip, name: &str) -> Option<Skip> {
+pub(crate) fn skip_below(skip: SkippedPath, name: &str) -> Option<SkippedPath> {
     match skip {
         [last] if *last == name => None,
         [first, rest @ ..] if *first == name => Some(rest),

@@ -1,4 +1,4 @@
-//! Making records fit the type they are of today.
+//! Adapts the field sets of `managedFields` to a schema that changed since (`ReconcileFieldSetWithSchema`).
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/reconcile_schema.go ReconcileFieldSetWithSchema
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Duplicates, compare, extract_items, field_set, merge, reconcile, remove_items,
+    DuplicatePolicy, compare, extract_items, field_set, merge, reconcile, remove_items,
     sample::{Sample, deployment, keyed, map, text},
     validate, with_named_fields,
 };
@@ -70,7 +70,7 @@ fn items_that_are_there_twice_are_one_field() {
 #[test]
 fn reports_validation_errors_with_upstream_messages() {
     let wrong = |object: Value| {
-        validate(&object, &deployment(), Duplicates::Refused)
+        validate(&object, &deployment(), DuplicatePolicy::Refused)
             .unwrap_err()
             .to_string()
     };
@@ -128,9 +128,9 @@ fn nulls_and_default_keys_are_fine() {
     let object = json!({
         "metadata": null, "spec": {"replicas": null, "template": {"spec": {"containers": [{"image": "x"}]}}},
     });
-    validate(&object, &deployment(), Duplicates::Refused).unwrap();
+    validate(&object, &deployment(), DuplicatePolicy::Refused).unwrap();
     let twice = pod(&json!([{"name": "c"}, {"name": "c"}]));
-    validate(&twice, &deployment(), Duplicates::Allowed).unwrap();
+    validate(&twice, &deployment(), DuplicatePolicy::Allowed).unwrap();
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Whether a value is of a type.
+//! Validates a value against its type.
 
 // upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/validate.go validatingObjectWalker, validateScalar
 
@@ -19,7 +19,7 @@ use crate::{
 /// Clients may not apply duplicates, but objects written otherwise may hold them: to refuse those would
 /// keep everybody from ever changing them again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duplicates {
+pub enum DuplicatePolicy {
     /// They may.
     Allowed,
     /// They may not.
@@ -27,8 +27,12 @@ pub enum Duplicates {
 }
 
 /// Checks a value against its type; all that is wrong is reported at once.
-pub fn validate(value: &Value, typed: &dyn TypeSchema, duplicates: Duplicates) -> Result<(), TypeErrors> {
-    let mut walk = Walk {
+pub fn validate(
+    value: &Value,
+    typed: &dyn TypeSchema,
+    duplicates: DuplicatePolicy,
+) -> Result<(), TypeErrors> {
+    let mut walk = ValidationWalk {
         duplicates,
         path: Vec::new(),
         errors: TypeErrors::default(),
@@ -42,8 +46,8 @@ pub fn validate(value: &Value, typed: &dyn TypeSchema, duplicates: Duplicates) -
     }
 }
 
-struct Walk<'a> {
-    duplicates: Duplicates,
+struct ValidationWalk<'a> {
+    duplicates: DuplicatePolicy,
     path: Vec<PathElement<'a>>,
     errors: TypeErrors,
     /// Bytes of the errors so far.
@@ -59,9 +63,9 @@ impl fmt::Display for ElementsDisplay<'_, '_> {
     }
 }
 
-// --- Walk ---
+// --- ValidationWalk ---
 
-impl<'a> Walk<'a> {
+impl<'a> ValidationWalk<'a> {
     fn value(&mut self, value: &'a Value, typed: TypeRef<'a>) {
         match typed.resolve(value) {
             Atom::Scalar(kind) => self.scalar(value, kind),
@@ -114,7 +118,7 @@ impl<'a> Walk<'a> {
                     Err(bad) => return self.error(format!("element {index}: {bad}")),
                 }
             };
-            let rejects_duplicates = !list.is_atomic() && self.duplicates == Duplicates::Refused;
+            let rejects_duplicates = !list.is_atomic() && self.duplicates == DuplicatePolicy::Refused;
             if rejects_duplicates && !seen.insert(element.clone()) {
                 self.error(format!(
                     "duplicate entries for key {}",

@@ -1,11 +1,11 @@
-//! Compiling the rules of a schema.
+//! Compiles the CEL validation rules of a schema (`x-kubernetes-validations`).
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/compilation.go Compile, compileRule
 
 use k3_cel::{DeclType, Environment, Program, Shape, Type};
 
 use super::{
-    super::node::{Flag, Node},
+    super::node::{Node, SchemaFlag},
     declare::declare,
     rule::Rule,
 };
@@ -16,7 +16,7 @@ const SELF: &str = "self";
 const OLD: &str = "oldSelf";
 
 /// What the rules of one schema see.
-pub(crate) struct Scope {
+pub(crate) struct ExpressionScope {
     /// The type of `self`.
     decl: DeclType,
     /// With an old value that is there.
@@ -27,7 +27,7 @@ pub(crate) struct Scope {
 
 /// A compiled rule.
 #[derive(Debug)]
-pub(crate) struct Compiled {
+pub(crate) struct CompiledRule {
     /// `None` if the rule is empty; the error is the text that explains why it cannot be compiled.
     pub(crate) program: Option<Result<Program, String>>,
     /// The same of the expression that gives the message.
@@ -38,27 +38,27 @@ pub(crate) struct Compiled {
 
 /// The rules of a schema and of all schemas inside that have some.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct CompiledRuleTree {
     /// The rules, as written and compiled.
-    pub(super) rules: Vec<(Rule, Compiled)>,
+    pub(super) rules: Vec<(Rule, CompiledRule)>,
     /// The type of `self`; `None` if expressions see nothing of it.
     pub(super) decl: Option<DeclType>,
-    pub(super) items: Option<Box<Tree>>,
+    pub(super) items: Option<Box<CompiledRuleTree>>,
     /// Sorted by name.
-    pub(super) properties: Vec<(Box<str>, Tree)>,
-    pub(super) additional: Option<Box<Tree>>,
+    pub(super) properties: Vec<(Box<str>, CompiledRuleTree)>,
+    pub(super) additional: Option<Box<CompiledRuleTree>>,
     /// The rules that `allOf` brings.
-    pub(super) all_of: Vec<Tree>,
+    pub(super) all_of: Vec<CompiledRuleTree>,
 }
 
-// --- Scope ---
+// --- ExpressionScope ---
 
-impl Scope {
-    pub(crate) fn new(decl: DeclType) -> Scope {
+impl ExpressionScope {
+    pub(crate) fn new(decl: DeclType) -> ExpressionScope {
         let decl = decl.named("selfType");
         let base = Environment::new().variable(SELF, decl.clone());
         let optional = DeclType::from(Shape::Optional(decl.clone().into()));
-        Scope {
+        ExpressionScope {
             plain: base.clone().variable(OLD, decl.clone()),
             optional: base.variable(OLD, optional),
             decl,
@@ -66,8 +66,8 @@ impl Scope {
     }
 
     /// Compiles a rule.
-    pub(crate) fn compile(&self, rule: &Rule) -> Compiled {
-        let mut compiled = Compiled {
+    pub(crate) fn compile(&self, rule: &Rule) -> CompiledRule {
+        let mut compiled = CompiledRule {
             program: None,
             message: None,
             uses_old: false,
@@ -108,37 +108,37 @@ impl Scope {
     }
 }
 
-// --- Tree ---
+// --- CompiledRuleTree ---
 
-impl Tree {
+impl CompiledRuleTree {
     /// The rules of a whole schema; `None` if it has none.
-    pub(crate) fn of(node: &Node, root: bool) -> Option<Tree> {
-        if !node.has_flag(Flag::Ruled) || !is_ruled(node) {
+    pub(crate) fn of(node: &Node, root: bool) -> Option<CompiledRuleTree> {
+        if !node.has_flag(SchemaFlag::Ruled) || !is_ruled(node) {
             return None;
         }
         let decl = declare(node, root).map(|declared| declared.decl);
-        Tree::build(node, node, decl.as_ref())
+        CompiledRuleTree::build(node, node, decl.as_ref())
     }
 
     /// `rules`: the schema that has the rules; `node`: the schema of the value, which is another one within `allOf`.
-    fn build(rules: &Node, node: &Node, decl: Option<&DeclType>) -> Option<Tree> {
-        if !rules.has_flag(Flag::Ruled) {
+    fn build(rules: &Node, node: &Node, decl: Option<&DeclType>) -> Option<CompiledRuleTree> {
+        if !rules.has_flag(SchemaFlag::Ruled) {
             return None;
         }
         let scope = decl
             .filter(|_| !rules.rules().is_empty())
-            .map(|decl| Scope::new(decl.clone()));
+            .map(|decl| ExpressionScope::new(decl.clone()));
         let compiled = rules.rules().iter().filter_map(|rule| {
             let compiled = scope.as_ref()?.compile(rule);
             Some((rule.clone(), compiled))
         });
-        let tree = Tree {
+        let tree = CompiledRuleTree {
             rules: compiled.collect(),
             decl: scope.as_ref().map(|scope| scope.decl.clone()),
             items: rules
                 .items()
                 .zip(node.items())
-                .and_then(|(rules, node)| Tree::build(rules, node, items_of(decl)))
+                .and_then(|(rules, node)| CompiledRuleTree::build(rules, node, items_of(decl)))
                 .map(Box::new),
             properties: rules
                 .properties()
@@ -148,20 +148,22 @@ impl Tree {
                     let decl = if let Some(escaped) = k3_cel::escape(name) {
                         field_of(decl?, &escaped)?
                     } else {
-                        own = declare(node, node.has_flag(Flag::Embedded))?.decl;
+                        own = declare(node, node.has_flag(SchemaFlag::Embedded))?.decl;
                         &own
                     };
-                    Some((name.into(), Tree::build(rules, node, Some(decl))?))
+                    Some((name.into(), CompiledRuleTree::build(rules, node, Some(decl))?))
                 })
                 .collect(),
             additional: match (rules.values(), node.values()) {
-                (Some(rules), Some(node)) => Tree::build(rules, node, items_of(decl)).map(Box::new),
+                (Some(rules), Some(node)) => {
+                    CompiledRuleTree::build(rules, node, items_of(decl)).map(Box::new)
+                }
                 _ => None,
             },
             all_of: rules
                 .all_of()
                 .iter()
-                .filter_map(|rules| Tree::build(rules, node, decl))
+                .filter_map(|rules| CompiledRuleTree::build(rules, node, decl))
                 .collect(),
         };
         let empty = tree.rules.is_empty()
@@ -173,7 +175,7 @@ impl Tree {
     }
 
     /// The rules of a field.
-    pub(super) fn property(&self, name: &str) -> Option<&Tree> {
+    pub(super) fn property(&self, name: &str) -> Option<&CompiledRuleTree> {
         let found = self
             .properties
             .binary_search_by(|(known, _)| (**known).cmp(name))

@@ -1,4 +1,4 @@
-//! What expressions see of a value of a schema, and how large it can be.
+//! Declares the CEL type of a structural schema, with maximum sizes for the cost estimate.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/cel/common/schemas.go SchemaDeclType, WithTypeAndObjectMeta
 
@@ -6,7 +6,7 @@ use k3_cel::{DeclType, ListKind, ObjectDeclType, Shape};
 use serde_json::Value;
 
 use super::super::{
-    node::{Additional, Extras, Flag, Kind, Node},
+    node::{AdditionalProperties, Kind, Node, RareConstraints, SchemaFlag},
     validate::Format,
 };
 
@@ -17,16 +17,16 @@ const MAX_NAME: u64 = 253;
 
 /// A declared type, and the fewest bytes of a value of it in JSON.
 #[derive(Clone, Debug)]
-pub(crate) struct Declared {
+pub(crate) struct DeclaredType {
     pub(crate) decl: DeclType,
     pub(crate) least: u64,
 }
 
-// --- Declared ---
+// --- DeclaredType ---
 
-impl Declared {
-    fn new(shape: Shape, max: u64, least: u64) -> Declared {
-        Declared {
+impl DeclaredType {
+    fn new(shape: Shape, max: u64, least: u64) -> DeclaredType {
+        DeclaredType {
             decl: DeclType::new(shape, max),
             least,
         }
@@ -39,41 +39,41 @@ impl Declared {
 }
 
 /// What expressions see of values of a schema; `None` if they see nothing. `root`: whether it is a whole object.
-pub(crate) fn declare(node: &Node, root: bool) -> Option<Declared> {
+pub(crate) fn declare(node: &Node, root: bool) -> Option<DeclaredType> {
     let bounds = node.extras().and_then(|extras| extras.bounds.as_deref());
     let size = |count: Option<i64>| count.map(|count| u64::try_from(count).unwrap_or_default());
     let longest = size(bounds.and_then(|bounds| bounds.max_length));
-    if node.has_flag(Flag::IntOrString) {
+    if node.has_flag(SchemaFlag::IntOrString) {
         let max = longest.map_or(MAX_REQUEST - 2, |longest| longest * 4);
-        return Some(Declared::new(Shape::IntOrString, max, 1));
+        return Some(DeclaredType::new(Shape::IntOrString, max, 1));
     }
     Some(match node.kind {
         Kind::Any => return None,
-        Kind::Boolean => Declared::new(Shape::Bool, k3_cel::UNBOUNDED, 4),
-        Kind::Integer => Declared::new(Shape::Int, k3_cel::UNBOUNDED, 1),
-        Kind::Number => Declared::new(Shape::Double, k3_cel::UNBOUNDED, 1),
+        Kind::Boolean => DeclaredType::new(Shape::Bool, k3_cel::UNBOUNDED, 4),
+        Kind::Integer => DeclaredType::new(Shape::Int, k3_cel::UNBOUNDED, 1),
+        Kind::Number => DeclaredType::new(Shape::Double, k3_cel::UNBOUNDED, 1),
         Kind::String => text(node.extras(), longest),
         Kind::Array => {
             let items = node.items()?;
-            let items = declare(items, items.has_flag(Flag::Embedded))?;
+            let items = declare(items, items.has_flag(SchemaFlag::Embedded))?;
             let most = size(bounds.and_then(|bounds| bounds.max_items));
             let most = most.unwrap_or((MAX_REQUEST - 2) / (items.least + 1));
-            let kind = if node.has_flag(Flag::Set) {
+            let kind = if node.has_flag(SchemaFlag::Set) {
                 ListKind::Set
             } else if node.keys().is_empty() {
                 ListKind::Atomic
             } else {
                 ListKind::Map(node.keys().into())
             };
-            Declared::new(Shape::List(items.decl.into(), kind), most, 2)
+            DeclaredType::new(Shape::List(items.decl.into(), kind), most, 2)
         }
         Kind::Object => {
-            if let Additional::Node(values) = node.additional() {
-                let values = declare(values, values.has_flag(Flag::Embedded))?;
+            if let AdditionalProperties::Node(values) = node.additional() {
+                let values = declare(values, values.has_flag(SchemaFlag::Embedded))?;
                 let most = size(bounds.and_then(|bounds| bounds.max_properties));
                 let most = most.unwrap_or((MAX_REQUEST - 2) / (values.least + 6));
                 let keys = DeclType::from(Shape::String);
-                return Some(Declared::new(
+                return Some(DeclaredType::new(
                     Shape::Map(keys.into(), values.decl.into()),
                     most,
                     2,
@@ -84,12 +84,12 @@ pub(crate) fn declare(node: &Node, root: bool) -> Option<Declared> {
     })
 }
 
-fn text(extras: Option<&Extras>, longest: Option<u64>) -> Declared {
+fn text(extras: Option<&RareConstraints>, longest: Option<u64>) -> DeclaredType {
     match extras.and_then(|extras| extras.format) {
-        Some(Format::Byte) => Declared::new(Shape::Bytes, longest.unwrap_or(MAX_REQUEST - 2), 2),
-        Some(Format::Duration) => Declared::new(Shape::Duration, 32, 3),
-        Some(Format::Date) => Declared::new(Shape::Date, 12, 12),
-        Some(Format::DateTime) => Declared::new(Shape::Timestamp, 32, 21),
+        Some(Format::Byte) => DeclaredType::new(Shape::Bytes, longest.unwrap_or(MAX_REQUEST - 2), 2),
+        Some(Format::Duration) => DeclaredType::new(Shape::Duration, 32, 3),
+        Some(Format::Date) => DeclaredType::new(Shape::Date, 12, 12),
+        Some(Format::DateTime) => DeclaredType::new(Shape::Timestamp, 32, 21),
         _ => {
             let options = extras.map_or(&[] as &[Value], |extras| &extras.options);
             let option = options.iter().filter_map(Value::as_str).map(str::len).max();
@@ -98,18 +98,18 @@ fn text(extras: Option<&Extras>, longest: Option<u64>) -> Declared {
                 (None, false) => option.unwrap_or_default() as u64,
                 (None, true) => MAX_REQUEST - 2,
             };
-            Declared::new(Shape::String, max, 2)
+            DeclaredType::new(Shape::String, max, 2)
         }
     }
 }
 
-fn object(node: &Node, root: bool) -> Declared {
+fn object(node: &Node, root: bool) -> DeclaredType {
     let required = node
         .extras()
         .map_or(&[] as &[Box<str>], |extras| &extras.required);
     let mut fields = ObjectDeclType::new("object");
     let mut least = 2;
-    let mut add = |name: &str, found: Option<Declared>, defaulted: bool| {
+    let mut add = |name: &str, found: Option<DeclaredType>, defaulted: bool| {
         let Some(found) = found else {
             return;
         };
@@ -119,10 +119,10 @@ fn object(node: &Node, root: bool) -> Declared {
         let taken = std::mem::replace(&mut fields, ObjectDeclType::new("object"));
         fields = taken.field(name, found.decl);
     };
-    let text = |max: u64| Some(Declared::new(Shape::String, max, 2));
+    let text = |max: u64| Some(DeclaredType::new(Shape::String, max, 2));
     let hidden = |name: &str| root && super::super::prune::is_of_all(name);
     for (name, property) in node.properties().filter(|(name, _)| !hidden(name)) {
-        let found = declare(property, property.has_flag(Flag::Embedded));
+        let found = declare(property, property.has_flag(SchemaFlag::Embedded));
         add(name, found, property.fallback().is_some());
     }
     if root {
@@ -146,13 +146,13 @@ fn object(node: &Node, root: bool) -> Declared {
                 "generateName",
                 DeclType::new(Shape::String, longest("generateName", MAX_NAME - 1) * 4),
             );
-        let metadata = Declared {
+        let metadata = DeclaredType {
             decl: DeclType::object(names),
             least: 2,
         };
         add("metadata", Some(metadata), false);
     }
-    Declared {
+    DeclaredType {
         decl: DeclType::object(fields),
         least,
     }

@@ -1,4 +1,4 @@
-//! The rules of a schema in the language of expressions: what they see of a value, when they hold, and what they cost.
+//! CEL validation rules of a schema (`x-kubernetes-validations`, KEP-2876): declaration, compilation, evaluation and cost.
 
 mod compile;
 mod declare;
@@ -6,7 +6,7 @@ mod rule;
 mod run;
 
 pub(crate) use self::{
-    compile::{Compiled, Scope, Tree},
+    compile::{CompiledRule, CompiledRuleTree, ExpressionScope},
     declare::declare,
     rule::Rule,
     run::validate,

@@ -1,4 +1,4 @@
-//! A rule as a schema writes it.
+//! One entry of `x-kubernetes-validations`.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go ruleMessageOrDefault
 

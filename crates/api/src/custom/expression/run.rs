@@ -1,4 +1,4 @@
-//! Asking the rules of a schema about an object.
+//! Evaluates the CEL validation rules of a schema for an object, within the cost limit.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go Validator, Validate, evalMessageExpression, fieldErrorForReason
 
@@ -8,12 +8,12 @@ use k3_cel::{Bindings, ErrorKind, PER_CALL_LIMIT, Program, RUNTIME_COST_BUDGET, 
 use serde_json::Value;
 
 use super::{
-    compile::{Compiled, Tree},
+    compile::{CompiledRule, CompiledRuleTree},
     rule::{FieldErrorReason, Rule},
 };
 use crate::{
     custom::{
-        correlation::{Correlated, OldItems},
+        correlation::{CorrelatedValue, OldItems},
         node::Node,
     },
     field::{BadValue, Error, Path},
@@ -24,41 +24,41 @@ use crate::{
 const MAX_MESSAGE: usize = 5 * 1024;
 
 /// What all rules for one object may cost is used up, or one of them cost too much.
-struct Exhausted;
+struct CostLimitExceeded;
 
 /// Asks the rules of a schema about a value. `old`: what it was; `correlated`: how the two are compared. Gives what is wrong
 /// with parts that did not change: users are warned of it.
 pub(crate) fn validate(
-    tree: &Tree,
+    tree: &CompiledRuleTree,
     node: &Node,
     (value, old): (&Value, Option<&Value>),
-    correlated: Option<Correlated<'_>>,
+    correlated: Option<CorrelatedValue<'_>>,
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) -> ErrorList {
-    let mut run = Run {
+    let mut run = RuleEvaluation {
         budget: RUNTIME_COST_BUDGET,
         errors,
         tolerated: ErrorList::new(),
         same: HashMap::new(),
     };
-    let ratchet = Ratchet {
+    let ratchet = RatchetingState {
         current: correlated,
         nearest: None,
     };
     // When the budget is used up, that is the last error.
-    let _: Result<(), Exhausted> = run.level(tree, node, (value, old), ratchet, at);
+    let _: Result<(), CostLimitExceeded> = run.level(tree, node, (value, old), ratchet, at);
     run.tolerated
 }
 
 /// What a value was, or the nearest value above it of which that is known.
 #[derive(Clone, Copy, Default)]
-struct Ratchet<'v> {
-    current: Option<Correlated<'v>>,
-    nearest: Option<Correlated<'v>>,
+struct RatchetingState<'v> {
+    current: Option<CorrelatedValue<'v>>,
+    nearest: Option<CorrelatedValue<'v>>,
 }
 
-struct Run<'e> {
+struct RuleEvaluation<'e> {
     budget: u64,
     errors: &'e mut ErrorList,
     /// What is wrong with parts that did not change.
@@ -67,22 +67,22 @@ struct Run<'e> {
     same: HashMap<*const Value, bool>,
 }
 
-impl Run<'_> {
+impl RuleEvaluation<'_> {
     fn level(
         &mut self,
-        tree: &Tree,
+        tree: &CompiledRuleTree,
         node: &Node,
         (value, old): (&Value, Option<&Value>),
-        ratchet: Ratchet<'_>,
+        ratchet: RatchetingState<'_>,
         at: &Path<'_>,
-    ) -> Result<(), Exhausted> {
+    ) -> Result<(), CostLimitExceeded> {
         if value.is_null() {
             return Ok(());
         }
         let old = old.filter(|old| !old.is_null());
         self.rules(tree, node, (value, old), ratchet, at)?;
         for all_of in &tree.all_of {
-            let above = Ratchet {
+            let above = RatchetingState {
                 current: None,
                 nearest: ratchet.nearest,
             };
@@ -111,23 +111,23 @@ impl Run<'_> {
 
     fn list(
         &mut self,
-        tree: &Tree,
+        tree: &CompiledRuleTree,
         node: &Node,
         (items, old): (&[Value], Option<&Value>),
-        ratchet: Ratchet<'_>,
+        ratchet: RatchetingState<'_>,
         at: &Path<'_>,
-    ) -> Result<(), Exhausted> {
+    ) -> Result<(), CostLimitExceeded> {
         let (Some(tree), Some(inner)) = (&tree.items, node.items()) else {
             return Ok(());
         };
         let whole = Value::Null;
-        let pair = Correlated {
+        let pair = CorrelatedValue {
             new: &whole,
             old: old.unwrap_or(&whole),
             node,
         };
         let known = pair.old_items();
-        let compared = ratchet.current.and_then(Correlated::old_items);
+        let compared = ratchet.current.and_then(CorrelatedValue::old_items);
         for (index, item) in items.iter().enumerate() {
             let old = known.as_ref().and_then(|known| known.get(item, node));
             let below = ratchet.index(index, compared.as_ref());
@@ -138,12 +138,12 @@ impl Run<'_> {
 
     fn rules(
         &mut self,
-        tree: &Tree,
+        tree: &CompiledRuleTree,
         node: &Node,
         (value, old): (&Value, Option<&Value>),
-        ratchet: Ratchet<'_>,
+        ratchet: RatchetingState<'_>,
         at: &Path<'_>,
-    ) -> Result<(), Exhausted> {
+    ) -> Result<(), CostLimitExceeded> {
         let Some(decl) = tree.decl.as_ref().filter(|_| !tree.rules.is_empty()) else {
             return Ok(());
         };
@@ -212,7 +212,7 @@ impl Run<'_> {
         rule: &Rule,
         bindings: &Bindings<'_>,
         (at, kind): (&Path<'_>, &str),
-    ) -> Result<bool, Exhausted> {
+    ) -> Result<bool, CostLimitExceeded> {
         let outcome = program.evaluate(bindings, PER_CALL_LIMIT);
         if outcome.cost > self.budget {
             self.out_of_budget(at, kind)?;
@@ -234,13 +234,13 @@ impl Run<'_> {
         };
         self.errors.push(Error::invalid(at, kind, detail));
         if error.kind() == ErrorKind::CostLimit {
-            return Err(Exhausted);
+            return Err(CostLimitExceeded);
         }
         Ok(true)
     }
 
     /// Whether a value, or the nearest one above it that can be compared, did not change.
-    fn is_same(&mut self, ratchet: Ratchet<'_>) -> bool {
+    fn is_same(&mut self, ratchet: RatchetingState<'_>) -> bool {
         let Some(compared) = ratchet.compared() else {
             return false;
         };
@@ -248,22 +248,22 @@ impl Run<'_> {
         *self.same.entry(address).or_insert_with(|| compared.is_same())
     }
 
-    fn out_of_budget(&mut self, at: &Path<'_>, kind: &str) -> Result<(), Exhausted> {
+    fn out_of_budget(&mut self, at: &Path<'_>, kind: &str) -> Result<(), CostLimitExceeded> {
         let detail =
             "validation failed due to running out of cost budget, no further validation rules will be run";
         self.errors.push(Error::invalid(at, kind, detail));
-        Err(Exhausted)
+        Err(CostLimitExceeded)
     }
 
     /// What is reported of a rule that does not hold.
     fn message(
         &mut self,
-        compiled: &Compiled,
+        compiled: &CompiledRule,
         rule: &Rule,
         bindings: &Bindings<'_>,
         (path, kind): (&Path<'_>, &str),
         rule_errors: &mut ErrorList,
-    ) -> Result<String, Exhausted> {
+    ) -> Result<String, CostLimitExceeded> {
         let Some(Ok(program)) = &compiled.message else {
             return Ok(rule.failure_message());
         };
@@ -272,7 +272,7 @@ impl Run<'_> {
             let detail = "messageExpression evaluation failed due to running out of cost budget, no further validation \
                 rules will be run";
             rule_errors.push(Error::invalid(path, kind, detail));
-            return Err(Exhausted);
+            return Err(CostLimitExceeded);
         }
         match outcome.result {
             Err(error) if error.kind() == ErrorKind::CostLimit => {
@@ -281,7 +281,7 @@ impl Run<'_> {
                     crate::go::quote(&rule.message_expression)
                 );
                 rule_errors.push(Error::invalid(path, kind, detail));
-                Err(Exhausted)
+                Err(CostLimitExceeded)
             }
             result => {
                 self.budget -= outcome.cost;
@@ -296,18 +296,18 @@ impl Run<'_> {
     }
 }
 
-// --- Ratchet ---
+// --- RatchetingState ---
 
-impl<'v> Ratchet<'v> {
+impl<'v> RatchetingState<'v> {
     fn key(self, name: &str) -> Self {
         let Some(current) = self.current else {
             return self;
         };
         // What everybody sees in one version only cannot be compared.
         if self.nearest.is_none() && matches!(name, "apiVersion" | "kind") {
-            return Ratchet::default();
+            return RatchetingState::default();
         }
-        Ratchet {
+        RatchetingState {
             current: current.key(name),
             nearest: Some(current),
         }
@@ -317,14 +317,14 @@ impl<'v> Ratchet<'v> {
         let Some(current) = self.current else {
             return self;
         };
-        Ratchet {
+        RatchetingState {
             current: old.and_then(|old| current.item(index, old)),
             nearest: Some(current),
         }
     }
 
     /// The value to compare.
-    fn compared(self) -> Option<Correlated<'v>> {
+    fn compared(self) -> Option<CorrelatedValue<'v>> {
         self.current.or(self.nearest)
     }
 }

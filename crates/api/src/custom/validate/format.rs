@@ -1,4 +1,4 @@
-//! The formats of texts and numbers.
+//! Formats of strings and numbers (`format` in OpenAPI schemas).
 
 use super::super::{node::Kind, pattern::Pattern};
 use crate::{
@@ -122,6 +122,7 @@ impl Format {
     }
 
     /// Whether a text is of this format. Formats of numbers say nothing of texts.
+    // upstream: vendor/k8s.io/kube-openapi/pkg/validation/strfmt/default.go IsHostname, IsEmail, IsUUID
     pub(crate) fn fits(self, text: &str) -> bool {
         match self {
             Format::Int32 | Format::Int64 | Format::Float | Format::Double | Format::Password => true,

@@ -3,23 +3,23 @@
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/validation.go ValidateCustomResource, ValidateCustomResourceUpdate
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/ratcheting.go RatchetingSchemaValidator
 
+mod cost;
 mod format;
 mod number;
 mod schema_error;
 mod value_path;
-mod work;
 
 use serde_json::Value;
 
 pub(crate) use self::format::Format;
 use self::{
+    cost::{OBJECT_TOO_LARGE, ValidationCost},
     schema_error::{SchemaError, ValidationResult},
     value_path::ValuePath,
-    work::{OBJECT_TOO_LARGE, Work},
 };
 use super::{
-    correlation::{Correlated, OldItems},
-    node::{Additional, Flag, Junctors, Kind, Node},
+    correlation::{CorrelatedValue, OldItems},
+    node::{AdditionalProperties, Kind, LogicalSchemas, Node, SchemaFlag},
 };
 use crate::{
     field::{BadValue, Error, Path},
@@ -30,9 +30,9 @@ use crate::{
 
 /// What is wrong with a value that stands at a location.
 pub(crate) fn validate(value: &Value, node: &Node, at: &Path<'_>, errors: &mut ErrorList) {
-    let work = Work::new();
-    let result = validate_value(value, node, &ValuePath::Top, None, &work);
-    finish(result, &work, at, errors);
+    let cost = ValidationCost::new();
+    let result = validate_value(value, node, &ValuePath::Top, None, &cost);
+    finish(result, &cost, at, errors);
 }
 
 /// The same for a value that was there before, if it was: what did not change is not validated. `compared` is the schema by
@@ -44,29 +44,29 @@ pub(super) fn validate_update(
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let work = Work::new();
-    let result = validate_value(value, node, &ValuePath::Top, None, &work);
+    let cost = ValidationCost::new();
+    let result = validate_value(value, node, &ValuePath::Top, None, &cost);
     // What is good stays good, unless something must not be good.
-    if result.is_good() && !node.has_flag(Flag::Excludes) && !work.is_exhausted() {
+    if result.is_good() && !node.has_flag(SchemaFlag::Excludes) && !cost.is_exhausted() {
         return;
     }
     let Some(old) = old else {
-        finish(result, &work, at, errors);
+        finish(result, &cost, at, errors);
         return;
     };
-    let correlated = Correlated {
+    let correlated = CorrelatedValue {
         new: value,
         old,
         node: compared,
     };
-    let work = Work::new();
-    let result = ratcheted(node, &ValuePath::Top, correlated, &work);
-    finish(result, &work, at, errors);
+    let cost = ValidationCost::new();
+    let result = ratcheted(node, &ValuePath::Top, correlated, &cost);
+    finish(result, &cost, at, errors);
 }
 
 /// Reports what was found, or that the object is too large.
-fn finish(result: ValidationResult, work: &Work<'_>, at: &Path<'_>, errors: &mut ErrorList) {
-    if work.is_exhausted() {
+fn finish(result: ValidationResult, cost: &ValidationCost<'_>, at: &Path<'_>, errors: &mut ErrorList) {
+    if cost.is_exhausted() {
         errors.push(Error::invalid(at, BadValue::Omitted, OBJECT_TOO_LARGE));
     } else {
         result.into_errors(at, errors);
@@ -77,11 +77,11 @@ fn finish(result: ValidationResult, work: &Work<'_>, at: &Path<'_>, errors: &mut
 fn ratcheted<'n>(
     node: &'n Node,
     path: &ValuePath<'_>,
-    correlated: Correlated<'_>,
-    work: &Work<'n>,
+    correlated: CorrelatedValue<'_>,
+    cost: &ValidationCost<'n>,
 ) -> ValidationResult {
-    let result = validate_value(correlated.new, node, path, Some(correlated), work);
-    if !result.is_good() && correlated.is_same_within(&mut |steps| work.take(steps)) {
+    let result = validate_value(correlated.new, node, path, Some(correlated), cost);
+    if !result.is_good() && correlated.is_same_within(&mut |steps| cost.take(steps)) {
         return ValidationResult::passed(result.passed);
     }
     result
@@ -92,43 +92,43 @@ fn validate_value<'n>(
     value: &Value,
     node: &'n Node,
     path: &ValuePath<'_>,
-    correlated: Option<Correlated<'_>>,
-    work: &Work<'n>,
+    correlated: Option<CorrelatedValue<'_>>,
+    cost: &ValidationCost<'n>,
 ) -> ValidationResult {
     let mut result = ValidationResult::default();
-    if !work.take(1) {
+    if !cost.take(1) {
         result.add(SchemaError::without_path(OBJECT_TOO_LARGE.to_owned()));
         return result;
     }
     if value.is_null() {
         result.merge(validate_type(value, node, path));
-        validate_enum(value, node, path, work, &mut result);
+        validate_enum(value, node, path, cost, &mut result);
         return result;
     }
     let extras = node.extras();
-    let typed = node.kind != Kind::Any || node.has_flag(Flag::IntOrString);
+    let typed = node.kind != Kind::Any || node.has_flag(SchemaFlag::IntOrString);
     if typed || extras.is_some_and(|extras| extras.format.is_some()) {
         result.merge(validate_type(value, node, path));
         result.passed += 1;
     }
     match extras.and_then(|extras| extras.junctors.as_deref()) {
-        Some(junctors) => result.merge(validate_junctors(value, junctors, path, correlated, work)),
+        Some(junctors) => result.merge(validate_junctors(value, junctors, path, correlated, cost)),
         None => result.passed += 1,
     }
     result.passed += 1;
     match value {
-        Value::String(text) => validate_string(text, node, path, work, &mut result),
+        Value::String(text) => validate_string(text, node, path, cost, &mut result),
         Value::Number(number) => {
             result.merge(number::validate(number, node, path));
             result.passed += 1;
         }
-        Value::Array(items) => validate_array(items, node, path, correlated, work, &mut result),
+        Value::Array(items) => validate_array(items, node, path, correlated, cost, &mut result),
         _ => {}
     }
-    validate_enum(value, node, path, work, &mut result);
+    validate_enum(value, node, path, cost, &mut result);
     result.passed += 1;
     if value.is_object() {
-        validate_object(value, node, path, correlated, work, &mut result);
+        validate_object(value, node, path, correlated, cost, &mut result);
         result.passed += 1;
     }
     result.passed += 1;
@@ -136,7 +136,7 @@ fn validate_value<'n>(
 }
 
 fn validate_type(value: &Value, node: &Node, path: &ValuePath<'_>) -> ValidationResult {
-    let either = node.has_flag(Flag::IntOrString);
+    let either = node.has_flag(SchemaFlag::IntOrString);
     let kind = node.kind;
     let wanted = if either { "integer,string" } else { kind.name() };
     let wrong = |wanted: &str, found: &str| {
@@ -145,7 +145,7 @@ fn validate_type(value: &Value, node: &Node, path: &ValuePath<'_>) -> Validation
         result
     };
     let (found, number_value) = match value {
-        Value::Null if wanted.is_empty() || node.has_flag(Flag::Nullable) => {
+        Value::Null if wanted.is_empty() || node.has_flag(SchemaFlag::Nullable) => {
             return ValidationResult::passed(1);
         }
         Value::Null => return wrong(wanted, "null"),
@@ -187,7 +187,7 @@ fn validate_enum(
     value: &Value,
     node: &Node,
     path: &ValuePath<'_>,
-    work: &Work<'_>,
+    cost: &ValidationCost<'_>,
     result: &mut ValidationResult,
 ) {
     let options = node.extras().map_or(&[] as &[Value], |extras| &extras.options);
@@ -195,19 +195,19 @@ fn validate_enum(
         return;
     }
     let found = options.iter().position(|option| is_option(value, option));
-    work.take(found.unwrap_or(options.len()) / 8);
+    cost.take(found.unwrap_or(options.len()) / 8);
     if found.is_none() {
-        add(result, work, || SchemaError::not_an_option(path, value, options));
+        add(result, cost, || SchemaError::not_an_option(path, value, options));
     }
 }
 
 /// Adds an error. The length of its text counts.
-fn add(result: &mut ValidationResult, work: &Work<'_>, error: impl FnOnce() -> SchemaError) {
+fn add(result: &mut ValidationResult, cost: &ValidationCost<'_>, error: impl FnOnce() -> SchemaError) {
     if result.is_full() {
         return;
     }
     let error = error();
-    work.take(error.size() / 64);
+    cost.take(error.size() / 64);
     result.add(error);
 }
 
@@ -232,14 +232,14 @@ fn validate_string<'n>(
     text: &str,
     node: &'n Node,
     path: &ValuePath<'_>,
-    work: &Work<'n>,
+    cost: &ValidationCost<'n>,
     result: &mut ValidationResult,
 ) {
     result.passed += 1;
     let Some(extras) = node.extras() else {
         return;
     };
-    validate_length(text, node, path, work, result);
+    validate_length(text, node, path, cost, result);
     if let Some(format) = extras.format {
         let of_text = !matches!(
             format,
@@ -248,7 +248,7 @@ fn validate_string<'n>(
         if of_text {
             result.passed += 1;
             if !format.fits(text) {
-                add(result, work, || {
+                add(result, cost, || {
                     SchemaError::wrong_type(path, format.name(), text)
                 });
             }
@@ -261,7 +261,7 @@ fn validate_length<'n>(
     text: &str,
     node: &'n Node,
     path: &ValuePath<'_>,
-    work: &Work<'n>,
+    cost: &ValidationCost<'n>,
     result: &mut ValidationResult,
 ) {
     let Some(extras) = node.extras() else {
@@ -284,12 +284,12 @@ fn validate_length<'n>(
     if extras.pattern.is_empty() {
         return;
     }
-    let wrong = match work.matches(&extras.pattern, text) {
+    let wrong = match cost.matches(&extras.pattern, text) {
         Ok(matches) => (!matches).then(|| extras.pattern.to_string()),
         Err(error) => Some(format!("{}, but pattern is invalid: {error}", extras.pattern)),
     };
     if let Some(pattern) = wrong {
-        add(result, work, || {
+        add(result, cost, || {
             SchemaError::invalid(path, text, &format!("should match '{pattern}'"))
         });
     }
@@ -299,21 +299,21 @@ fn validate_array<'n>(
     items: &[Value],
     node: &'n Node,
     path: &ValuePath<'_>,
-    correlated: Option<Correlated<'_>>,
-    work: &Work<'n>,
+    correlated: Option<CorrelatedValue<'_>>,
+    cost: &ValidationCost<'n>,
     result: &mut ValidationResult,
 ) {
     result.passed += 2;
     if let Some(inner) = node.items() {
-        let old: Option<OldItems<'_>> = correlated.and_then(Correlated::old_items);
+        let old: Option<OldItems<'_>> = correlated.and_then(CorrelatedValue::old_items);
         for (index, item) in items.iter().enumerate() {
             let path = ValuePath::Index(path, index);
             let before = correlated
                 .zip(old.as_ref())
                 .and_then(|(correlated, old)| correlated.item(index, old));
             result.merge(match before {
-                Some(correlated) => ratcheted(inner, &path, correlated, work),
-                None => validate_value(item, inner, &path, None, work),
+                Some(correlated) => ratcheted(inner, &path, correlated, cost),
+                None => validate_value(item, inner, &path, None, cost),
             });
         }
     }
@@ -334,8 +334,8 @@ fn validate_object<'n>(
     value: &Value,
     node: &'n Node,
     path: &ValuePath<'_>,
-    correlated: Option<Correlated<'_>>,
-    work: &Work<'n>,
+    correlated: Option<CorrelatedValue<'_>>,
+    cost: &ValidationCost<'n>,
     result: &mut ValidationResult,
 ) {
     let Value::Object(fields) = value else {
@@ -359,27 +359,27 @@ fn validate_object<'n>(
             .filter(|_| visible)
             .and_then(|correlated| correlated.key(name));
         match before {
-            Some(correlated) => ratcheted(node, at, correlated, work),
-            None => validate_value(value, node, at, None, work),
+            Some(correlated) => ratcheted(node, at, correlated, cost),
+            None => validate_value(value, node, at, None, cost),
         }
     };
     match node.additional() {
-        Additional::Node(values) => {
+        AdditionalProperties::Node(values) => {
             let others = fields.iter().filter(|(name, _)| node.property(name).is_none());
             for (name, value) in others {
                 result.merge(field(name, value, values, &ValuePath::Key(path, name)));
             }
         }
-        Additional::Nothing => {
+        AdditionalProperties::Nothing => {
             let others = fields.keys().filter(|name| node.property(name).is_none());
             for name in others {
-                add(result, work, || {
+                add(result, cost, || {
                     let shown = limits::display(&ValuePath::Key(path, name), MAX_PATH_BYTES);
                     SchemaError::with_text(path, name, format!("{shown} in body is a forbidden property"))
                 });
             }
         }
-        Additional::Unsaid | Additional::Any => {}
+        AdditionalProperties::Unsaid | AdditionalProperties::Any => {}
     }
     // Both are sorted by name: whichever has fewer is scanned.
     if fields.len() < node.properties().len() {
@@ -396,11 +396,11 @@ fn validate_object<'n>(
         }
     }
     for name in extras.map_or(&[] as &[Box<str>], |extras| &extras.required) {
-        if !work.take(1) {
+        if !cost.take(1) {
             return;
         }
         if !fields.contains_key(&**name) {
-            add(result, work, || {
+            add(result, cost, || {
                 SchemaError::required(&ValuePath::Key(path, name))
             });
         }
@@ -409,14 +409,14 @@ fn validate_object<'n>(
 
 fn validate_junctors<'n>(
     value: &Value,
-    junctors: &'n Junctors,
+    junctors: &'n LogicalSchemas,
     path: &ValuePath<'_>,
-    correlated: Option<Correlated<'_>>,
-    work: &Work<'n>,
+    correlated: Option<CorrelatedValue<'_>>,
+    cost: &ValidationCost<'n>,
 ) -> ValidationResult {
     let mut whole = ValidationResult::default();
     let named = || go::quote(&limits::display(path, MAX_PATH_BYTES));
-    let one = |node: &'n Node| validate_value(value, node, path, correlated, work);
+    let one = |node: &'n Node| validate_value(value, node, path, correlated, cost);
     if !junctors.any_of.is_empty() {
         let mut best: Option<ValidationResult> = None;
         let mut good = None;

@@ -1,9 +1,9 @@
-//! Numbers: ranges of types, bounds, and multiples.
+//! Validates numbers: range of the type, `minimum`, `maximum`, `multipleOf`.
 
 use serde_json::{Number, Value};
 
 use super::{
-    super::node::{Bounds, Flag, Kind, Node},
+    super::node::{Bounds, Kind, Node, SchemaFlag},
     format::Format,
     schema_error::{SchemaError, ValidationResult},
     value_path::ValuePath,
@@ -44,6 +44,7 @@ pub(super) fn type_of(number: &Number) -> (&'static str, &'static str) {
 }
 
 /// Validates a number.
+// upstream: vendor/k8s.io/kube-openapi/pkg/validation/validate/validator.go Validate; numberValidator
 pub(super) fn validate(number: &Number, node: &Node, path: &ValuePath<'_>) -> ValidationResult {
     let mut result = ValidationResult::passed(1);
     let number_value = NumberValue::of(number);
@@ -67,7 +68,7 @@ pub(super) fn validate(number: &Number, node: &Node, path: &ValuePath<'_>) -> Va
         return result;
     };
     multiple(number_value, bounds, &range, path, &mut result);
-    let exclusive = node.has_flag(Flag::ExclusiveMinimum);
+    let exclusive = node.has_flag(SchemaFlag::ExclusiveMinimum);
     if let Some(minimum) = bounds.minimum {
         let (below, bound) = range.bound(number_value, minimum, "Minimum boundary", path, &mut result);
         let wrong = below.is_lt() || (exclusive && below.is_eq());
@@ -81,7 +82,7 @@ pub(super) fn validate(number: &Number, node: &Node, path: &ValuePath<'_>) -> Va
             result.add(SchemaError::invalid(path, &shown, &message));
         }
     }
-    let exclusive = node.has_flag(Flag::ExclusiveMaximum);
+    let exclusive = node.has_flag(SchemaFlag::ExclusiveMaximum);
     if let Some(maximum) = bounds.maximum {
         let (above, bound) = range.bound(number_value, maximum, "Maximum boundary", path, &mut result);
         let wrong = above.is_gt() || (exclusive && above.is_eq());

@@ -1,4 +1,4 @@
-//! What is wrong with a value, as schemas report it, and how that becomes an error of a field.
+//! Errors of schema validation, and their conversion to field errors.
 
 use serde_json::Value;
 
@@ -36,6 +36,7 @@ enum SchemaErrorKind {
 }
 
 /// The result of validating a value.
+// upstream: vendor/k8s.io/kube-openapi/pkg/validation/validate/result.go Result
 #[derive(Clone, Debug, Default)]
 pub(super) struct ValidationResult {
     pub(super) errors: Vec<SchemaError>,
@@ -76,6 +77,7 @@ impl ValidationResult {
     }
 
     /// The errors of the fields, each once. `at`: where the value stands that was validated.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/validation.go kubeOpenAPIResultToFieldErrors
     pub(super) fn into_errors(self, at: &Path<'_>, errors: &mut ErrorList) {
         let mut reported = std::collections::HashSet::new();
         for error in self.errors {

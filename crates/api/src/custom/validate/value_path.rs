@@ -1,4 +1,4 @@
-//! Where a value stands, as errors of schemas say it: `spec.list[0].name`, and `.key` for a key of a map at the top.
+//! Location of a value in schema errors: `spec.list[0].name`, and `.key` for a key of a map at the root.
 
 use std::fmt;
 

@@ -14,7 +14,7 @@ use crate::{
     kinds::{condition, field_checks, go_values, status_meta},
     name,
     strategy::{
-        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+        Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
     },
     time::Time,
 };
@@ -33,7 +33,7 @@ const VALIDATING_COLUMNS: &[Column] = &[
     Column::new(
         "Validations",
         "integer",
-        Description::text(
+        ColumnDescription::text(
             "Validations indicates the number of validation rules defined in this configuration",
         ),
     ),
@@ -45,7 +45,9 @@ const MUTATING_COLUMNS: &[Column] = &[
     Column::new(
         "Mutations",
         "integer",
-        Description::text("Mutation indicates the number of mutations rules defined in this configuration"),
+        ColumnDescription::text(
+            "Mutation indicates the number of mutations rules defined in this configuration",
+        ),
     ),
     PARAM_KIND,
     Column::age(),

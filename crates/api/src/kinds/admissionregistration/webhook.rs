@@ -14,7 +14,7 @@ use crate::{
     name,
     selector::label::InvalidValues,
     strategy::{
-        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+        Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
     },
     time::Time,
 };
@@ -39,7 +39,7 @@ const COLUMNS: &[Column] = &[
     Column::new(
         "Webhooks",
         "integer",
-        Description::text("Webhooks indicates the number of webhooks registered in this configuration"),
+        ColumnDescription::text("Webhooks indicates the number of webhooks registered in this configuration"),
     ),
     Column::age(),
 ];

@@ -13,7 +13,7 @@ use crate::{
     apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::webhook_client,
-    strategy::{Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut},
+    strategy::{Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
@@ -26,12 +26,17 @@ const COLUMNS: &[Column] = &[
     Column::new(
         "Created At",
         "date",
-        Description::Field("metadata.creationTimestamp"),
+        ColumnDescription::Field("metadata.creationTimestamp"),
     ),
     Column::text("Group", "API group").wide(),
     Column::text("Kind", "CustomResource kind").wide(),
     Column::text("ShortNames", "Short names").wide(),
-    Column::new("Established", "boolean", Description::text("Established status")).wide(),
+    Column::new(
+        "Established",
+        "boolean",
+        ColumnDescription::text("Established status"),
+    )
+    .wide(),
 ];
 
 pub(super) struct CustomResourceDefinition;

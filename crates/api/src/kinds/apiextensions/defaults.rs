@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::schema;
 use crate::{
     custom::{
-        Malformed, Node, coerce_metadata, expression, has_unknown_fields, validate_metadata, validate_value,
+        MalformedMetadata, Node, coerce_metadata, expression, has_unknown_fields, validate_metadata,
+        validate_value,
     },
     field::{self, Error, Path},
     strategy::{ErrorList, Tree, TreeMut},
@@ -96,7 +97,7 @@ fn validate_default(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut Err
     if has_unknown_fields(default, &node, whole) {
         errors.push(Error::invalid(at, default, "must not have unknown fields"));
     }
-    if let Err(error) = coerce_metadata(&mut default.clone(), &node, whole, Malformed::Refuse, at) {
+    if let Err(error) = coerce_metadata(&mut default.clone(), &node, whole, MalformedMetadata::Refuse, at) {
         errors.push(*error);
         return;
     }
@@ -112,7 +113,7 @@ fn validate_default(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut Err
 
 /// Evaluates the validation rules on the default: as unchanged value, and then as new value.
 fn evaluate_rules(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
-    let Some(tree) = expression::Tree::of(node, whole) else {
+    let Some(tree) = expression::CompiledRuleTree::of(node, whole) else {
         return;
     };
     for old in [Some(default), None] {
@@ -136,7 +137,7 @@ fn validate_metadata_default(
     let mut holder = position.path.wrap(default.clone());
     holder.set_default("kind", "Validation");
     holder.set_default("apiVersion", "validation/v1");
-    let coerced = coerce_metadata(&mut holder, &object, true, Malformed::Refuse, &Path::NIL);
+    let coerced = coerce_metadata(&mut holder, &object, true, MalformedMetadata::Refuse, &Path::NIL);
     let msg = coerced.err().map(|error| error.to_string()).or_else(|| {
         let mut wrong = ErrorList::new();
         validate_metadata(&holder, &object, true, &Path::NIL, &mut wrong);

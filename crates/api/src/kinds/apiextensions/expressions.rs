@@ -6,14 +6,15 @@ use super::{error_values, schema, stored_definition::StoredDefinition};
 use crate::{
     custom::{
         Node,
-        expression::{Compiled, Scope, declare},
+        expression::{CompiledRule, ExpressionScope, declare},
     },
     field::{BadValue, Error, Path},
     limits::{self, MAX_PATH_BYTES},
     strategy::{ErrorList, Tree},
 };
 
-/// Cost limit of one expression for one object.
+/// StaticEstimatedCostLimit: the estimated CEL cost limit of one expression for one object.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go ObserveExpressionCost
 const EXPRESSION_COST_LIMIT: u64 = 10_000_000;
 /// Cost limit of all expressions of a schema for one object.
 const TOTAL_COST_LIMIT: u64 = 100_000_000;
@@ -25,7 +26,7 @@ const MAP_TYPE: &str = "x-kubernetes-map-type";
 
 /// Whether the cost of single expressions is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Costs {
+pub(super) enum CostCheck {
     /// It is.
     Checked,
     /// The schema is unchanged: what was accepted remains accepted.
@@ -45,7 +46,7 @@ struct SchemaPosition<'p> {
 }
 
 struct ExpressionValidation<'e> {
-    costs: Costs,
+    costs: CostCheck,
     /// Errors of the schema so far: rules at invalid schemas are not compiled.
     known: &'e [Error],
     messages: ErrorList,
@@ -59,7 +60,7 @@ struct ExpressionValidation<'e> {
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionOpenAPISchema
 pub(super) fn validate_expressions(
     schema: &Value,
-    costs: Costs,
+    costs: CostCheck,
     known: &[Error],
     at: &Path<'_>,
 ) -> ErrorList {
@@ -135,7 +136,7 @@ impl ExpressionValidation<'_> {
             return;
         };
         let cardinality = position.max_cardinality.unwrap_or_else(|| declared.most());
-        let scope = Scope::new(declared.decl);
+        let scope = ExpressionScope::new(declared.decl);
         for (index, (rule, rule_schema)) in node.rules().iter().zip(schema.items(RULES)).enumerate() {
             let at = list.index(index);
             let compiled = scope.compile(rule);
@@ -163,7 +164,13 @@ impl ExpressionValidation<'_> {
         }
     }
 
-    fn validate_rule(&mut self, rule_schema: &Value, compiled: &Compiled, cardinality: u64, at: &Path<'_>) {
+    fn validate_rule(
+        &mut self,
+        rule_schema: &Value,
+        compiled: &CompiledRule,
+        cardinality: u64,
+        at: &Path<'_>,
+    ) {
         let rule_value = || BadValue::Printed(error_values::rule_json(rule_schema));
         let field_path = at.child("rule");
         match &compiled.program {
@@ -191,7 +198,7 @@ impl ExpressionValidation<'_> {
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go ObserveExpressionCost
     fn add_cost(&mut self, what: &str, cost: u64, at: &Path<'_>) {
-        if self.costs == Costs::Checked && cost > EXPRESSION_COST_LIMIT {
+        if self.costs == CostCheck::Checked && cost > EXPRESSION_COST_LIMIT {
             self.messages.push(Error::forbidden(
                 at,
                 cost_error_message(what, cost, EXPRESSION_COST_LIMIT),
@@ -223,15 +230,15 @@ impl ExpressionValidation<'_> {
     }
 }
 
-// --- Costs ---
+// --- CostCheck ---
 
-impl Costs {
+impl CostCheck {
     /// Skips costs if the schema of a version is unchanged.
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go suppressExpressionCostForUnchangedSchema, findVersionsWithUnchangedSchemas
-    pub(super) fn for_version(holder: &Value, stored: &StoredDefinition<'_>, version: &str) -> Costs {
+    pub(super) fn for_version(holder: &Value, stored: &StoredDefinition<'_>, version: &str) -> CostCheck {
         match stored.version(version) {
-            Some(before) if before.at("schema") == holder => Costs::Unchanged,
-            _ => Costs::Checked,
+            Some(before) if before.at("schema") == holder => CostCheck::Unchanged,
+            _ => CostCheck::Checked,
         }
     }
 }

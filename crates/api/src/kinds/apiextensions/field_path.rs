@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::schema::{self, Additional};
+use super::schema::{self, AdditionalPropertiesField};
 use crate::strategy::Tree;
 
 /// The field that a path refers to.
@@ -79,7 +79,7 @@ impl ResolvedField<'_> {
                 self.path.push('.');
             }
             self.path.push_str(name);
-        } else if let Additional::Schema(schema) = schema::additional(self.schema) {
+        } else if let AdditionalPropertiesField::Schema(schema) = schema::additional(self.schema) {
             self.schema = schema;
             self.path.extend(["[", name, "]"]);
         } else {

@@ -20,10 +20,10 @@ pub(super) struct InternalSpec<'d> {
     /// The hoisted fields.
     pub(super) common: HoistedFields<'d>,
     /// The versions.
-    pub(super) versions: Vec<Version<'d>>,
+    pub(super) versions: Vec<StoredVersion<'d>>,
 }
 
-pub(super) struct Version<'d> {
+pub(super) struct StoredVersion<'d> {
     /// As it was sent.
     pub(super) whole: &'d Value,
     /// Its own fields that are not hoisted.
@@ -75,7 +75,7 @@ impl<'d> InternalSpec<'d> {
             },
             versions: versions
                 .iter()
-                .map(|version| Version {
+                .map(|version| StoredVersion {
                     whole: version,
                     own: HoistedFields {
                         schema: own(version, HOISTED_FIELDS[0], schema),
@@ -111,7 +111,7 @@ impl<'d> InternalSpec<'d> {
 
     /// Whether this version has the status subresource.
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go hasStatusEnabled
-    pub(super) fn has_status(&self, version: &Version<'_>) -> bool {
+    pub(super) fn has_status(&self, version: &StoredVersion<'_>) -> bool {
         let each = self
             .versions
             .iter()

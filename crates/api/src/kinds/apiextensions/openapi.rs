@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     defaults, error_values,
-    expressions::{self, Costs},
+    expressions::{self, CostCheck},
     field_path,
     go_struct::Field,
     schema,
@@ -79,7 +79,7 @@ enum NoDefault<'p> {
 pub(super) fn validate_schema(
     holder: &Value,
     has_status: bool,
-    (costs, stored): (Costs, &StoredDefinition<'_>),
+    (costs, stored): (CostCheck, &StoredDefinition<'_>),
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {

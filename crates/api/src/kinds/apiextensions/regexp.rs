@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 /// What precedes a repetition operator.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Preceding {
+enum PrecedingToken {
     /// Nothing.
     Nothing,
     /// Something that can be repeated.
@@ -80,7 +80,7 @@ impl<'p> Parser<'p> {
     fn parse(&mut self) -> Result<(), SyntaxError<'p>> {
         // What preceded each open group; the group itself can be repeated.
         let mut open = 0usize;
-        let mut before = Preceding::Nothing;
+        let mut before = PrecedingToken::Nothing;
         while let Some(c) = self.rest().chars().next() {
             let start = self.at;
             self.at += c.len_utf8();
@@ -92,7 +92,7 @@ impl<'p> Parser<'p> {
                 '(' => {
                     self.parse_group(start)?;
                     open += 1;
-                    before = Preceding::Nothing;
+                    before = PrecedingToken::Nothing;
                     // Flags that apply from here on open no group.
                     if self.text[start..self.at].ends_with(')') {
                         open -= 1;
@@ -107,20 +107,20 @@ impl<'p> Parser<'p> {
                     self.repeats = self.levels.pop().unwrap_or(RepeatCounts::ONE);
                     self.repeats.last = inner_repeats;
                     self.repeats.most = self.repeats.most.max(inner_repeats);
-                    before = Preceding::Something;
+                    before = PrecedingToken::Something;
                 }
-                '|' => before = Preceding::Nothing,
+                '|' => before = PrecedingToken::Nothing,
                 '*' | '+' | '?' => before = self.parse_repetition(start, before)?,
                 '{' if self.parse_counts(start)? => before = self.parse_repetition(start, before)?,
                 '[' => {
                     self.parse_class(start)?;
-                    before = Preceding::Something;
+                    before = PrecedingToken::Something;
                 }
                 '\\' => {
                     self.parse_escape(start, false)?;
-                    before = Preceding::Something;
+                    before = PrecedingToken::Something;
                 }
-                _ => before = Preceding::Something,
+                _ => before = PrecedingToken::Something,
             }
         }
         if open > 0 {
@@ -130,19 +130,23 @@ impl<'p> Parser<'p> {
     }
 
     /// A `*`, `+`, `?` or `{...}` that starts at `start` and is consumed; a following `?` makes it lazy.
-    fn parse_repetition(&mut self, start: usize, before: Preceding) -> Result<Preceding, SyntaxError<'p>> {
+    fn parse_repetition(
+        &mut self,
+        start: usize,
+        before: PrecedingToken,
+    ) -> Result<PrecedingToken, SyntaxError<'p>> {
         if self.rest().starts_with('?') {
             self.at += 1;
         }
         match before {
-            Preceding::Nothing => {
+            PrecedingToken::Nothing => {
                 let operator = &self.text[start..self.at];
                 Err(("missing argument to repetition operator", operator))
             }
-            Preceding::Repetition(first) => {
+            PrecedingToken::Repetition(first) => {
                 Err(("invalid nested repetition operator", &self.text[first..self.at]))
             }
-            Preceding::Something => Ok(Preceding::Repetition(start)),
+            PrecedingToken::Something => Ok(PrecedingToken::Repetition(start)),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::strategy::Tree;
 
 /// `additionalProperties`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Additional<'s> {
+pub(super) enum AdditionalPropertiesField<'s> {
     /// Absent.
     Unsaid,
     /// `true` or `false`.
@@ -16,11 +16,11 @@ pub(super) enum Additional<'s> {
     Schema(&'s Value),
 }
 
-pub(super) fn additional(schema: &Value) -> Additional<'_> {
+pub(super) fn additional(schema: &Value) -> AdditionalPropertiesField<'_> {
     match schema.at("additionalProperties") {
-        Value::Bool(allowed) => Additional::Allowed(*allowed),
-        Value::Null => Additional::Unsaid,
-        schema => Additional::Schema(schema),
+        Value::Bool(allowed) => AdditionalPropertiesField::Allowed(*allowed),
+        Value::Null => AdditionalPropertiesField::Unsaid,
+        schema => AdditionalPropertiesField::Schema(schema),
     }
 }
 

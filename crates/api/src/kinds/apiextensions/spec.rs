@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     conversion::{self, ConversionValidationOptions},
     error_values,
-    expressions::Costs,
+    expressions::CostCheck,
     internal_spec::InternalSpec,
     names, openapi, schema,
     stored_definition::StoredDefinition,
@@ -66,7 +66,7 @@ pub(super) fn validate_definition_spec(
         .versions
         .first()
         .map_or("", |version| version.whole.text("name"));
-    let costs = Costs::for_version(internal.common.schema, &stored, first);
+    let costs = CostCheck::for_version(internal.common.schema, &stored, first);
     openapi::validate_schema(
         internal.common.schema,
         internal.has_any_status(),

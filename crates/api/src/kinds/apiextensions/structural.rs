@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    schema::{self, Additional},
+    schema::{self, AdditionalPropertiesField},
     stored_definition::StoredDefinition,
 };
 use crate::{
@@ -35,7 +35,7 @@ const FORBIDDEN_IN_VALIDATIONS: [(&str, &str); 11] = [
 /// Position of a schema.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go level
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum SchemaLevel {
     Root,
     Item,
     Field,
@@ -45,7 +45,7 @@ enum Level {
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go ValidateStructural
 pub(super) fn validate_structural(schema: &Value, stored: &StoredDefinition<'_>, at: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
-    validate_structural_invariants(schema, Level::Root, stored, at, &mut errors);
+    validate_structural_invariants(schema, SchemaLevel::Root, stored, at, &mut errors);
     validate_completeness(schema, schema, at, at, &mut errors);
     errors.sort_by_cached_key(ToString::to_string);
     errors
@@ -54,7 +54,7 @@ pub(super) fn validate_structural(schema: &Value, stored: &StoredDefinition<'_>,
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go validateStructuralInvariants
 fn validate_structural_invariants(
     schema: &Value,
-    level: Level,
+    level: SchemaLevel,
     stored: &StoredDefinition<'_>,
     at: &Path<'_>,
     errors: &mut ErrorList,
@@ -62,22 +62,28 @@ fn validate_structural_invariants(
     let kind = schema.text("type");
     let field_path = at.child("items");
     match schema::items(schema) {
-        Some(items) => validate_structural_invariants(items, Level::Item, stored, &field_path, errors),
+        Some(items) => validate_structural_invariants(items, SchemaLevel::Item, stored, &field_path, errors),
         None if kind == "array" => errors.push(Error::required(&field_path, "must be specified")),
         None => {}
     }
     let properties = schema.entries("properties");
     let properties_at = at.child("properties");
     for (name, property) in properties {
-        validate_structural_invariants(property, Level::Field, stored, &properties_at.key(name), errors);
+        validate_structural_invariants(
+            property,
+            SchemaLevel::Field,
+            stored,
+            &properties_at.key(name),
+            errors,
+        );
     }
     let additional = schema::additional(schema);
     let additional_at = at.child("additionalProperties");
-    if additional != Additional::Unsaid && level == Level::Root {
+    if additional != AdditionalPropertiesField::Unsaid && level == SchemaLevel::Root {
         errors.push(Error::forbidden(&additional_at, "must not be used at the root"));
     }
-    if let Additional::Schema(schema) = additional {
-        validate_structural_invariants(schema, Level::Field, stored, &additional_at, errors);
+    if let AdditionalPropertiesField::Schema(schema) = additional {
+        validate_structural_invariants(schema, SchemaLevel::Field, stored, &additional_at, errors);
     }
     let embedded = schema.flag(EMBEDDED);
     for name in [PRESERVE, EMBEDDED] {
@@ -93,18 +99,18 @@ fn validate_structural_invariants(
     };
     validate_value_validation(schema, skip, stored, at, errors);
     validate_type(schema, level, at, errors);
-    if embedded && additional != Additional::Unsaid {
+    if embedded && additional != AdditionalPropertiesField::Unsaid {
         let detail = "must not be used if x-kubernetes-embedded-resource is set";
         errors.push(Error::forbidden(&additional_at, detail));
     }
-    if level == Level::Root && !kind.is_empty() && kind != "object" {
+    if level == SchemaLevel::Root && !kind.is_empty() && kind != "object" {
         errors.push(Error::invalid(
             &at.child("type"),
             kind,
             "must be object at the root",
         ));
     }
-    let is_resource = level == Level::Root || embedded;
+    let is_resource = level == SchemaLevel::Root || embedded;
     for name in ["kind", "apiVersion"] {
         if let Some(property) = properties.get(name).filter(|_| is_resource)
             && property.text("type") != "string"
@@ -126,7 +132,7 @@ fn validate_structural_invariants(
                 "must be object",
             ));
         }
-        if level == Level::Root && !restricts_names_only(metadata) {
+        if level == SchemaLevel::Root && !restricts_names_only(metadata) {
             errors.push(Error::forbidden(&field_path, NOTHING_ELSE));
         }
     }
@@ -138,7 +144,7 @@ fn validate_structural_invariants(
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go validateStructuralInvariants
-fn validate_type(schema: &Value, level: Level, at: &Path<'_>, errors: &mut ErrorList) {
+fn validate_type(schema: &Value, level: SchemaLevel, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = schema.text("type");
     let field_path = at.child("type");
     if schema.flag(EMBEDDED) && kind != "object" {
@@ -150,9 +156,9 @@ fn validate_type(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Error
         });
     } else if kind.is_empty() && !schema.flag(INT_OR_STRING) && !schema.flag(PRESERVE) {
         let detail = match level {
-            Level::Root => "must not be empty at the root",
-            Level::Item => "must not be empty for specified array items",
-            Level::Field => "must not be empty for specified object fields",
+            SchemaLevel::Root => "must not be empty at the root",
+            SchemaLevel::Item => "must not be empty for specified array items",
+            SchemaLevel::Field => "must not be empty for specified object fields",
         };
         errors.push(Error::required(&field_path, detail));
     }
@@ -260,7 +266,7 @@ fn validate_nested_value_validation(
     }
     if !matches!(
         schema::additional(schema),
-        Additional::Unsaid | Additional::Allowed(false)
+        AdditionalPropertiesField::Unsaid | AdditionalPropertiesField::Allowed(false)
     ) {
         let field_path = at.child("additionalProperties");
         errors.push(Error::forbidden(

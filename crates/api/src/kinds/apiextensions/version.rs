@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::{
-    expressions::Costs, field_path, internal_spec::Version, openapi, schema,
+    expressions::CostCheck, field_path, internal_spec::StoredVersion, openapi, schema,
     stored_definition::StoredDefinition,
 };
 use crate::{
@@ -31,14 +31,14 @@ const MAX_WARNING_LENGTH: usize = 256;
 /// Validates a version except its name.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionVersion
 pub(super) fn validate_version(
-    version: &Version<'_>,
+    version: &StoredVersion<'_>,
     has_status: bool,
     stored: &StoredDefinition<'_>,
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {
     validate_deprecation_warning(version.whole, &at.child("deprecationWarning"), errors);
-    let costs = Costs::for_version(version.own.schema, stored, version.whole.text("name"));
+    let costs = CostCheck::for_version(version.own.schema, stored, version.whole.text("name"));
     openapi::validate_schema(
         version.own.schema,
         has_status,

@@ -10,7 +10,8 @@ use crate::{
     },
     selector::label::{InvalidValues, Selector},
     strategy::{
-        self, Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+        self, Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut,
+        named_row,
     },
     time::Time,
 };
@@ -27,23 +28,23 @@ const COLUMNS: &[Column] = &[
     Column::new(
         "Desired",
         "integer",
-        Description::Field("status.desiredNumberScheduled"),
+        ColumnDescription::Field("status.desiredNumberScheduled"),
     ),
     Column::new(
         "Current",
         "integer",
-        Description::Field("status.currentNumberScheduled"),
+        ColumnDescription::Field("status.currentNumberScheduled"),
     ),
-    Column::new("Ready", "integer", Description::Field("status.numberReady")),
+    Column::new("Ready", "integer", ColumnDescription::Field("status.numberReady")),
     Column::new(
         "Up-to-date",
         "integer",
-        Description::Field("status.updatedNumberScheduled"),
+        ColumnDescription::Field("status.updatedNumberScheduled"),
     ),
     Column::new(
         "Available",
         "integer",
-        Description::Field("status.numberAvailable"),
+        ColumnDescription::Field("status.numberAvailable"),
     ),
     Column::field("Node Selector", "spec.template.spec.nodeSelector"),
     Column::age(),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::strategy;
 use crate::{
     kinds::builtin,
-    strategy::{Part, StrategyContext, Tree, TreeMut, User, create, update},
+    strategy::{StrategyContext, Tree, TreeMut, User, WrittenPart, create, update},
     time::Time,
 };
 
@@ -33,7 +33,7 @@ fn create_workload(kind: &str, spec: Value) -> Result<Value, String> {
 
 fn update_workload(
     kind: &str,
-    part: Part<'_>,
+    part: WrittenPart<'_>,
     old: &Value,
     change: impl Fn(&mut Value),
 ) -> Result<Value, String> {
@@ -102,12 +102,12 @@ fn annotation_changes_of_a_deployment_raise_the_generation() {
             .ensure_object("annotations")
             .set("a", "b")
     };
-    let generation = |part: Part<'_>| {
+    let generation = |part: WrittenPart<'_>| {
         let new = update_workload("Deployment", part, &old, annotate).unwrap();
         new.at("metadata").int("generation")
     };
-    assert_eq!(generation(Part::Object), Some(2));
-    assert_eq!(generation(Part::Status), Some(1));
+    assert_eq!(generation(WrittenPart::Object), Some(2));
+    assert_eq!(generation(WrittenPart::Status), Some(1));
 }
 
 #[test]
@@ -120,12 +120,12 @@ fn daemon_set_counts_template_changes() {
     };
     let old = create_workload("DaemonSet", json!({})).unwrap();
     assert_eq!(count(&old), "1");
-    let same = update_workload("DaemonSet", Part::Object, &old, |new| {
+    let same = update_workload("DaemonSet", WrittenPart::Object, &old, |new| {
         new.ensure_object("metadata").remove("annotations");
         new.ensure_object("spec").set("minReadySeconds", 1);
     });
     assert_eq!(count(&same.unwrap()), "1");
-    let other = update_workload("DaemonSet", Part::Object, &old, |new| {
+    let other = update_workload("DaemonSet", WrittenPart::Object, &old, |new| {
         new.ensure_object("spec")
             .ensure_object("template")
             .ensure_object("spec")
@@ -146,7 +146,7 @@ fn stateful_set_pods_may_mount_claim_template_volumes() {
     )
     .unwrap();
     assert_eq!(
-        update_workload("StatefulSet", Part::Object, &set, |new| {
+        update_workload("StatefulSet", WrittenPart::Object, &set, |new| {
             new.ensure_object("spec").remove("volumeClaimTemplates");
             new.ensure_object("spec").set("serviceName", "t");
             new.ensure_object("spec").ensure_object("template").ensure_object("spec").remove("hostname");
@@ -161,7 +161,7 @@ fn stateful_set_pods_may_mount_claim_template_volumes() {
 fn rejects_inconsistent_status_counts() {
     let old = create_workload("ReplicaSet", json!({})).unwrap();
     assert_eq!(
-        update_workload("ReplicaSet", Part::Status, &old, |new| {
+        update_workload("ReplicaSet", WrittenPart::Status, &old, |new| {
             new.set(
                 "status",
                 json!({"replicas": 1, "availableReplicas": 2, "observedGeneration": -1}),

@@ -7,7 +7,7 @@ use crate::{
     kinds::{Kind, counts},
     selector::label::Selector,
     strategy::{
-        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+        Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
     },
     time::Time,
 };
@@ -19,8 +19,12 @@ const METADATA: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "cre
 
 const COLUMNS: &[Column] = &[
     Column::field("Name", "metadata.name"),
-    Column::new("Desired", "integer", Description::Field("spec.replicas")),
-    Column::new("Available", "integer", Description::Field("status.replicas")),
+    Column::new("Desired", "integer", ColumnDescription::Field("spec.replicas")),
+    Column::new(
+        "Available",
+        "integer",
+        ColumnDescription::Field("status.replicas"),
+    ),
     Column::age(),
 ];
 

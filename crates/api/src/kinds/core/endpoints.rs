@@ -6,7 +6,7 @@ use super::endpoint_ip::validate_endpoint_ip;
 use crate::{
     field::{Error, Path},
     kinds::field_checks::{push_invalid, validate_port_number, validate_protocol},
-    name::{self, Strictness},
+    name::{self, AddressStrictness},
     strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -111,7 +111,7 @@ fn validate_address(errors: &mut ErrorList, at: &Path<'_>, address: &Value) {
     errors.extend(name::validate_legacy_ip(
         &at.child("ip"),
         ip,
-        Strictness::Strict,
+        AddressStrictness::Strict,
         &[],
     ));
     let host = address.text("hostname");

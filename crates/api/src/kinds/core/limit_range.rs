@@ -107,14 +107,14 @@ fn validate_limit_type(errors: &mut ErrorList, at: &Path<'_>, ty: &str) {
 }
 
 /// The valid quantities of one list by name.
-type Quantities<'v> = BTreeMap<&'v str, Quantity>;
+type QuantitiesByName<'v> = BTreeMap<&'v str, Quantity>;
 
 // upstream: pkg/apis/core/validation/validation.go ValidateLimitRange
 fn validate_limit(errors: &mut ErrorList, at: &Path<'_>, limit: &Value, ty: &str) {
     let max = parse_list(errors, at, limit, ty, MAX);
     let min = parse_list(errors, at, limit, ty, MIN);
-    let mut default = Quantities::new();
-    let mut request = Quantities::new();
+    let mut default = QuantitiesByName::new();
+    let mut request = QuantitiesByName::new();
     if ty == POD {
         for list in [DEFAULT, DEFAULT_REQUEST] {
             if !limit.entries(list).is_empty() {
@@ -155,9 +155,9 @@ fn parse_list<'v>(
     limit: &'v Value,
     ty: &str,
     list: &str,
-) -> Quantities<'v> {
+) -> QuantitiesByName<'v> {
     let field_path = at.child(list);
-    let mut amounts = Quantities::new();
+    let mut amounts = QuantitiesByName::new();
     for (name, amount) in limit.entries(list) {
         if matches!(ty, POD | CONTAINER) {
             validate_container_resource_name(name, &field_path.key(name), errors);

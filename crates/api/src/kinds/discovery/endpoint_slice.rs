@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::{core::endpoint_ip::validate_endpoint_ip, field_checks},
-    name::{self, Strictness},
+    name::{self, AddressStrictness},
     strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -266,7 +266,7 @@ fn validate_endpoints(object: &Value, errors: &mut ErrorList) {
 fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, errors: &mut ErrorList) {
     let at = list.index(index);
     let malformed = match kind {
-        "IPv4" => name::validate_legacy_ip(&at, address, Strictness::Strict, &[]),
+        "IPv4" => name::validate_legacy_ip(&at, address, AddressStrictness::Strict, &[]),
         "IPv6" => name::validate_ip(&at, address),
         "FQDN" => {
             errors.extend(name::validate_fully_qualified_domain(&at, address));

@@ -8,7 +8,9 @@ use crate::{
     field::{BadValue, Error, Path},
     kinds::{field_checks, go_values},
     name,
-    strategy::{Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age},
+    strategy::{
+        Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age,
+    },
     time::Time,
 };
 
@@ -38,7 +40,7 @@ const COLUMNS: &[Column] = &[
     Column::new(
         "MissingPL",
         "string",
-        Description::text("references a broken or non-existent PriorityLevelConfiguration"),
+        ColumnDescription::text("references a broken or non-existent PriorityLevelConfiguration"),
     ),
 ];
 

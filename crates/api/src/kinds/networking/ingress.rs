@@ -10,7 +10,7 @@ use crate::{
     field::{Error, Path},
     go,
     kinds::field_checks,
-    name::{self, Strictness},
+    name::{self, AddressStrictness},
     strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
@@ -112,7 +112,7 @@ impl RestStrategy for Ingress {
                 errors.extend(name::validate_legacy_ip(
                     &at.child("ip"),
                     ip,
-                    Strictness::Strict,
+                    AddressStrictness::Strict,
                     &[],
                 ));
             }

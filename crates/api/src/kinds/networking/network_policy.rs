@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    name::{self, Strictness},
+    name::{self, AddressStrictness},
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
     strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
@@ -289,7 +289,7 @@ fn validate_ip_block(block: &Value, at: &Path<'_>, tolerated: &HashSet<&str>, er
         errors.extend(name::validate_legacy_cidr(
             &at.child("cidr"),
             cidr,
-            Strictness::Strict,
+            AddressStrictness::Strict,
             &[],
         ));
     }
@@ -300,7 +300,12 @@ fn validate_ip_block(block: &Value, at: &Path<'_>, tolerated: &HashSet<&str>, er
         let list = at.child("except");
         let at = list.index(index);
         if !tolerated.contains(except) {
-            errors.extend(name::validate_legacy_cidr(&at, except, Strictness::Strict, &[]));
+            errors.extend(name::validate_legacy_cidr(
+                &at,
+                except,
+                AddressStrictness::Strict,
+                &[],
+            ));
         }
         if let Some(inner) = name::parse_cidr_sloppy(except)
             && (!outer.contains(inner.network) || outer.prefix >= inner.prefix)

@@ -10,7 +10,8 @@ use crate::{
     name::NameFormat,
     selector::label::InvalidValues,
     strategy::{
-        self, Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+        self, Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut,
+        named_row,
     },
     time::Time,
 };
@@ -34,7 +35,7 @@ const COLUMNS: &[Column] = &[
     Column::new(
         "Allowed Disruptions",
         "integer",
-        Description::text("Calculated number of pods that may be disrupted at this time."),
+        ColumnDescription::text("Calculated number of pods that may be disrupted at this time."),
     ),
     Column::age(),
 ];

@@ -6,7 +6,7 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     strategy::{
-        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+        Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
     },
     time::Time,
 };
@@ -26,8 +26,12 @@ const POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
 
 const COLUMNS: &[Column] = &[
     Column::name(),
-    Column::new("Value", "integer", Description::Field("value")),
-    Column::new("Global-Default", "boolean", Description::Field("globalDefault")),
+    Column::new("Value", "integer", ColumnDescription::Field("value")),
+    Column::new(
+        "Global-Default",
+        "boolean",
+        ColumnDescription::Field("globalDefault"),
+    ),
     Column::age(),
     Column::field("PreemptionPolicy", "preemptionPolicy"),
 ];

@@ -6,7 +6,7 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     strategy::{
-        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+        Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
     },
     time::Time,
 };
@@ -33,7 +33,6 @@ impl RestStrategy for CsiDriver {
     }
 
     // upstream: pkg/registry/storage/csidriver/strategy.go PrepareForUpdate; the generation starts at 0 and only updates raise it
-    // upstream: pkg/registry/storage/csidriver/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         if new.at("spec") != old.at("spec") {
             let generation = old.at("metadata").int("generation").unwrap_or_default() + 1;
@@ -81,23 +80,23 @@ impl RestStrategy for CsiDriver {
             Column::new(
                 "AttachRequired",
                 "boolean",
-                Description::Field("spec.attachRequired"),
+                ColumnDescription::Field("spec.attachRequired"),
             ),
             Column::new(
                 "PodInfoOnMount",
                 "boolean",
-                Description::Field("spec.podInfoOnMount"),
+                ColumnDescription::Field("spec.podInfoOnMount"),
             ),
             Column::new(
                 "StorageCapacity",
                 "boolean",
-                Description::Field("spec.storageCapacity"),
+                ColumnDescription::Field("spec.storageCapacity"),
             ),
             Column::field("TokenRequests", "spec.tokenRequests"),
             Column::new(
                 "RequiresRepublish",
                 "boolean",
-                Description::Field("spec.requiresRepublish"),
+                ColumnDescription::Field("spec.requiresRepublish"),
             ),
             Column::field("Modes", "spec.volumeLifecycleModes"),
             Column::age(),

@@ -9,7 +9,7 @@ use crate::{
     go,
     kinds::{core::volume::source::validate_csi_driver_name, field_checks, status_meta},
     strategy::{
-        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+        Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
     },
     time::Time,
 };
@@ -86,7 +86,7 @@ impl RestStrategy for CsiNode {
             Column::new(
                 "Drivers",
                 "integer",
-                Description::text("Drivers indicates the number of CSI drivers registered on the node"),
+                ColumnDescription::text("Drivers indicates the number of CSI drivers registered on the node"),
             ),
             Column::age(),
         ];

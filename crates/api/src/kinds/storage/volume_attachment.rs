@@ -13,7 +13,7 @@ use crate::{
     },
     name::NameFormat,
     strategy::{
-        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+        Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
     },
     time::Time,
 };
@@ -81,7 +81,7 @@ impl RestStrategy for VolumeAttachment {
             Column::names("Attacher", "spec.attacher"),
             Column::field("PV", "spec.source.persistentVolumeName"),
             Column::field("Node", "spec.nodeName"),
-            Column::new("Attached", "boolean", Description::Field("status.attached")),
+            Column::new("Attached", "boolean", ColumnDescription::Field("status.attached")),
             Column::age(),
         ];
         COLUMNS

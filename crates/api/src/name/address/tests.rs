@@ -44,14 +44,14 @@ fn new_fields_take_one_form_of_an_address() {
 fn old_fields_take_what_they_took() {
     let at = Path::new("f");
     for value in ["010.0.0.1", "::ffff:1.2.3.4", "2001:DB8::1"] {
-        assert!(validate_legacy_ip(&at, value, Strictness::Sloppy, &[]).is_empty());
+        assert!(validate_legacy_ip(&at, value, AddressStrictness::Sloppy, &[]).is_empty());
     }
-    assert!(validate_legacy_ip(&at, "2001:DB8::1", Strictness::Strict, &[]).is_empty());
+    assert!(validate_legacy_ip(&at, "2001:DB8::1", AddressStrictness::Strict, &[]).is_empty());
     assert_eq!(
-        validate_legacy_ip(&at, "010.0.0.1", Strictness::Strict, &[]).len(),
+        validate_legacy_ip(&at, "010.0.0.1", AddressStrictness::Strict, &[]).len(),
         1
     );
-    assert!(validate_legacy_ip(&at, "bogus", Strictness::Strict, &["bogus"]).is_empty());
+    assert!(validate_legacy_ip(&at, "bogus", AddressStrictness::Strict, &["bogus"]).is_empty());
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn networks_have_no_bits_beyond_the_prefix() {
     ] {
         assert_eq!(detail(validate_cidr(&at, value)), detail_text, "{value}");
     }
-    assert!(validate_legacy_cidr(&at, "10.1.0.0/08", Strictness::Sloppy, &[]).is_empty());
+    assert!(validate_legacy_cidr(&at, "10.1.0.0/08", AddressStrictness::Sloppy, &[]).is_empty());
 }
 
 #[test]

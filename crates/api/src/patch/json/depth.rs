@@ -1,11 +1,11 @@
-//! How deep a document is while operations change it.
+//! Limits the nesting depth of a document during a JSON patch.
 //!
 //! Whatever drops, copies or encodes a document descends into it level by level on the stack, so every operation is
 //! checked before it nests anything. Nothing here recurses.
 
 use serde_json::Value;
 
-use super::document::Part;
+use super::document::DocumentPart;
 use crate::decode::MAX_DEPTH;
 
 /// How deep operations may nest a document: as deep as bodies are decoded.
@@ -24,8 +24,8 @@ pub(super) struct Depth {
 }
 
 /// A value to visit.
-enum Visited<'d> {
-    Part(&'d Part),
+enum VisitedValue<'d> {
+    Part(&'d DocumentPart),
     Value(&'d Value),
 }
 
@@ -36,7 +36,7 @@ impl Depth {
         let mut visits = usize::MAX;
         Depth {
             // Without a limit and with enough visits there is always a result.
-            bound: measure(Visited::Value(document), usize::MAX, &mut visits).unwrap_or(usize::MAX),
+            bound: measure(VisitedValue::Value(document), usize::MAX, &mut visits).unwrap_or(usize::MAX),
             left: MOST_MEASURED,
         }
     }
@@ -46,7 +46,7 @@ impl Depth {
         let above = levels(path);
         let remaining = MAX_NESTING.checked_sub(above)?;
         let mut visits = usize::MAX;
-        let depth = measure(Visited::Value(value), remaining, &mut visits)?;
+        let depth = measure(VisitedValue::Value(value), remaining, &mut visits)?;
         self.bound = self.bound.max(above + depth);
         Some(())
     }
@@ -56,14 +56,14 @@ impl Depth {
     ///
     /// What is known of the document bounds the depth of the part. The part is measured only where that is not enough,
     /// so that many moves of large parts cost little.
-    pub(super) fn check_moved(&mut self, from: &str, path: &str, part: &Part) -> Option<()> {
+    pub(super) fn check_moved(&mut self, from: &str, path: &str, part: &DocumentPart) -> Option<()> {
         let above = levels(path);
         let remaining = MAX_NESTING.checked_sub(above)?;
         let bound = self.bound.saturating_sub(levels(from));
         let depth = if bound <= remaining {
             bound
         } else {
-            measure(Visited::Part(part), remaining, &mut self.left)?
+            measure(VisitedValue::Part(part), remaining, &mut self.left)?
         };
         self.bound = self.bound.max(above + depth);
         Some(())
@@ -76,32 +76,32 @@ fn levels(path: &str) -> usize {
 }
 
 /// The depth of a value; `None` if it is above the limit, or if it takes more visits than are left.
-fn measure(value: Visited<'_>, limit: usize, left: &mut usize) -> Option<usize> {
+fn measure(value: VisitedValue<'_>, limit: usize, left: &mut usize) -> Option<usize> {
     let mut deepest = 0;
     let mut waiting = vec![(value, 0)];
     while let Some((value, above)) = waiting.pop() {
         *left = left.checked_sub(1)?;
         let within = above + 1;
         match value {
-            Visited::Part(Part::Whole(value)) => {
+            VisitedValue::Part(DocumentPart::Whole(value)) => {
                 // The same value, so it counts once.
                 *left += 1;
-                waiting.push((Visited::Value(value), above));
+                waiting.push((VisitedValue::Value(value), above));
                 continue;
             }
-            Visited::Part(Part::Fields(fields)) => {
-                waiting.extend(fields.values().map(|part| (Visited::Part(part), within)));
+            VisitedValue::Part(DocumentPart::Fields(fields)) => {
+                waiting.extend(fields.values().map(|part| (VisitedValue::Part(part), within)));
             }
-            Visited::Part(Part::Items(items)) => {
-                waiting.extend(items.iter().map(|part| (Visited::Part(part), within)));
+            VisitedValue::Part(DocumentPart::Items(items)) => {
+                waiting.extend(items.iter().map(|part| (VisitedValue::Part(part), within)));
             }
-            Visited::Value(Value::Object(map)) => {
-                waiting.extend(map.values().map(|value| (Visited::Value(value), within)));
+            VisitedValue::Value(Value::Object(map)) => {
+                waiting.extend(map.values().map(|value| (VisitedValue::Value(value), within)));
             }
-            Visited::Value(Value::Array(list)) => {
-                waiting.extend(list.iter().map(|value| (Visited::Value(value), within)));
+            VisitedValue::Value(Value::Array(list)) => {
+                waiting.extend(list.iter().map(|value| (VisitedValue::Value(value), within)));
             }
-            Visited::Value(_) => continue,
+            VisitedValue::Value(_) => continue,
         }
         if within > limit {
             return None;
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn moves_are_measured_only_where_the_bound_is_not_enough_and_not_without_end() {
         let mut depth = Depth::new(&json!({"a": {"b": [1, 2]}, "c": {}}));
-        let part = Part::Whole(json!({"b": [1, 2]}));
+        let part = DocumentPart::Whole(json!({"b": [1, 2]}));
         depth.check_moved("/a", "/c/a", &part).unwrap();
         assert_eq!((depth.bound, depth.left), (4, MOST_MEASURED));
 

@@ -1,4 +1,4 @@
-//! A document while operations change it.
+//! The document that a JSON patch changes.
 //!
 //! Lists are kept in pieces, so that to insert or to remove an item moves a piece and not the rest of the list. A part is
 //! opened when an operation first passes through it; the rest stays as it is.
@@ -16,20 +16,20 @@ use super::pointer::{index, unescape};
 
 /// A part of the document.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum DocumentPart {
     /// No operation passed through it.
     Whole(Value),
     /// An object.
-    Fields(BTreeMap<String, Part>),
+    Fields(BTreeMap<String, DocumentPart>),
     /// A list.
-    Items(Items),
+    Items(ListPieces),
 }
 
 /// A list in pieces.
 #[derive(Debug, Default)]
-pub(super) struct Items {
+pub(super) struct ListPieces {
     /// None is empty, none has more than [`MOST_ITEMS`].
-    pieces: Vec<Vec<Part>>,
+    pieces: Vec<Vec<DocumentPart>>,
     len: usize,
 }
 
@@ -37,30 +37,30 @@ pub(super) struct Items {
 const MOST_ITEMS: usize = 512;
 
 /// The container that a pointer leads to, and the key in it.
-pub(super) struct Holder<'d> {
-    part: &'d mut Part,
+pub(super) struct PointerTarget<'d> {
+    part: &'d mut DocumentPart,
     name: String,
 }
 
 /// An object or a list that becomes a tree, while one of its parts does.
-enum Unfinished {
+enum UnfinishedContainer {
     Fields {
         done: Map<String, Value>,
         /// The field whose value is next.
         name: String,
-        rest: btree_map::IntoIter<String, Part>,
+        rest: btree_map::IntoIter<String, DocumentPart>,
     },
     Items {
         done: Vec<Value>,
-        rest: iter::Flatten<vec::IntoIter<Vec<Part>>>,
+        rest: iter::Flatten<vec::IntoIter<Vec<DocumentPart>>>,
     },
 }
 
-// --- Part ---
+// --- DocumentPart ---
 
-impl Part {
+impl DocumentPart {
     /// The container that a path leads to; `None` if nothing does.
-    pub(super) fn holder(&mut self, path: &str) -> Option<Holder<'_>> {
+    pub(super) fn holder(&mut self, path: &str) -> Option<PointerTarget<'_>> {
         let (parents, name) = path.rsplit_once('/')?;
         let mut part = self;
         // What stands before the first slash does not count.
@@ -69,11 +69,11 @@ impl Part {
         }
         let part = part.open();
         match part {
-            Part::Fields(_) | Part::Items(_) => Some(Holder {
+            DocumentPart::Fields(_) | DocumentPart::Items(_) => Some(PointerTarget {
                 part,
                 name: unescape(name),
             }),
-            Part::Whole(_) => None,
+            DocumentPart::Whole(_) => None,
         }
     }
 
@@ -83,22 +83,22 @@ impl Part {
         let mut part = self;
         loop {
             let mut value = match part {
-                Part::Whole(value) => value,
-                Part::Fields(fields) => {
+                DocumentPart::Whole(value) => value,
+                DocumentPart::Fields(fields) => {
                     let mut rest = fields.into_iter();
                     if let Some((name, first)) = rest.next() {
                         let done = Map::new();
-                        above.push(Unfinished::Fields { done, name, rest });
+                        above.push(UnfinishedContainer::Fields { done, name, rest });
                         part = first;
                         continue;
                     }
                     Value::Object(Map::new())
                 }
-                Part::Items(items) => {
+                DocumentPart::Items(items) => {
                     let mut rest = items.pieces.into_iter().flatten();
                     if let Some(first) = rest.next() {
                         let done = Vec::with_capacity(items.len);
-                        above.push(Unfinished::Items { done, rest });
+                        above.push(UnfinishedContainer::Items { done, rest });
                         part = first;
                         continue;
                     }
@@ -123,22 +123,22 @@ impl Part {
 
     /// A copy as a tree. The part itself is closed by that: it is whole again.
     pub(super) fn copy_value(&mut self) -> Value {
-        let value = mem::replace(self, Part::Whole(Value::Null)).into_value();
-        *self = Part::Whole(value.clone());
+        let value = mem::replace(self, DocumentPart::Whole(Value::Null)).into_value();
+        *self = DocumentPart::Whole(value.clone());
         value
     }
 
     /// Whether it is this value.
     pub(super) fn is(&self, value: &Value) -> bool {
         match (self, value) {
-            (Part::Whole(own), value) => own == value,
-            (Part::Fields(fields), Value::Object(map)) => {
+            (DocumentPart::Whole(own), value) => own == value,
+            (DocumentPart::Fields(fields), Value::Object(map)) => {
                 fields.len() == map.len()
                     && fields
                         .iter()
                         .all(|(name, part)| map.get(name).is_some_and(|value| part.is(value)))
             }
-            (Part::Items(items), Value::Array(list)) => {
+            (DocumentPart::Items(items), Value::Array(list)) => {
                 items.len == list.len()
                     && items
                         .pieces
@@ -153,39 +153,43 @@ impl Part {
 
     /// Whether it is null.
     pub(super) fn is_null(&self) -> bool {
-        matches!(self, Part::Whole(Value::Null))
+        matches!(self, DocumentPart::Whole(Value::Null))
     }
 
     /// Opens an object or a list.
     fn open(&mut self) -> &mut Self {
-        if let Part::Whole(Value::Object(map)) = self {
+        if let DocumentPart::Whole(Value::Object(map)) = self {
             let fields = mem::take(map).into_iter();
-            *self = Part::Fields(fields.map(|(name, value)| (name, Part::Whole(value))).collect());
-        } else if let Part::Whole(Value::Array(list)) = self {
-            *self = Part::Items(Items::new(mem::take(list)));
+            *self = DocumentPart::Fields(
+                fields
+                    .map(|(name, value)| (name, DocumentPart::Whole(value)))
+                    .collect(),
+            );
+        } else if let DocumentPart::Whole(Value::Array(list)) = self {
+            *self = DocumentPart::Items(ListPieces::new(mem::take(list)));
         }
         self
     }
 
-    fn child(&mut self, name: &str) -> Option<&mut Part> {
+    fn child(&mut self, name: &str) -> Option<&mut DocumentPart> {
         match self {
-            Part::Fields(fields) => fields.get_mut(name),
-            Part::Items(items) => {
+            DocumentPart::Fields(fields) => fields.get_mut(name),
+            DocumentPart::Items(items) => {
                 let at = index(name, items.len)?;
                 Some(items.get_mut(at))
             }
-            Part::Whole(_) => None,
+            DocumentPart::Whole(_) => None,
         }
     }
 }
 
-// --- Unfinished ---
+// --- UnfinishedContainer ---
 
-impl Unfinished {
+impl UnfinishedContainer {
     /// Takes in the tree of the part that it waited for, and gives the part it waits for next; `Err` if that was the last.
-    fn take(self, mut value: Value) -> Result<(Self, Part), Value> {
+    fn take(self, mut value: Value) -> Result<(Self, DocumentPart), Value> {
         match self {
-            Unfinished::Fields {
+            UnfinishedContainer::Fields {
                 mut done,
                 mut name,
                 mut rest,
@@ -193,84 +197,86 @@ impl Unfinished {
                 done.insert(name, value);
                 match rest.next() {
                     None => return Err(Value::Object(done)),
-                    Some((next, Part::Whole(whole))) => (name, value) = (next, whole),
-                    Some((name, part)) => return Ok((Unfinished::Fields { done, name, rest }, part)),
+                    Some((next, DocumentPart::Whole(whole))) => (name, value) = (next, whole),
+                    Some((name, part)) => {
+                        return Ok((UnfinishedContainer::Fields { done, name, rest }, part));
+                    }
                 }
             },
-            Unfinished::Items { mut done, mut rest } => loop {
+            UnfinishedContainer::Items { mut done, mut rest } => loop {
                 done.push(value);
                 match rest.next() {
                     None => return Err(Value::Array(done)),
-                    Some(Part::Whole(whole)) => value = whole,
-                    Some(part) => return Ok((Unfinished::Items { done, rest }, part)),
+                    Some(DocumentPart::Whole(whole)) => value = whole,
+                    Some(part) => return Ok((UnfinishedContainer::Items { done, rest }, part)),
                 }
             },
         }
     }
 }
 
-// --- Holder ---
+// --- PointerTarget ---
 
-impl<'d> Holder<'d> {
+impl<'d> PointerTarget<'d> {
     /// What is at the location; `None` if its object has no such field, or its list no such item.
-    pub(super) fn get(self) -> Option<&'d mut Part> {
+    pub(super) fn get(self) -> Option<&'d mut DocumentPart> {
         self.part.child(&self.name)
     }
 
     /// Whether the container is a list.
     pub(super) fn is_item(&self) -> bool {
-        matches!(self.part, Part::Items(_))
+        matches!(self.part, DocumentPart::Items(_))
     }
 
     /// Sets a field, or inserts an item; `None` if the list has no such location.
-    pub(super) fn add(self, value: Part) -> Option<()> {
+    pub(super) fn add(self, value: DocumentPart) -> Option<()> {
         match self.part {
-            Part::Items(items) if self.name == "-" => items.insert(items.len, value),
-            Part::Items(items) => items.insert(index(&self.name, items.len + 1)?, value),
-            Part::Fields(fields) => drop(fields.insert(self.name, value)),
-            Part::Whole(_) => return None,
+            DocumentPart::Items(items) if self.name == "-" => items.insert(items.len, value),
+            DocumentPart::Items(items) => items.insert(index(&self.name, items.len + 1)?, value),
+            DocumentPart::Fields(fields) => drop(fields.insert(self.name, value)),
+            DocumentPart::Whole(_) => return None,
         }
         Some(())
     }
 
     /// Sets a field, or the item that is there.
-    pub(super) fn replace(self, value: Part) -> Option<()> {
+    pub(super) fn replace(self, value: DocumentPart) -> Option<()> {
         match self.part {
-            Part::Items(items) => *items.get_mut(index(&self.name, items.len)?) = value,
-            Part::Fields(fields) => drop(fields.insert(self.name, value)),
-            Part::Whole(_) => return None,
+            DocumentPart::Items(items) => *items.get_mut(index(&self.name, items.len)?) = value,
+            DocumentPart::Fields(fields) => drop(fields.insert(self.name, value)),
+            DocumentPart::Whole(_) => return None,
         }
         Some(())
     }
 
     /// Takes out a field or an item.
-    pub(super) fn remove(self) -> Option<Part> {
+    pub(super) fn remove(self) -> Option<DocumentPart> {
         match self.part {
-            Part::Items(items) => Some(items.remove(index(&self.name, items.len)?)),
-            Part::Fields(fields) => fields.remove(&self.name),
-            Part::Whole(_) => None,
+            DocumentPart::Items(items) => Some(items.remove(index(&self.name, items.len)?)),
+            DocumentPart::Fields(fields) => fields.remove(&self.name),
+            DocumentPart::Whole(_) => None,
         }
     }
 }
 
-// --- Items ---
+// --- ListPieces ---
 
-impl Items {
+impl ListPieces {
     fn new(list: Vec<Value>) -> Self {
         let len = list.len();
         let mut pieces = Vec::with_capacity(len.div_ceil(MOST_ITEMS));
-        let mut rest = list.into_iter().map(Part::Whole);
+        let mut rest = list.into_iter().map(DocumentPart::Whole);
         loop {
             let piece: Vec<_> = rest.by_ref().take(MOST_ITEMS).collect();
             if piece.is_empty() {
-                return Items { pieces, len };
+                return ListPieces { pieces, len };
             }
             pieces.push(piece);
         }
     }
 
     /// The items in their order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Part> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &DocumentPart> {
         self.pieces.iter().flatten()
     }
 
@@ -285,12 +291,12 @@ impl Items {
         (0, 0)
     }
 
-    fn get_mut(&mut self, at: usize) -> &mut Part {
+    fn get_mut(&mut self, at: usize) -> &mut DocumentPart {
         let (piece, at) = self.locate(at);
         &mut self.pieces[piece][at]
     }
 
-    fn insert(&mut self, at: usize, part: Part) {
+    fn insert(&mut self, at: usize, part: DocumentPart) {
         self.len += 1;
         if self.pieces.is_empty() {
             self.pieces.push(vec![part]);
@@ -305,7 +311,7 @@ impl Items {
         }
     }
 
-    fn remove(&mut self, at: usize) -> Part {
+    fn remove(&mut self, at: usize) -> DocumentPart {
         self.len -= 1;
         let (number, at) = self.locate(at);
         let part = self.pieces[number].remove(at);

@@ -1,4 +1,4 @@
-//! Why a strategic merge patch does not apply.
+//! Errors of strategic merge patches.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Merges lists item by item.
+//! Merges lists by merge key.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go mergeSliceWithSpecialElements, mergeSliceWithoutSpecialElements, mergeSliceHandler
 
@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{DIRECTIVE, Error, Object, Work, merge as merge_objects, same_type};
+use super::{DIRECTIVE, Error, Object, PatchCost, merge as merge_objects, same_type};
 use crate::{
     go,
     type_schema::{Patch, Shape},
@@ -23,17 +23,17 @@ pub(super) fn merge(
     patch: Vec<Value>,
     items: Shape<'_>,
     plan: Patch<'_>,
-    work: &Work,
+    cost: &PatchCost,
 ) -> Result<Vec<Value>, Error> {
     if list.is_empty() && patch.is_empty() {
         return Ok(list);
     }
-    work.take(list.len() + patch.len())?;
+    cost.take(list.len() + patch.len())?;
     if item_type(&list, &patch)?.is_object() {
         let Some(key) = plan.merge_key else {
             return Err(Error::NoPlan(kind_of(items)));
         };
-        return merge_by_key(list, patch, items, key, work);
+        return merge_by_key(list, patch, items, key, cost);
     }
     let mut seen = HashSet::new();
     let both: Vec<_> = list
@@ -51,14 +51,14 @@ pub(super) fn delete(
     patch: &[Value],
     items: Shape<'_>,
     plan: Patch<'_>,
-    work: &Work,
+    cost: &PatchCost,
 ) -> Result<Vec<Value>, Error> {
     if list.is_empty() && patch.is_empty() {
         return Ok(list);
     }
-    work.take(list.len() + patch.len())?;
+    cost.take(list.len() + patch.len())?;
     if item_type(&list, patch)?.is_object() {
-        return merge(list, patch.to_vec(), items, plan, work);
+        return merge(list, patch.to_vec(), items, plan, cost);
     }
     let deleted: HashSet<_> = patch.iter().collect();
     Ok(list.into_iter().filter(|item| !deleted.contains(item)).collect())
@@ -124,7 +124,7 @@ fn merge_by_key(
     patch: Vec<Value>,
     items: Shape<'_>,
     key: &str,
-    work: &Work,
+    cost: &PatchCost,
 ) -> Result<Vec<Value>, Error> {
     let (mut list, patch) = obey_directives(list, patch, key)?;
     let live = identities(&list, Some(key))?;
@@ -139,7 +139,7 @@ fn merge_by_key(
         };
         if let Some(position) = known.get(id) {
             if let Value::Object(current) = mem::take(&mut list[*position]) {
-                list[*position] = Value::Object(merge_objects(current, item, items, work)?);
+                list[*position] = Value::Object(merge_objects(current, item, items, cost)?);
             }
         } else {
             known.insert(id, list.len());

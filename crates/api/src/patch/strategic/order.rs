@@ -1,10 +1,10 @@
-//! Carries out `$setElementOrder`.
+//! Applies `$setElementOrder`.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go validatePatchWithSetOrderList
 
 use serde_json::Value;
 
-use super::{DIRECTIVE, Error, Object, SET_ELEMENT_ORDER, Work, items_of, list, without_directives};
+use super::{DIRECTIVE, Error, Object, PatchCost, SET_ELEMENT_ORDER, items_of, list, without_directives};
 use crate::{go, type_schema::Shape};
 
 /// Merges and orders each list an order is given for, and takes both out of the patch.
@@ -12,7 +12,7 @@ pub(super) fn apply(
     object: &mut Object,
     patch: &mut Object,
     shape: Shape<'_>,
-    work: &Work,
+    cost: &PatchCost,
 ) -> Result<(), Error> {
     let directives: Vec<_> = patch
         .keys()
@@ -28,7 +28,7 @@ pub(super) fn apply(
             .strip_prefix(SET_ELEMENT_ORDER)
             .and_then(|rest| rest.strip_prefix('/'));
         let name = name.ok_or(Error::SetElementOrder)?;
-        apply_one(object, patch, (name, &order), shape, work)?;
+        apply_one(object, patch, (name, &order), shape, cost)?;
     }
     Ok(())
 }
@@ -38,11 +38,11 @@ fn apply_one(
     patch: &mut Object,
     (name, order): (&str, &[Value]),
     shape: Shape<'_>,
-    work: &Work,
+    cost: &PatchCost,
 ) -> Result<(), Error> {
     let live = take_list(object, name)?;
     let changes = take_list(patch, name)?;
-    work.take(order.len() + live.as_ref().map_or(0, Vec::len))?;
+    cost.take(order.len() + live.as_ref().map_or(0, Vec::len))?;
     let (items, plan) = items_of(shape, name)?;
     let key = plan.merge_key;
     follows(changes.as_deref().unwrap_or_default(), order, key)?;
@@ -59,7 +59,7 @@ fn apply_one(
         (None, None) => return Ok(()),
         (Some(live), None) => live,
         (None, Some(changes)) => changes.into_iter().filter_map(without_directives).collect(),
-        (Some(live), Some(changes)) if plan.merge => list::merge(live, changes, items, plan, work)?,
+        (Some(live), Some(changes)) if plan.merge => list::merge(live, changes, items, plan, cost)?,
         (Some(_), Some(changes)) => changes,
     };
     object.insert(

@@ -8,13 +8,13 @@ use crate::type_schema::{ListKind, Struct};
 
 /// A small type: the names of fields and what they are.
 #[derive(Default)]
-struct Fields {
+struct TestType {
     fields: BTreeMap<&'static str, (Kind, Patch<'static>)>,
 }
 
 enum Kind {
     Scalar,
-    Struct(Fields),
+    Struct(TestType),
     Map(Box<Kind>),
     List(Box<Kind>),
 }
@@ -36,7 +36,7 @@ impl TypeSchema for Kind {
     }
 }
 
-impl Struct for Fields {
+impl Struct for TestType {
     fn name(&self) -> &'static str {
         "Fields"
     }
@@ -76,7 +76,7 @@ const KEYED: Patch<'static> = Patch {
 };
 
 fn fields(list: impl IntoIterator<Item = (&'static str, Kind, Patch<'static>)>) -> Kind {
-    Kind::Struct(Fields {
+    Kind::Struct(TestType {
         fields: list
             .into_iter()
             .map(|(name, kind, plan)| (name, (kind, plan)))

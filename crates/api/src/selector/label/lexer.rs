@@ -1,4 +1,4 @@
-//! The tokens of a selector.
+//! Tokens of label selectors.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go Lexer, Lex, ScannedItem, Token
 

@@ -1,4 +1,4 @@
-//! Selectors written as objects: `matchLabels` and `matchExpressions`.
+//! LabelSelector objects: `matchLabels` and `matchExpressions`.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go LabelSelectorAsSelector
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go ValidateLabelSelector, ValidateLabelSelectorRequirement

@@ -1,4 +1,4 @@
-//! Reads the text of a selector.
+//! Parser of label selectors.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go Parser, Parse
 

@@ -1,4 +1,4 @@
-//! What the variables of expressions are for one request.
+//! Values of the CEL variables for one request (`object`, `oldObject`, `request`, `params`, ...).
 
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 

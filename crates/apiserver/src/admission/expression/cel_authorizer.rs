@@ -1,4 +1,4 @@
-//! What `authorizer` asks: whether the user of a request, or a service account, may do something.
+//! The CEL variable `authorizer`: checks whether the user of a request, or a service account, may do something.
 
 use std::sync::Arc;
 

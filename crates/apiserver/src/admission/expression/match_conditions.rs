@@ -1,4 +1,4 @@
-//! The conditions under which a webhook or a policy is asked at all.
+//! `matchConditions` of webhooks and policies (KEP-3716): CEL expressions that decide whether a webhook or policy applies.
 
 use std::rc::Rc;
 
@@ -6,13 +6,15 @@ use k3_api::strategy::Tree;
 use k3_cel::{Environment, MATCH_CONDITIONS_COST_BUDGET, Variables};
 use serde_json::Value;
 
-use super::{EvaluationActivation, Expression, ExpressionError, activation::OptionalVariables, joined};
+use super::{
+    CompiledExpression, EvaluationActivation, ExpressionError, activation::OptionalVariables, joined,
+};
 
 /// Conditions: all must hold.
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go Match
 #[derive(Debug)]
 pub(in crate::admission) struct MatchConditions {
-    expressions: Vec<Expression>,
+    expressions: Vec<CompiledExpression>,
     /// Whether an error is as good as a condition that does not hold.
     fails_open: bool,
 }
@@ -25,7 +27,9 @@ impl MatchConditions {
         let conditions = of.items("matchConditions").iter();
         MatchConditions {
             expressions: conditions
-                .map(|condition| Expression::compile(environment, condition.text("expression"), &["bool"]))
+                .map(|condition| {
+                    CompiledExpression::compile(environment, condition.text("expression"), &["bool"])
+                })
                 .collect(),
             fails_open,
         }

@@ -1,4 +1,4 @@
-//! Expressions of webhooks and policies: what they may speak of, and what their results mean.
+//! CEL expressions of admission webhooks and policies: variables, evaluation, results and cost limits.
 //!
 //! ```text
 //! scene       what the variables are for one request
@@ -31,7 +31,7 @@ const OUT_OF_BUDGET: &str =
 
 /// A compiled expression.
 #[derive(Debug)]
-pub(super) struct Expression {
+pub(super) struct CompiledExpression {
     pub source: String,
     program: Result<Program, String>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Expression {
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/composition.go CompositedCompiler, CompileAndStoreVariables
 #[derive(Debug)]
 pub(super) struct CompositionEnv {
-    variables: Vec<(String, Expression)>,
+    variables: Vec<(String, CompiledExpression)>,
     declared: DeclType,
 }
 
@@ -61,9 +61,9 @@ pub(super) fn joined(errors: &[String]) -> String {
     }
 }
 
-// --- Expression ---
+// --- CompiledExpression ---
 
-impl Expression {
+impl CompiledExpression {
     /// Compiles an expression that must give one of some types; no types: any.
     pub(super) fn compile(environment: &Environment, source: &str, gives: &[&str]) -> Self {
         let program = Program::compile(environment, source)
@@ -78,7 +78,7 @@ impl Expression {
                     several => format!("must evaluate to one of [{}] but got {found}", several.join(" ")),
                 })
             });
-        Expression {
+        CompiledExpression {
             source: source.to_owned(),
             program,
         }
@@ -134,7 +134,7 @@ impl CompositionEnv {
         let mut compiled = Vec::new();
         for (name, source) in variables {
             let environment = environment(reach).variable("variables", declare(&fields));
-            let expression = Expression::compile(&environment, source, &[]);
+            let expression = CompiledExpression::compile(&environment, source, &[]);
             let decl = match &expression.program {
                 Ok(program) => DeclType::from(program.result_type()),
                 Err(_) => DeclType::from(Shape::Dyn),

@@ -1,4 +1,4 @@
-//! Which requests a rule is about.
+//! Matches a request with a rule (operations, groups, versions, resources, scope).
 
 use k3_api::strategy::Tree;
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! Certificates for the pods of a node, and for the node itself.
+//! `NodeRestriction` for certificates: PodCertificateRequests of pods on the node, and the node's own
+//! CertificateSigningRequests.
 
 use k3_api::{go, kinds::parse_certificate_request, status::Status, strategy::Tree};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! A node writes about itself and its own pods, and nothing else.
+//! `NodeRestriction`: a kubelet may write only its own Node and objects of its own pods.
 //!
 //! ```text
 //! node         the node itself: its labels and taints

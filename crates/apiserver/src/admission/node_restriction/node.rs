@@ -1,4 +1,4 @@
-//! The node itself: a node must not draw pods to it that are meant for others.
+//! `NodeRestriction` for Nodes: a kubelet must not set labels and taints that attract pods meant for other nodes.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Mirror pods, and what becomes of the pods a node runs.
+//! `NodeRestriction` for Pods: mirror pods, status, eviction and deletion.
 
 use k3_api::{go, status::Status, strategy::Tree};
 use serde_json::Value;

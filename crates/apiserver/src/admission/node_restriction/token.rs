@@ -1,4 +1,5 @@
-//! Tokens of the service accounts of a node's pods, for those who the pods speak to.
+//! `NodeRestriction` for TokenRequests: a kubelet may request tokens of its pods' service accounts only, for declared
+//! audiences.
 
 use k3_api::{go, status::Status, strategy::Tree};
 use serde_json::Value;

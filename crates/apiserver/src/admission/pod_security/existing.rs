@@ -1,4 +1,4 @@
-//! The pods of a namespace that asks for more than before.
+//! Warns about existing pods of a namespace that violate a new enforce level.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{
     checks,
-    policy::Standard,
+    policy::LevelVersion,
     violation::{self, Pod},
 };
 use crate::{admission::resource, cache::WatchCaches};
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Warnings about existing pods that violate a standard.
 // upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go EvaluatePodsInNamespace, prioritizePods, decoratePodWarnings
-pub(super) fn warnings(namespace: &str, standard: Standard, caches: &WatchCaches) -> Vec<String> {
+pub(super) fn warnings(namespace: &str, standard: LevelVersion, caches: &WatchCaches) -> Vec<String> {
     let end = Instant::now() + PATIENCE;
     let pods = resource("", "pods", caches);
     let snapshot = pods.cache.snapshot(0);
@@ -73,7 +73,7 @@ pub(super) fn warnings(namespace: &str, standard: Standard, caches: &WatchCaches
 
 fn format_warnings(
     namespace: &str,
-    standard: Standard,
+    standard: LevelVersion,
     found: &BTreeMap<String, (String, usize)>,
     checked: usize,
     total: usize,

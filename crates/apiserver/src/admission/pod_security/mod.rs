@@ -1,4 +1,5 @@
-//! Pods keep to the security standard that the labels of their namespace ask for.
+//! `PodSecurity` (KEP-2579): enforces the Pod Security Standard (privileged, baseline, restricted) set by the labels of a
+//! namespace.
 //!
 //! ```text
 //! policy     what the labels of a namespace ask for
@@ -26,7 +27,7 @@ use k3_api::{
 use serde_json::Value;
 
 use self::{
-    policy::{Level, Policy, Standard},
+    policy::{LevelVersion, NamespacePodSecurity, PodSecurityLevel},
     violation::{Pod, Violation},
 };
 use super::{AdmissionAttributes, AdmissionPlugin, Operation, resource};
@@ -87,7 +88,7 @@ impl AdmissionPlugin for PodSecurity {
 fn namespace(attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let of = |namespace: &Value| {
         let labels = namespace.at("metadata").entries("labels");
-        Policy::read(|label| labels.get(label).and_then(Value::as_str))
+        NamespacePodSecurity::read(|label| labels.get(label).and_then(Value::as_str))
     };
     let (policy, errors) = of(attributes.object);
     let before = attributes.old.map(of);
@@ -150,7 +151,9 @@ fn template(attributes: &mut AdmissionAttributes<'_>, way: &str, caches: &WatchC
         );
         return add_audit_annotation(attributes, "error", why);
     };
-    if errors.is_empty() && policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged
+    if errors.is_empty()
+        && policy.warn.level == PodSecurityLevel::Privileged
+        && policy.audit.level == PodSecurityLevel::Privileged
     {
         return;
     }
@@ -170,8 +173,12 @@ struct EvaluationMessages {
 }
 
 /// What a pod does wrong by the standards that refuse nothing. `enforced` is what it does wrong by the one that does.
-fn evaluate(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> EvaluationMessages {
-    let say = |standard: Standard| {
+fn evaluate(
+    policy: &NamespacePodSecurity,
+    pod: &Pod<'_>,
+    enforced: Option<&Vec<Violation>>,
+) -> EvaluationMessages {
+    let say = |standard: LevelVersion| {
         let found = match enforced {
             Some(enforced) if standard == policy.enforce => violation::details(enforced),
             _ => violation::details(&checks::violations(standard, pod)),
@@ -208,11 +215,11 @@ fn add_audit_annotation(attributes: &AdmissionAttributes<'_>, key: &str, text: i
 
 /// What a namespace asks for, and which of its labels are wrong; `None` if it is not there. Labels are read once for each state
 /// of a namespace.
-fn of_namespace(name: &str, caches: &WatchCaches) -> Option<(Policy, Vec<field::Error>)> {
+fn of_namespace(name: &str, caches: &WatchCaches) -> Option<(NamespacePodSecurity, Vec<field::Error>)> {
     let namespaces = resource("", "namespaces", caches);
     let namespace = namespaces.cache.get(&namespaces.key("", name).ok()?)?;
     let labels = namespace.labels();
-    Some(Policy::read(|label| labels.get(label)))
+    Some(NamespacePodSecurity::read(|label| labels.get(label)))
 }
 
 /// Whether other images run than before, or more containers.

@@ -1,4 +1,4 @@
-//! What the labels of a namespace ask for.
+//! The Pod Security policy of a namespace: levels and versions from its labels (enforce, audit, warn).
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ const LABELS: [[&str; 2]; 3] = [
 
 /// How strict a standard is, from the widest to the narrowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
+pub(super) enum PodSecurityLevel {
     Privileged,
     Baseline,
     Restricted,
@@ -30,7 +30,7 @@ pub(super) enum Level {
 
 /// The version of Kubernetes whose idea of a level counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum PodSecurityVersion {
     /// `v1.<minor>`.
     Minor(i64),
     /// The newest there is.
@@ -39,46 +39,46 @@ pub(super) enum Version {
 
 /// A level as a version of Kubernetes understood it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standard {
-    pub level: Level,
-    pub version: Version,
+pub(super) struct LevelVersion {
+    pub level: PodSecurityLevel,
+    pub version: PodSecurityVersion,
 }
 
 /// The standards of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Policy {
+pub(super) struct NamespacePodSecurity {
     /// Who breaks it is refused.
-    pub enforce: Standard,
+    pub enforce: LevelVersion,
     /// Who breaks it is noted.
-    pub audit: Standard,
+    pub audit: LevelVersion,
     /// Who breaks it is warned.
-    pub warn: Standard,
+    pub warn: LevelVersion,
 }
 
 /// What labels say of one standard.
 struct StandardLabels {
-    level: Option<Result<Level, ()>>,
-    version: Option<Version>,
+    level: Option<Result<PodSecurityLevel, ()>>,
+    version: Option<PodSecurityVersion>,
 }
 
-// --- Policy ---
+// --- NamespacePodSecurity ---
 
 // upstream: staging/src/k8s.io/pod-security-admission/api/helpers.go PolicyToEvaluate, ParseLevel, ParseVersion
-impl Policy {
+impl NamespacePodSecurity {
     /// Reads the labels of a namespace. What cannot be understood is named, and taken for the strictest where it is enforced.
     pub(super) fn read<'l>(label: impl Fn(&str) -> Option<&'l str>) -> (Self, Vec<Error>) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
         let mut errors = Vec::new();
         let [enforce, audit, warn] = LABELS.map(|[level, version]| StandardLabels {
-            level: read(level, &label, Level::parse, LEVELS, &mut errors),
-            version: read(version, &label, Version::parse, VERSIONS, &mut errors)
-                .map(|version| version.unwrap_or(Version::Latest)),
+            level: read(level, &label, PodSecurityLevel::parse, LEVELS, &mut errors),
+            version: read(version, &label, PodSecurityVersion::parse, VERSIONS, &mut errors)
+                .map(|version| version.unwrap_or(PodSecurityVersion::Latest)),
         });
-        let mut policy = Policy {
-            enforce: enforce.standard(Level::Restricted),
-            audit: audit.standard(Level::Privileged),
-            warn: warn.standard(Level::Privileged),
+        let mut policy = NamespacePodSecurity {
+            enforce: enforce.standard(PodSecurityLevel::Restricted),
+            audit: audit.standard(PodSecurityLevel::Privileged),
+            warn: warn.standard(PodSecurityLevel::Privileged),
         };
         // Who enforces something warns of it too, unless it says what to warn of.
         if warn.level.is_none() && matches!(enforce.level, Some(Ok(level)) if level > policy.warn.level) {
@@ -93,7 +93,7 @@ impl Policy {
     /// Whether it asks for nothing.
     pub(super) fn is_privileged(&self) -> bool {
         let mut all = [self.enforce, self.audit, self.warn].into_iter();
-        all.all(|standard| standard.level == Level::Privileged)
+        all.all(|standard| standard.level == PodSecurityLevel::Privileged)
     }
 }
 
@@ -119,67 +119,67 @@ fn read<'l, T>(
 
 impl StandardLabels {
     /// The standard, with a level for the case that the label is wrong.
-    fn standard(&self, wrong: Level) -> Standard {
-        Standard {
+    fn standard(&self, wrong: PodSecurityLevel) -> LevelVersion {
+        LevelVersion {
             level: match self.level {
                 Some(level) => level.unwrap_or(wrong),
-                None => Level::Privileged,
+                None => PodSecurityLevel::Privileged,
             },
-            version: self.version.unwrap_or(Version::Latest),
+            version: self.version.unwrap_or(PodSecurityVersion::Latest),
         }
     }
 }
 
-// --- Standard ---
+// --- LevelVersion ---
 
-impl Standard {
+impl LevelVersion {
     /// Whether a pod that kept to the other one may break this one.
-    pub(super) fn asks_more_than(self, other: Standard) -> bool {
+    pub(super) fn asks_more_than(self, other: LevelVersion) -> bool {
         self != other
-            && self.level != Level::Privileged
+            && self.level != PodSecurityLevel::Privileged
             && (self.version != other.version || self.level > other.level)
     }
 }
 
-impl fmt::Display for Standard {
+impl fmt::Display for LevelVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let level = match self.level {
-            Level::Privileged => "privileged",
-            Level::Baseline => "baseline",
-            Level::Restricted => "restricted",
+            PodSecurityLevel::Privileged => "privileged",
+            PodSecurityLevel::Baseline => "baseline",
+            PodSecurityLevel::Restricted => "restricted",
         };
         match self.version {
-            Version::Minor(minor) => write!(f, "{level}:v1.{minor}"),
-            Version::Latest => write!(f, "{level}:latest"),
+            PodSecurityVersion::Minor(minor) => write!(f, "{level}:v1.{minor}"),
+            PodSecurityVersion::Latest => write!(f, "{level}:latest"),
         }
     }
 }
 
-// --- Level ---
+// --- PodSecurityLevel ---
 
-impl Level {
+impl PodSecurityLevel {
     fn parse(text: &str) -> Option<Self> {
         match text {
-            "privileged" => Some(Level::Privileged),
-            "baseline" => Some(Level::Baseline),
-            "restricted" => Some(Level::Restricted),
+            "privileged" => Some(PodSecurityLevel::Privileged),
+            "baseline" => Some(PodSecurityLevel::Baseline),
+            "restricted" => Some(PodSecurityLevel::Restricted),
             _ => None,
         }
     }
 }
 
-// --- Version ---
+// --- PodSecurityVersion ---
 
-impl Version {
+impl PodSecurityVersion {
     fn parse(text: &str) -> Option<Self> {
         if text == "latest" {
-            return Some(Version::Latest);
+            return Some(PodSecurityVersion::Latest);
         }
         let minor = text.strip_prefix("v1.")?;
         let is_number = minor.bytes().all(|byte| byte.is_ascii_digit());
         if !is_number || (minor.len() > 1 && minor.starts_with('0')) {
             return None;
         }
-        minor.parse().ok().map(Version::Minor)
+        minor.parse().ok().map(PodSecurityVersion::Minor)
     }
 }

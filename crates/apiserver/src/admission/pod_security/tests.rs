@@ -1,7 +1,7 @@
 use k3_api::strategy::TreeMut;
 use serde_json::json;
 
-use super::{super::testing::TestCluster, policy::Version, *};
+use super::{super::testing::TestCluster, policy::PodSecurityVersion, *};
 
 /// A pod that keeps to the strictest standard.
 fn good() -> Value {
@@ -70,20 +70,23 @@ fn contexts(every: &Value) -> Value {
 }
 
 /// What is wrong with a pod, by level and version.
-fn wrong(level: Level, version: Version, change: &Value) -> String {
+fn wrong(level: PodSecurityLevel, version: PodSecurityVersion, change: &Value) -> String {
     let pod = with(change);
-    violation::details(&checks::violations(Standard { level, version }, &Pod::of(&pod)))
+    violation::details(&checks::violations(
+        LevelVersion { level, version },
+        &Pod::of(&pod),
+    ))
 }
 
 /// A check: from which version on, on which level, what breaks it, and what is said. The newest idea counts.
-type FailingPod = (Level, i64, Value, &'static str);
+type FailingPod = (PodSecurityLevel, i64, Value, &'static str);
 
 fn broken() -> Vec<FailingPod> {
     [broken_baseline(), broken_restricted()].concat()
 }
 
 fn broken_baseline() -> Vec<FailingPod> {
-    use Level::Baseline;
+    use PodSecurityLevel::Baseline;
     vec![
         (
             Baseline,
@@ -157,7 +160,7 @@ fn broken_baseline() -> Vec<FailingPod> {
 }
 
 fn broken_restricted() -> Vec<FailingPod> {
-    use Level::Restricted;
+    use PodSecurityLevel::Restricted;
     vec![
         (
             Restricted,
@@ -209,37 +212,47 @@ fn broken_restricted() -> Vec<FailingPod> {
 #[test]
 fn each_check_applies_from_its_version_and_level() {
     for version in (0..=37)
-        .map(Version::Minor)
-        .chain([Version::Minor(99), Version::Latest])
+        .map(PodSecurityVersion::Minor)
+        .chain([PodSecurityVersion::Minor(99), PodSecurityVersion::Latest])
     {
-        for level in [Level::Baseline, Level::Restricted] {
+        for level in [PodSecurityLevel::Baseline, PodSecurityLevel::Restricted] {
             assert_eq!(wrong(level, version, &json!({})), "", "{version:?}");
         }
         for (of, from, change, said) in broken() {
-            let since =
-                version == Version::Latest || matches!(version, Version::Minor(minor) if minor >= from);
+            let since = version == PodSecurityVersion::Latest
+                || matches!(version, PodSecurityVersion::Minor(minor) if minor >= from);
             let expected = if since { said } else { "" };
             assert_eq!(
-                wrong(Level::Restricted, version, &change),
+                wrong(PodSecurityLevel::Restricted, version, &change),
                 expected,
                 "{version:?}"
             );
-            let expected = if of == Level::Baseline { expected } else { "" };
+            let expected = if of == PodSecurityLevel::Baseline {
+                expected
+            } else {
+                ""
+            };
             // Volumes of the host break the wider standard too, in other words.
             if !said.starts_with("restricted volume types") {
-                assert_eq!(wrong(Level::Baseline, version, &change), expected, "{version:?}");
+                assert_eq!(
+                    wrong(PodSecurityLevel::Baseline, version, &change),
+                    expected,
+                    "{version:?}"
+                );
             }
-            assert_eq!(wrong(Level::Privileged, version, &change), "");
+            assert_eq!(wrong(PodSecurityLevel::Privileged, version, &change), "");
         }
     }
 }
 
 #[test]
 fn checks_follow_policy_version() {
-    let at = |level: Level, minor: i64, change: &Value| wrong(level, Version::Minor(minor), change);
+    let at = |level: PodSecurityLevel, minor: i64, change: &Value| {
+        wrong(level, PodSecurityVersion::Minor(minor), change)
+    };
     let engine = contexts(&json!({"seLinuxOptions": {"type": "container_engine_t"}}));
-    assert!(at(Level::Baseline, 30, &engine).contains("type \"container_engine_t\""));
-    assert_eq!(at(Level::Baseline, 31, &engine), "");
+    assert!(at(PodSecurityLevel::Baseline, 30, &engine).contains("type \"container_engine_t\""));
+    assert_eq!(at(PodSecurityLevel::Baseline, 31, &engine), "");
     for (name, from) in [
         ("net.ipv4.ip_local_reserved_ports", 27),
         ("net.ipv4.tcp_fin_timeout", 29),
@@ -248,45 +261,64 @@ fn checks_follow_policy_version() {
     ] {
         let sysctl = json!({"spec": {"securityContext": {"sysctls": [{"name": name}]}}});
         assert_eq!(
-            at(Level::Baseline, from - 1, &sysctl),
+            at(PodSecurityLevel::Baseline, from - 1, &sysctl),
             format!("forbidden sysctls ({name})")
         );
-        assert_eq!(at(Level::Baseline, from, &sysctl), "");
+        assert_eq!(at(PodSecurityLevel::Baseline, from, &sysctl), "");
     }
     let windows = json!({"spec": {"os": {"name": "windows"}, "securityContext": {"seccompProfile": null}, "containers": [
         {"securityContext": {"allowPrivilegeEscalation": true, "capabilities": {"drop": null}}},
     ]}});
-    assert_eq!(at(Level::Restricted, 24, &windows).matches('(').count(), 3);
-    assert_eq!(at(Level::Restricted, 25, &windows), "");
+    assert_eq!(
+        at(PodSecurityLevel::Restricted, 24, &windows)
+            .matches('(')
+            .count(),
+        3
+    );
+    assert_eq!(at(PodSecurityLevel::Restricted, 25, &windows), "");
     let own_users = json!({"spec": {"hostUsers": false, "securityContext": {"runAsNonRoot": null, "runAsUser": 0}, "containers": [
         {"securityContext": {"procMount": "Unmasked"}},
     ]}});
-    assert_eq!(at(Level::Restricted, 34, &own_users).matches('(').count(), 3);
-    assert!(at(Level::Restricted, 35, &own_users).starts_with("procMount ("));
-    assert_eq!(at(Level::Baseline, 35, &own_users), "");
+    assert_eq!(
+        at(PodSecurityLevel::Restricted, 34, &own_users)
+            .matches('(')
+            .count(),
+        3
+    );
+    assert!(at(PodSecurityLevel::Restricted, 35, &own_users).starts_with("procMount ("));
+    assert_eq!(at(PodSecurityLevel::Baseline, 35, &own_users), "");
     let annotations = json!({"metadata": {"annotations": {
         "seccomp.security.alpha.kubernetes.io/pod": "unconfined",
         "container.seccomp.security.alpha.kubernetes.io/c": "localhost/x",
     }}});
     assert_eq!(
-        at(Level::Restricted, 18, &annotations),
+        at(PodSecurityLevel::Restricted, 18, &annotations),
         "seccompProfile (forbidden annotation seccomp.security.alpha.kubernetes.io/pod=\"unconfined\")"
     );
-    assert_eq!(at(Level::Restricted, 19, &annotations), "");
+    assert_eq!(at(PodSecurityLevel::Restricted, 19, &annotations), "");
 }
 
 #[test]
 fn restricted_check_overrides_baseline_check() {
     let volume = json!({"spec": {"volumes": [{"name": "a", "hostPath": {}}]}});
     assert_eq!(
-        wrong(Level::Baseline, Version::Latest, &volume),
+        wrong(PodSecurityLevel::Baseline, PodSecurityVersion::Latest, &volume),
         "hostPath volumes (volume \"a\")"
     );
     let adds = context(&json!({"capabilities": {"add": ["SYS_ADMIN"]}}));
     let wide = "non-default capabilities (container \"c\" must not include \"SYS_ADMIN\" in securityContext.capabilities.add)";
-    assert_eq!(wrong(Level::Baseline, Version::Latest, &adds), wide);
-    assert_eq!(wrong(Level::Restricted, Version::Minor(21), &adds), wide);
-    assert!(wrong(Level::Restricted, Version::Minor(22), &adds).starts_with("unrestricted capabilities ("));
+    assert_eq!(
+        wrong(PodSecurityLevel::Baseline, PodSecurityVersion::Latest, &adds),
+        wide
+    );
+    assert_eq!(
+        wrong(PodSecurityLevel::Restricted, PodSecurityVersion::Minor(21), &adds),
+        wide
+    );
+    assert!(
+        wrong(PodSecurityLevel::Restricted, PodSecurityVersion::Minor(22), &adds)
+            .starts_with("unrestricted capabilities (")
+    );
 }
 
 fn namespace(labels: &Value) -> Value {
@@ -304,7 +336,7 @@ fn labels(pairs: &[(&str, &str)]) -> Value {
 fn parses_namespace_labels() {
     let read = |pairs: &[(&str, &str)]| {
         let labels = labels(pairs);
-        let (policy, errors) = Policy::read(|label| labels.get(label).and_then(Value::as_str));
+        let (policy, errors) = NamespacePodSecurity::read(|label| labels.get(label).and_then(Value::as_str));
         let said = format!("{} {} {}", policy.enforce, policy.audit, policy.warn);
         (said, errors.len())
     };

@@ -1,4 +1,4 @@
-//! What a pod does wrong, and who in it, in words.
+//! Describes Pod Security violations: the reasons and the containers.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt};
 
@@ -22,7 +22,7 @@ pub(super) struct Violation {
 
 /// Who in a pod does something: the pod itself, containers, or both.
 #[derive(Default)]
-pub(super) struct Offenders<'p> {
+pub(super) struct ViolationSources<'p> {
     pub pod: bool,
     pub containers: Vec<&'p str>,
 }
@@ -55,8 +55,8 @@ impl<'p> Pod<'p> {
     }
 
     /// Who sets something in its security context.
-    pub(super) fn offenders(&self, mut does: impl FnMut(&'p Value) -> bool) -> Offenders<'p> {
-        Offenders {
+    pub(super) fn offenders(&self, mut does: impl FnMut(&'p Value) -> bool) -> ViolationSources<'p> {
+        ViolationSources {
             pod: does(self.spec.at("securityContext")),
             containers: self.containers_that(|container| does(container.at("securityContext"))),
         }
@@ -103,15 +103,15 @@ pub(super) fn details(violations: &[Violation]) -> String {
     details.join(", ")
 }
 
-// --- Offenders ---
+// --- ViolationSources ---
 
-impl Offenders<'_> {
+impl ViolationSources<'_> {
     pub(super) fn is_empty(&self) -> bool {
         !self.pod && self.containers.is_empty()
     }
 }
 
-impl fmt::Display for Offenders<'_> {
+impl fmt::Display for ViolationSources<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.pod {
             f.write_str("pod")?;
@@ -145,7 +145,7 @@ pub(super) fn quoted<S: AsRef<str>>(items: impl IntoIterator<Item = S>) -> Strin
 }
 
 /// Values without repetition, in order.
-pub(super) type Values<'p> = BTreeSet<Cow<'p, str>>;
+pub(super) type UniqueValues<'p> = BTreeSet<Cow<'p, str>>;
 
 pub(super) fn plural(one: &'static str, many: &'static str, count: usize) -> &'static str {
     if count == 1 { one } else { many }

@@ -1,7 +1,7 @@
 //! Merges the apply configuration that an expression returned.
 
 use k3_api::{
-    apply::typed::{Duplicates, merge, validate},
+    apply::typed::{DuplicatePolicy, merge, validate},
     type_schema::{ListKind, Shape, TypeSchema},
 };
 use k3_cel::Value as Made;
@@ -21,7 +21,7 @@ pub(super) fn apply(object: &Value, made: &Made<'_>, form: &VersionedResource) -
     }
     let ty = form.ty();
     let failed = |why: String| format!("error applying patch: {why}");
-    validate(&patch, ty, Duplicates::Refused)
+    validate(&patch, ty, DuplicatePolicy::Refused)
         .map_err(|error| failed(format!("failed to convert patch object to typed object: {error}")))?;
     let mut atomics = Vec::new();
     find_atomics(&patch, ty, "", &mut atomics);

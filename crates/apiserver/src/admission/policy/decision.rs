@@ -1,4 +1,4 @@
-//! What all policies together say of a request.
+//! The combined decision of all policies about a request: deny, warn, audit.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     PolicyAuditAnnotation, PolicyConfigurationError,
-    policy_source::{Policy, PolicyBinding},
+    policy_source::{CompiledPolicy, PolicyBinding},
     validating::{PolicyDecision, ValidateResult},
 };
 use crate::{admission::AdmissionAttributes, registry::RequestContext};
@@ -54,7 +54,11 @@ impl DecisionCollector {
     }
 
     /// A policy cannot be run.
-    pub(super) fn misconfigured<E>(&mut self, policy: &Policy<E>, problem: &PolicyConfigurationError<'_>) {
+    pub(super) fn misconfigured<E>(
+        &mut self,
+        policy: &CompiledPolicy<E>,
+        problem: &PolicyConfigurationError<'_>,
+    ) {
         if policy.fails_open {
             return;
         }
@@ -67,7 +71,12 @@ impl DecisionCollector {
     }
 
     /// A policy was run.
-    pub(super) fn take<E>(&mut self, policy: &Policy<E>, binding: &PolicyBinding, result: ValidateResult) {
+    pub(super) fn take<E>(
+        &mut self,
+        policy: &CompiledPolicy<E>,
+        binding: &PolicyBinding,
+        result: ValidateResult,
+    ) {
         for (position, objection) in result.objections {
             for action in &binding.actions {
                 match action.as_str() {
@@ -119,7 +128,7 @@ impl DecisionCollector {
     }
 
     /// All runs of a policy are done: the audit log gets its notes.
-    pub(super) fn note<E>(&mut self, policy: &Policy<E>, ctx: &RequestContext) {
+    pub(super) fn note<E>(&mut self, policy: &CompiledPolicy<E>, ctx: &RequestContext) {
         for (key, values) in std::mem::take(&mut self.notes) {
             ctx.notes
                 .add(&format!("{}/{key}", policy.name), values.join(", "));

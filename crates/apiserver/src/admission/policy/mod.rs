@@ -30,7 +30,7 @@ use serde_json::Value;
 
 use self::{
     decision::DecisionCollector,
-    policy_source::{Policy, PolicyBinding, PolicySource},
+    policy_source::{CompiledPolicy, PolicyBinding, PolicySource},
     validating::{CompiledValidatingPolicy, PolicyAuditAnnotation},
 };
 use super::{
@@ -52,7 +52,7 @@ pub(super) struct PolicyDispatcher {
 
 /// One run of a policy.
 struct PolicyInvocation<'p, E> {
-    policy: &'p Policy<E>,
+    policy: &'p CompiledPolicy<E>,
     binding: &'p PolicyBinding,
     form: VersionedResource,
     params: Option<Value>,
@@ -223,7 +223,7 @@ impl PolicyDispatcher {
 
 /// The runs of a policy that a request asks for, one after the other.
 fn runs<'p, E>(
-    policy: &'p Policy<E>,
+    policy: &'p CompiledPolicy<E>,
     bindings: &'p [Arc<PolicyBinding>],
     subject: &VersionedAttributes<'_>,
     new: Option<&Value>,

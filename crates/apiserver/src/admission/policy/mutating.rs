@@ -1,4 +1,4 @@
-//! One policy that changes objects.
+//! Evaluates one `MutatingAdmissionPolicy`.
 
 use k3_api::{
     admission::OptionalVariableDeclarations,
@@ -12,11 +12,13 @@ use serde_json::{Value, json};
 use super::{
     super::{
         AdmissionAttributes,
-        expression::{CompositionEnv, EvaluationActivation, Expression, MatchConditions, OptionalVariables},
+        expression::{
+            CompiledExpression, CompositionEnv, EvaluationActivation, MatchConditions, OptionalVariables,
+        },
         versioned_attributes::VersionedResource,
     },
     PolicyConfigurationError, apply,
-    policy_source::{Policy, PolicyBinding},
+    policy_source::{CompiledPolicy, PolicyBinding},
 };
 
 /// The expressions of a policy, compiled.
@@ -25,16 +27,16 @@ use super::{
 pub(super) struct CompiledMutatingPolicy {
     composition: CompositionEnv,
     conditions: MatchConditions,
-    pub mutations: Vec<Mutation>,
+    pub mutations: Vec<CompiledMutation>,
 }
 
 /// How an object is changed.
 #[derive(Debug)]
-pub(super) enum Mutation {
+pub(super) enum CompiledMutation {
     /// By operations.
-    Patch(Expression),
+    Patch(CompiledExpression),
     /// By what it is to have.
-    Apply(Expression),
+    Apply(CompiledExpression),
 }
 
 /// Why an object is not changed.
@@ -54,7 +56,7 @@ pub(super) struct MutationErrors(Vec<(String, StatusReason)>);
 
 impl CompiledMutatingPolicy {
     /// Compiles the expressions of a policy.
-    pub(super) fn compile(policy: &Policy<CompiledMutatingPolicy>) -> Self {
+    pub(super) fn compile(policy: &CompiledPolicy<CompiledMutatingPolicy>) -> Self {
         let spec = &policy.spec;
         let reach = OptionalVariableDeclarations {
             params: spec.has("paramKind"),
@@ -74,11 +76,11 @@ impl CompiledMutatingPolicy {
                 _ => return None,
             };
             let source = mutation.at(field).text("expression");
-            let expression = Expression::compile(&with_patches, source, &[gives]);
+            let expression = CompiledExpression::compile(&with_patches, source, &[gives]);
             Some(if field == "jsonPatch" {
-                Mutation::Patch(expression)
+                CompiledMutation::Patch(expression)
             } else {
-                Mutation::Apply(expression)
+                CompiledMutation::Apply(expression)
             })
         };
         CompiledMutatingPolicy {
@@ -103,14 +105,14 @@ impl CompiledMutatingPolicy {
     /// The object, changed by one mutation and complete.
     pub(super) fn change(
         &self,
-        mutation: &Mutation,
+        mutation: &CompiledMutation,
         object: &Value,
         form: &VersionedResource,
         scene: &EvaluationActivation<'_>,
         params: Option<&Value>,
         namespace: Option<&Value>,
     ) -> Result<Value, MutationError> {
-        let (Mutation::Patch(expression) | Mutation::Apply(expression)) = mutation;
+        let (CompiledMutation::Patch(expression) | CompiledMutation::Apply(expression)) = mutation;
         if let Some(why) = expression.error() {
             return Err(MutationError::Policy(why.to_owned()));
         }
@@ -126,8 +128,10 @@ impl CompiledMutatingPolicy {
             .evaluate(&bindings, &variables, &mut budget)
             .map_err(|error| MutationError::Policy(error.to_string()))?;
         let changed = match mutation {
-            Mutation::Apply(_) => apply::apply(object, &value, form).map_err(MutationError::Policy)?,
-            Mutation::Patch(_) => match patched(object, &value)? {
+            CompiledMutation::Apply(_) => {
+                apply::apply(object, &value, form).map_err(MutationError::Policy)?
+            }
+            CompiledMutation::Patch(_) => match patched(object, &value)? {
                 Some(changed) => changed,
                 // A test that fails keeps the object as it is.
                 None => return Ok(object.clone()),
@@ -181,7 +185,11 @@ fn operation(said: &Value) -> Value {
 
 impl MutationErrors {
     /// A policy cannot be run.
-    pub(super) fn misconfigured<E>(&mut self, policy: &Policy<E>, problem: &PolicyConfigurationError<'_>) {
+    pub(super) fn misconfigured<E>(
+        &mut self,
+        policy: &CompiledPolicy<E>,
+        problem: &PolicyConfigurationError<'_>,
+    ) {
         let text = match problem.binding {
             Some(binding) => denied(policy, binding, &problem.message()),
             None => format!("policy \"{}\" denied request: {}", policy.name, problem.message()),
@@ -190,11 +198,11 @@ impl MutationErrors {
     }
 
     /// A policy failed.
-    pub(super) fn failed<E>(&mut self, policy: &Policy<E>, binding: &PolicyBinding, why: &str) {
+    pub(super) fn failed<E>(&mut self, policy: &CompiledPolicy<E>, binding: &PolicyBinding, why: &str) {
         self.add(policy, denied(policy, binding, why), StatusReason::Invalid);
     }
 
-    fn add<E>(&mut self, policy: &Policy<E>, text: String, reason: StatusReason) {
+    fn add<E>(&mut self, policy: &CompiledPolicy<E>, text: String, reason: StatusReason) {
         if !policy.fails_open {
             self.0.push((text, reason));
         }
@@ -219,7 +227,7 @@ impl MutationErrors {
     }
 }
 
-fn denied<E>(policy: &Policy<E>, binding: &PolicyBinding, why: &str) -> String {
+fn denied<E>(policy: &CompiledPolicy<E>, binding: &PolicyBinding, why: &str) -> String {
     format!(
         "policy '{}' with binding '{}' denied request: {why}",
         policy.name, binding.name

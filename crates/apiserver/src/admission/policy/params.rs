@@ -1,4 +1,4 @@
-//! The parameters of a policy, as a binding names them.
+//! The parameters of a policy (paramKind), as its bindings refer to them (paramRef).
 
 use k3_api::{
     kinds::{KindRef, builtin},
@@ -13,7 +13,7 @@ use crate::{
     registry::Resource,
 };
 
-/// Which kind the parameters of a policy are of; or why there is no such kind.
+/// The kind of the parameters of a policy (paramKind); or why there is no such kind.
 pub(super) fn kind(said: &Value, caches: &WatchCaches) -> Result<Option<KindRef>, String> {
     if said.is_null() {
         return Ok(None);
@@ -37,7 +37,8 @@ pub(super) fn kind(said: &Value, caches: &WatchCaches) -> Result<Option<KindRef>
     }
 }
 
-/// The parameters that a binding names for a request in a namespace: each is one run of the policy. `None` is a run without.
+/// The parameters that the paramRef of a binding selects for a request in a namespace: the policy is evaluated once for each.
+/// `None` is an evaluation without parameters.
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go CollectParams
 pub(super) fn collect(
     kind: Option<&KindRef>,

@@ -1,4 +1,4 @@
-//! Policies with their bindings, as they are configured.
+//! Policies and their bindings, compiled and cached.
 
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ const GROUP: &str = "admissionregistration.k8s.io";
 
 /// A policy of a sort, with what its expressions were compiled to.
 #[derive(Debug)]
-pub(super) struct Policy<E> {
+pub(super) struct CompiledPolicy<E> {
     pub name: String,
     pub spec: Value,
     pub criteria: MatchCriteria,
@@ -42,12 +42,12 @@ pub(super) struct PolicyBinding {
 /// All policies of a sort, by name.
 #[derive(Debug)]
 pub(super) struct PolicySet<E> {
-    all: Vec<Arc<Policy<E>>>,
+    all: Vec<Arc<CompiledPolicy<E>>>,
     index: ResourceIndex,
 }
 
 /// A policy with its bindings.
-pub(super) type BoundPolicy<E> = (Arc<Policy<E>>, Vec<Arc<PolicyBinding>>);
+pub(super) type BoundPolicy<E> = (Arc<CompiledPolicy<E>>, Vec<Arc<PolicyBinding>>);
 
 /// Bindings by the name of their policy, ordered by their own.
 type BindingsByPolicy = HashMap<String, Vec<Arc<PolicyBinding>>>;
@@ -58,16 +58,16 @@ pub(super) struct PolicySource<E> {
     /// The names of the resources.
     policy_plural: &'static str,
     binding_plural: &'static str,
-    policies: ConfigurationCache<Policy<E>, PolicySet<E>>,
+    policies: ConfigurationCache<CompiledPolicy<E>, PolicySet<E>>,
     bindings: ConfigurationCache<PolicyBinding, BindingsByPolicy>,
 }
 
-// --- Policy ---
+// --- CompiledPolicy ---
 
-impl<E> Policy<E> {
+impl<E> CompiledPolicy<E> {
     fn read(policy: &Value) -> Self {
         let spec = policy.at("spec");
-        Policy {
+        CompiledPolicy {
             name: policy.at("metadata").text("name").to_owned(),
             criteria: MatchCriteria::of_resources(spec.at("matchConstraints")),
             fails_open: spec.text("failurePolicy") == "Ignore",
@@ -77,7 +77,7 @@ impl<E> Policy<E> {
     }
 
     /// What its expressions compile to; found out once.
-    pub(super) fn compiled(&self, compile: impl FnOnce(&Policy<E>) -> E) -> &E {
+    pub(super) fn compiled(&self, compile: impl FnOnce(&CompiledPolicy<E>) -> E) -> &E {
         self.compiled.get_or_init(|| compile(self))
     }
 }
@@ -116,7 +116,7 @@ impl<E> PolicySource<E> {
     pub(super) fn of(&self, plural: &str, caches: &WatchCaches) -> Vec<BoundPolicy<E>> {
         let policies = self.policies.get(
             &resource(GROUP, self.policy_plural, caches),
-            Policy::read,
+            CompiledPolicy::read,
             |all| {
                 let index = ResourceIndex::new(all.iter().map(|policy| policy.criteria.resources()));
                 PolicySet { all, index }

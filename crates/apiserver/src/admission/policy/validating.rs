@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::{
     super::expression::{
-        CompositionEnv, EvaluationActivation, Expression, ExpressionError, MatchConditions, OptionalVariables,
+        CompiledExpression, CompositionEnv, EvaluationActivation, ExpressionError, MatchConditions,
+        OptionalVariables,
     },
-    policy_source::Policy,
+    policy_source::CompiledPolicy,
 };
 
 /// The longest message that an expression may make.
@@ -21,16 +22,16 @@ const LONGEST_MESSAGE: usize = 5 * 1024;
 pub(super) struct CompiledValidatingPolicy {
     composition: CompositionEnv,
     conditions: MatchConditions,
-    validations: Vec<Validation>,
-    annotations: Vec<(String, Expression)>,
+    validations: Vec<CompiledValidation>,
+    annotations: Vec<(String, CompiledExpression)>,
 }
 
 /// What must be true.
 #[derive(Debug)]
-struct Validation {
-    expression: Expression,
+struct CompiledValidation {
+    expression: CompiledExpression,
     message: String,
-    message_expression: Option<Expression>,
+    message_expression: Option<CompiledExpression>,
     reason: String,
 }
 
@@ -63,7 +64,7 @@ pub(super) enum PolicyAuditAnnotation {
 
 impl CompiledValidatingPolicy {
     /// Compiles the expressions of a policy.
-    pub(super) fn compile(policy: &Policy<CompiledValidatingPolicy>) -> Self {
+    pub(super) fn compile(policy: &CompiledPolicy<CompiledValidatingPolicy>) -> Self {
         let spec = &policy.spec;
         let reach = OptionalVariableDeclarations {
             params: spec.has("paramKind"),
@@ -79,17 +80,17 @@ impl CompiledValidatingPolicy {
             authorizer: false,
             ..reach
         });
-        let validation = |validation: &Value| Validation {
-            expression: Expression::compile(&environment, validation.text("expression"), &["bool"]),
+        let validation = |validation: &Value| CompiledValidation {
+            expression: CompiledExpression::compile(&environment, validation.text("expression"), &["bool"]),
             message: validation.text("message").to_owned(),
             message_expression: Some(validation.text("messageExpression"))
                 .filter(|source| !source.is_empty())
-                .map(|source| Expression::compile(&for_messages, source, &["string"])),
+                .map(|source| CompiledExpression::compile(&for_messages, source, &["string"])),
             reason: validation.text("reason").to_owned(),
         };
         let annotation = |annotation: &Value| {
             let source = annotation.text("valueExpression");
-            let expression = Expression::compile(&environment, source, &["string", "null_type"]);
+            let expression = CompiledExpression::compile(&environment, source, &["string", "null_type"]);
             (annotation.text("key").to_owned(), expression)
         };
         CompiledValidatingPolicy {
@@ -273,9 +274,9 @@ fn unsupported(source: &str, found: &Type) -> String {
     )
 }
 
-// --- Validation ---
+// --- CompiledValidation ---
 
-impl Validation {
+impl CompiledValidation {
     /// What is said when it is not true: what its expression makes up, else its message, else the expression.
     fn objection(&self, made_up: Option<&str>) -> PolicyDecision {
         let message = [made_up.unwrap_or_default(), self.message.trim()]

@@ -1,4 +1,4 @@
-//! `ResourceQuota`: usage in a namespace stays within its quotas.
+//! `ResourceQuota`: rejects requests that would exceed a quota of the namespace.
 //!
 //! ```text
 //! usage_delta  what a request adds to the usage of its namespace

@@ -1,4 +1,4 @@
-//! A quota: what may be used, and what is.
+//! A ResourceQuota during a charge: hard limits and used amounts.
 
 use std::sync::Arc;
 

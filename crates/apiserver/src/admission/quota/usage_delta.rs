@@ -1,4 +1,4 @@
-//! What a request asks of the quotas of its namespace.
+//! The change of quota usage by a request.
 
 use k3_api::{
     kinds::pod_amounts::Totals,

@@ -1,4 +1,4 @@
-//! The secrets a pod refers to, and whether its account lets it.
+//! Restricts the Secrets of a pod to those that its ServiceAccount mentions.
 
 use std::collections::HashSet;
 

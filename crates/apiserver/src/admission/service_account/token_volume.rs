@@ -1,4 +1,4 @@
-//! The volume in which a pod finds what it needs to speak to the API: a token, the certificate to trust, its namespace.
+//! The projected volume of a pod with token, root CA certificate and namespace.
 
 use k3_api::{
     name,

@@ -1,4 +1,4 @@
-//! One webhook, as its configuration has it.
+//! One webhook of a configuration, compiled (`WebhookAccessor`).
 
 use std::{
     collections::HashMap,

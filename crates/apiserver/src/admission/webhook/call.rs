@@ -1,4 +1,4 @@
-//! Asking one webhook.
+//! Calls one admission webhook and handles its failure policy.
 
 use bytes::Bytes;
 use k3_api::{

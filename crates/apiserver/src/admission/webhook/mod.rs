@@ -1,4 +1,4 @@
-//! Admission webhooks.
+//! Mutating and validating admission webhooks.
 //!
 //! ```text
 //! accessor  one webhook, as its configuration has it

@@ -1,4 +1,4 @@
-//! The question that a webhook is asked, and what it answers.
+//! AdmissionReview requests and responses of webhooks.
 
 use std::borrow::Cow;
 

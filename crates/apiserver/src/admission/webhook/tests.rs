@@ -13,7 +13,7 @@ use super::super::{
     AdmissionChain, Operation,
     testing::{AdmissionOutcome, TestCluster, TestRequest, widgets},
 };
-use crate::outgoing::testing::{Callee, Reply};
+use crate::outgoing::testing::{FakeResponse, FakeWebhookServer};
 
 const MUTATING: &str = "MutatingWebhookConfiguration";
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
@@ -34,7 +34,7 @@ impl Cluster {
     }
 
     /// Configures webhooks: each is what is said of it over a complete one.
-    async fn configure(&self, kind: &str, name: &str, hooks: &[(&Callee, &str, Value)]) {
+    async fn configure(&self, kind: &str, name: &str, hooks: &[(&FakeWebhookServer, &str, Value)]) {
         let hooks: Vec<Value> = hooks
             .iter()
             .map(|(callee, path, with)| {
@@ -76,10 +76,12 @@ fn config_map(data: &Value) -> Value {
 }
 
 /// An answer to a review.
-fn answer(review: &Value, response: &Value) -> Reply {
+fn answer(review: &Value, response: &Value) -> FakeResponse {
     let mut response = response.clone();
     response.set("uid", review["request"]["uid"].clone());
-    Reply::Json(json!({"kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": response}))
+    FakeResponse::Json(
+        json!({"kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": response}),
+    )
 }
 
 fn patch(operations: &Value) -> Value {
@@ -87,8 +89,8 @@ fn patch(operations: &Value) -> Value {
 }
 
 /// A server whose webhook `/x` appends `x` to the data under `trace`.
-async fn tracer() -> Callee {
-    Callee::new(|path, review| {
+async fn tracer() -> FakeWebhookServer {
+    FakeWebhookServer::new(|path, review| {
         let name = path.trim_start_matches('/').split('?').next().unwrap();
         let before = review["request"]["object"]["data"]["trace"]
             .as_str()
@@ -103,7 +105,7 @@ async fn tracer() -> Callee {
 
 #[tokio::test]
 async fn denial_reaches_client() {
-    let callee = Callee::new(|_, review| {
+    let callee = FakeWebhookServer::new(|_, review| {
         answer(
             review,
             &json!({"allowed": false, "status": {"message": "not on my watch", "code": 403, "reason": "Forbidden"},
@@ -159,7 +161,7 @@ async fn mutation_is_audited() {
 
 #[tokio::test]
 async fn review_has_all_request_attributes() {
-    let callee = Callee::new(|_, review| answer(review, &json!({"allowed": true}))).await;
+    let callee = FakeWebhookServer::new(|_, review| answer(review, &json!({"allowed": true}))).await;
     let cluster = Cluster::new().await;
     cluster
         .configure(VALIDATING, "c", &[(&callee, "/see", json!({}))])
@@ -220,11 +222,11 @@ async fn review_has_all_request_attributes() {
 
 #[tokio::test]
 async fn failure_policy_decides_about_failing_webhook() {
-    let callee = Callee::new(|path, review| match path.split('?').next().unwrap() {
-        "/slow" => Reply::Never,
-        "/nonsense" => Reply::Text(200, "hello"),
-        "/broken" => Reply::Text(500, "out of order"),
-        "/other" => Reply::Json(
+    let callee = FakeWebhookServer::new(|path, review| match path.split('?').next().unwrap() {
+        "/slow" => FakeResponse::Never,
+        "/nonsense" => FakeResponse::Text(200, "hello"),
+        "/broken" => FakeResponse::Text(500, "out of order"),
+        "/other" => FakeResponse::Json(
             json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": {"uid": "x"}}),
         ),
         _ => answer(review, &patch(&json!([{"op": "remove", "path": "/nowhere"}]))),
@@ -282,8 +284,10 @@ async fn failure_policy_decides_about_failing_webhook() {
 
 #[tokio::test]
 async fn inapplicable_patch_fails_request_despite_failure_policy() {
-    let callee =
-        Callee::new(|_, review| answer(review, &patch(&json!([{"op": "remove", "path": "/nowhere"}])))).await;
+    let callee = FakeWebhookServer::new(|_, review| {
+        answer(review, &patch(&json!([{"op": "remove", "path": "/nowhere"}])))
+    })
+    .await;
     let cluster = Cluster::new().await;
     let with = json!({"failurePolicy": "Ignore"});
     cluster
@@ -323,7 +327,7 @@ async fn webhooks_run_in_configuration_name_order_and_are_reinvoked() {
 
 #[tokio::test]
 async fn plugins_run_again_after_webhook_mutation() {
-    let callee = Callee::new(|_, review| {
+    let callee = FakeWebhookServer::new(|_, review| {
         let operations = json!([{"op": "add", "path": "/spec/tolerations", "value": []}]);
         answer(review, &patch(&operations))
     })
@@ -345,14 +349,14 @@ async fn plugins_run_again_after_webhook_mutation() {
 #[tokio::test]
 async fn validating_webhooks_run_in_parallel() {
     let barrier = Arc::new(Barrier::new(2));
-    let callee = Callee::new(move |_, review| {
-        let Reply::Json(answer) = answer(
+    let callee = FakeWebhookServer::new(move |_, review| {
+        let FakeResponse::Json(answer) = answer(
             review,
             &json!({"allowed": true, "warnings": ["w"], "auditAnnotations": {"k": "v"}}),
         ) else {
             unreachable!()
         };
-        Reply::Together(Arc::clone(&barrier), answer)
+        FakeResponse::Together(Arc::clone(&barrier), answer)
     })
     .await;
     let cluster = Cluster::new().await;
@@ -365,7 +369,7 @@ async fn validating_webhooks_run_in_parallel() {
 
 #[tokio::test]
 async fn webhook_matches_its_rules() {
-    let callee = Callee::new(|_, review| answer(review, &json!({"allowed": false}))).await;
+    let callee = FakeWebhookServer::new(|_, review| answer(review, &json!({"allowed": false}))).await;
     let rule = |with: Value| {
         let mut rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]});
         for (name, value) in with.as_object().unwrap() {
@@ -404,7 +408,7 @@ async fn webhook_matches_its_rules() {
 
 #[tokio::test]
 async fn equivalent_match_converts_object() {
-    let callee = Callee::new(|_, review| {
+    let callee = FakeWebhookServer::new(|_, review| {
         let operations =
             json!([{"op": "replace", "path": "/spec/targetCPUUtilizationPercentage", "value": 70}]);
         answer(review, &patch(&operations))
@@ -435,7 +439,7 @@ async fn equivalent_match_converts_object() {
 
 #[tokio::test]
 async fn dry_run_skips_webhooks_with_side_effects() {
-    let callee = Callee::new(|_, review| answer(review, &json!({"allowed": true}))).await;
+    let callee = FakeWebhookServer::new(|_, review| answer(review, &json!({"allowed": true}))).await;
     for (effects, is_asked) in [
         ("None", true),
         ("NoneOnDryRun", true),
@@ -466,7 +470,7 @@ async fn dry_run_skips_webhooks_with_side_effects() {
 
 #[tokio::test]
 async fn webhook_configurations_are_exempt() {
-    let callee = Callee::new(|_, review| answer(review, &json!({"allowed": false}))).await;
+    let callee = FakeWebhookServer::new(|_, review| answer(review, &json!({"allowed": false}))).await;
     let cluster = Cluster::new().await;
     cluster
         .configure(VALIDATING, "c", &[(&callee, "/deny", json!({}))])
@@ -478,7 +482,7 @@ async fn webhook_configurations_are_exempt() {
 
 #[tokio::test]
 async fn scale_subresource_is_reviewed_as_scale() {
-    let callee = Callee::new(|_, review| {
+    let callee = FakeWebhookServer::new(|_, review| {
         answer(
             review,
             &patch(&json!([{"op": "replace", "path": "/spec/replicas", "value": 5}])),
@@ -515,7 +519,7 @@ async fn scale_subresource_is_reviewed_as_scale() {
 
 #[tokio::test]
 async fn uses_first_supported_review_version() {
-    let callee = Callee::new(|_, review| answer(review, &json!({"allowed": true}))).await;
+    let callee = FakeWebhookServer::new(|_, review| answer(review, &json!({"allowed": true}))).await;
     for (versions, asked) in [
         (json!(["v9", "v1beta1", "v1"]), "admission.k8s.io/v1beta1"),
         (json!(["v1", "v1beta1"]), "admission.k8s.io/v1"),
@@ -540,7 +544,7 @@ async fn uses_first_supported_review_version() {
 
 #[tokio::test]
 async fn match_conditions_skip_webhook() {
-    let callee = Callee::new(|_, review| answer(review, &json!({"allowed": false}))).await;
+    let callee = FakeWebhookServer::new(|_, review| answer(review, &json!({"allowed": false}))).await;
     let denied = Some("admission webhook \"deny.example.com\" denied the request without explanation");
     let failed =
         Some("configmaps \"c\" is forbidden: expression 'object.x == 1' resulted in error: no such key: x");
@@ -571,7 +575,7 @@ async fn match_conditions_skip_webhook() {
 
 #[tokio::test]
 async fn webhook_cannot_corrupt_managed_fields() {
-    let callee = Callee::new(|_, review| {
+    let callee = FakeWebhookServer::new(|_, review| {
         let operations = json!([{"op": "add", "path": "/metadata/managedFields", "value": [{"manager": "m", "operation": "Nonsense"}]}]);
         answer(review, &patch(&operations))
     })
@@ -591,7 +595,7 @@ async fn webhook_cannot_corrupt_managed_fields() {
 
 #[tokio::test]
 async fn equivalent_match_converts_custom_resource() {
-    let callee = Callee::new(|_, review| {
+    let callee = FakeWebhookServer::new(|_, review| {
         answer(
             review,
             &patch(&json!([{"op": "add", "path": "/spec/seen", "value": true}])),

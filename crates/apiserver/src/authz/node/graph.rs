@@ -1,4 +1,4 @@
-//! Which objects concern which nodes.
+//! The node authorizer's graph: which objects are referenced by pods on which nodes.
 //!
 //! Promise: the graph follows the caches as the index of roles does; asking costs the same however many pods there are.
 
@@ -11,20 +11,20 @@ use k3_api::strategy::Tree;
 
 use super::{
     super::cache_follower::{CacheFollower, ObjectChange},
-    references::{PodReferences, Reference, ReferenceKind, VolumeReferences},
+    references::{NodeReference, PodReferences, ReferenceKind, VolumeReferences},
 };
 use crate::cache::{CachedObject, WatchCaches};
 
 /// Pods and volumes, and what they refer to.
 // upstream: plugin/pkg/auth/authorizer/node/graph.go Graph
-pub(super) struct Graph {
+pub(super) struct ReferenceGraph {
     pods: CacheFollower,
     volumes: CacheFollower,
     owned: [(NodeOwnedKind, CacheFollower); 3],
     /// The node of each pod on one, by namespace and name, and what it refers to.
     on_nodes: HashMap<NamespacedName, PodReferences>,
     /// How many pods on which nodes refer to something.
-    wanted: HashMap<Reference, HashMap<Box<str>, usize>>,
+    wanted: HashMap<NodeReference, HashMap<Box<str>, usize>>,
     /// Volumes with a claim, by name.
     claimed: HashMap<Box<str>, VolumeReferences>,
     /// The volumes that are mounted with a secret.
@@ -44,12 +44,12 @@ pub(super) enum NodeOwnedKind {
     CertificateRequest,
 }
 
-// --- Graph ---
+// --- ReferenceGraph ---
 
-impl Graph {
+impl ReferenceGraph {
     pub(super) fn new(caches: &WatchCaches) -> Self {
         let following = |group, plural| CacheFollower::new(group, plural, caches);
-        Graph {
+        ReferenceGraph {
             pods: following("", "pods"),
             volumes: following("", "persistentvolumes"),
             owned: [

@@ -1,4 +1,4 @@
-//! Nodes may do what the pods on them need.
+//! The node authorizer: kubelets may read the objects that pods on their node reference.
 //!
 //! Promises: a node reads the secrets, configmaps, claims and volumes that pods on it refer to, and no others; what is its own
 //! (its node, its lease, its slices) it may change. The rest of what nodes need, all of them may do: it is in `system:node`.
@@ -21,7 +21,7 @@ use k3_api::{
 };
 
 use self::{
-    graph::{Graph, NodeOwnedKind},
+    graph::{NodeOwnedKind, ReferenceGraph},
     references::ReferenceKind,
 };
 use super::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes, rbac::PolicyRule};
@@ -42,7 +42,7 @@ static COMMON: LazyLock<Vec<PolicyRule>> = LazyLock::new(|| {
 /// Decides for nodes.
 pub(super) struct NodeAuthorizer {
     caches: Arc<WatchCaches>,
-    graph: RwLock<Graph>,
+    graph: RwLock<ReferenceGraph>,
     /// The version of the caches that the graph was last compared with. The graph is not behind that.
     seen: AtomicU64,
 }
@@ -61,7 +61,7 @@ pub(crate) fn name_of(user: &User) -> Option<&str> {
 impl NodeAuthorizer {
     pub(super) fn new(caches: Arc<WatchCaches>) -> Self {
         NodeAuthorizer {
-            graph: RwLock::new(Graph::new(&caches)),
+            graph: RwLock::new(ReferenceGraph::new(&caches)),
             caches,
             seen: AtomicU64::new(0),
         }
@@ -221,7 +221,7 @@ impl NodeAuthorizer {
         &self,
         node: &str,
         object: &ResourceAttributes<'_>,
-        is: impl FnOnce(&Graph) -> bool,
+        is: impl FnOnce(&ReferenceGraph) -> bool,
     ) -> Result<(), DenialReason> {
         if object.name.is_empty() {
             return refuse("No Object name found");
@@ -235,7 +235,7 @@ impl NodeAuthorizer {
     }
 
     /// The graph, as of now.
-    fn graph(&self) -> RwLockReadGuard<'_, Graph> {
+    fn graph(&self) -> RwLockReadGuard<'_, ReferenceGraph> {
         // What is answered is in the caches before their version changes.
         let version = self.caches.version();
         if self.seen.load(Ordering::Acquire) != version {
@@ -248,7 +248,7 @@ impl NodeAuthorizer {
         self.read()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Graph> {
+    fn read(&self) -> RwLockReadGuard<'_, ReferenceGraph> {
         self.graph.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

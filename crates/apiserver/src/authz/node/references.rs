@@ -1,4 +1,4 @@
-//! What the objects of a cluster refer to, as far as nodes need it.
+//! The objects that pods and volumes reference.
 
 use k3_api::strategy::Tree;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cache::CachedObject;
 
 /// Something that a node may need because of a pod: what it is, in which namespace, and its name.
-pub(super) type Reference = (ReferenceKind, Box<str>, Box<str>);
+pub(super) type NodeReference = (ReferenceKind, Box<str>, Box<str>);
 
 /// What is referred to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,10 +23,11 @@ pub(super) enum ReferenceKind {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PodReferences {
     pub node: Box<str>,
-    pub all: Vec<Reference>,
+    pub all: Vec<NodeReference>,
 }
 
 /// A volume with a claim.
+// upstream: plugin/pkg/auth/authorizer/node/graph.go AddPV
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct VolumeReferences {
     /// Namespace and name of the claim it is bound to.
@@ -115,6 +116,7 @@ impl PodReferences {
         Some(references)
     }
 
+    // upstream: plugin/pkg/auth/authorizer/node/graph.go AddPod
     fn read_spec(&mut self, pod: &Pod, namespace: &str, pod_name: &str) {
         let spec = &pod.spec;
         let mut add = |sort: ReferenceKind, name: &str| {

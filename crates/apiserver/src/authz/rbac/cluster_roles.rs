@@ -60,6 +60,7 @@ impl ClusterRoles {
     }
 
     /// Collects the rules of a role and of those it gathers, which may gather others, and even it.
+    // upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go syncClusterRole
     fn gather<'r>(&'r self, name: &'r str, seen: &mut HashSet<&'r str>, rules: &mut Vec<PolicyRule>) {
         let Some(role) = self.0.get(name).filter(|_| seen.insert(name)) else {
             return;

@@ -1,4 +1,4 @@
-//! Who has which roles: from a user to bindings, and from bindings to rules.
+//! Index of RBAC: from a user to bindings, and from bindings to rules.
 //!
 //! Promise: a look-up touches only what concerns the user, however many bindings there are.
 
@@ -20,23 +20,23 @@ pub(super) struct RbacIndex {
     groups: HashMap<Box<str>, SubjectBindings>,
     cluster_roles: ClusterRoles,
     /// By namespace and name.
-    roles: HashMap<Box<str>, Roles>,
+    roles: HashMap<Box<str>, RulesByRole>,
 }
 
 /// The rules of roles, by name.
-type Roles = HashMap<Box<str>, Arc<[PolicyRule]>>;
+type RulesByRole = HashMap<Box<str>, Arc<[PolicyRule]>>;
 
 /// The bindings for one user or group, in the order of their names.
 #[derive(Default)]
 struct SubjectBindings {
-    everywhere: Vec<Arc<Binding>>,
+    everywhere: Vec<Arc<IndexedBinding>>,
     /// By namespace.
-    within: HashMap<Box<str>, Vec<Arc<Binding>>>,
+    within: HashMap<Box<str>, Vec<Arc<IndexedBinding>>>,
 }
 
 /// A binding of a role.
 #[derive(Debug)]
-pub(super) struct Binding {
+pub(super) struct IndexedBinding {
     /// Empty if it is for the whole cluster.
     namespace: Box<str>,
     name: Box<str>,
@@ -88,14 +88,14 @@ impl RbacIndex {
     /// Takes in what became of a binding.
     pub(super) fn change_binding(&mut self, (before, after): &ObjectChange) {
         if let Some(object) = before {
-            self.remove(&Binding::read(object));
+            self.remove(&IndexedBinding::read(object));
         }
         if let Some(object) = after {
-            self.insert(&Arc::new(Binding::read(object)));
+            self.insert(&Arc::new(IndexedBinding::read(object)));
         }
     }
 
-    fn insert(&mut self, binding: &Arc<Binding>) {
+    fn insert(&mut self, binding: &Arc<IndexedBinding>) {
         for subject in &binding.subjects {
             let Some(by) = self.by_kind(&subject.kind) else {
                 continue;
@@ -114,7 +114,7 @@ impl RbacIndex {
         }
     }
 
-    fn remove(&mut self, binding: &Binding) {
+    fn remove(&mut self, binding: &IndexedBinding) {
         for subject in &binding.subjects {
             let Some(by) = self.by_kind(&subject.kind) else {
                 continue;
@@ -122,7 +122,7 @@ impl RbacIndex {
             let Some(held) = by.get_mut(&subject.who) else {
                 continue;
             };
-            let is_other = |other: &Arc<Binding>| other.name != binding.name;
+            let is_other = |other: &Arc<IndexedBinding>| other.name != binding.name;
             if binding.namespace.is_empty() {
                 held.everywhere.retain(is_other);
             } else if let Some(list) = held.within.get_mut(&binding.namespace) {
@@ -151,7 +151,7 @@ impl RbacIndex {
         &'i self,
         user: &'i User,
         namespace: &'i str,
-    ) -> impl Iterator<Item = &'i Arc<Binding>> {
+    ) -> impl Iterator<Item = &'i Arc<IndexedBinding>> {
         let held = move || {
             let groups = user
                 .groups
@@ -168,7 +168,7 @@ impl RbacIndex {
         &'i self,
         user: &'i User,
         namespace: &'i str,
-    ) -> Vec<&'i Arc<Binding>> {
+    ) -> Vec<&'i Arc<IndexedBinding>> {
         let mut bindings: Vec<_> = self.bindings(user, namespace).collect();
         bindings.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         bindings.dedup_by(|a, b| Arc::ptr_eq(a, b));
@@ -177,7 +177,7 @@ impl RbacIndex {
 
     /// The rules of the role a binding is of, or why there are none.
     // upstream: pkg/registry/rbac/validation/rule.go GetRoleReferenceRules
-    pub(super) fn rules(&self, binding: &Binding) -> Result<&Arc<[PolicyRule]>, RoleResolutionError> {
+    pub(super) fn rules(&self, binding: &IndexedBinding) -> Result<&Arc<[PolicyRule]>, RoleResolutionError> {
         self.role(&binding.role_kind, &binding.role, &binding.namespace)
     }
 
@@ -211,15 +211,15 @@ pub(crate) enum RoleResolutionError {
     Kind(String),
 }
 
-// --- Binding ---
+// --- IndexedBinding ---
 
-impl Binding {
+impl IndexedBinding {
     fn read(object: &CachedObject) -> Self {
         let tree = object.tree();
         let role = tree.at("roleRef");
         let namespace = object.namespace();
         let subjects = tree.items("subjects").iter();
-        Binding {
+        IndexedBinding {
             namespace: namespace.into(),
             name: object.name().into(),
             role_kind: role.text("kind").into(),

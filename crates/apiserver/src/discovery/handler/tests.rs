@@ -8,7 +8,7 @@ use crate::discovery::version;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 fn discovery() -> Discovery {
-    Discovery::new(Group::builtin(), "10.0.0.1:6443".to_owned())
+    Discovery::new(DiscoveryGroup::builtin(), "10.0.0.1:6443".to_owned())
 }
 
 fn body(answer: HttpResponse) -> Vec<u8> {
@@ -157,7 +157,7 @@ fn etag_follows_content() {
             header::ETAG,
         )
     };
-    let mut groups = Group::builtin();
+    let mut groups = DiscoveryGroup::builtin();
     groups.pop();
     assert_eq!(tag(&discovery()), tag(&discovery()));
     assert_ne!(tag(&discovery()), tag(&Discovery::new(groups, String::new())));

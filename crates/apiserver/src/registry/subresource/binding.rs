@@ -1,4 +1,4 @@
-//! A pod gets its node.
+//! The `binding` subresource: assigns a pod to a node.
 
 use k3_api::{
     field,
@@ -26,6 +26,7 @@ use k3_api::kinds::builtin;
 
 impl Registry {
     /// Assigns the pod that the binding in the body names to a node.
+    // upstream: pkg/registry/core/pod/storage/storage.go Create, assignPod; BindingREST
     pub(super) async fn bind(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let kind = builtin().kind("", "v1", "Binding").expect("the kind is built in");
@@ -91,6 +92,7 @@ fn check(pod: &Value, binding: &Value, pods: &Resource) -> Result<(), Status> {
     Ok(())
 }
 
+// upstream: pkg/registry/core/pod/storage/storage.go setPodNodeAndMetadata
 fn assign(pod: &mut Value, binding: &Value, name: &str, ctx: &RequestContext) -> Result<(), Status> {
     let conflict = |why: String| Status::conflict(GroupResource::new("", "pods/binding"), name, why);
     if pod.at("metadata").has("deletionTimestamp") {

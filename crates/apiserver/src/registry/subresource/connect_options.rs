@@ -1,4 +1,4 @@
-//! The options of a stream, as an object: admission sees no other.
+//! Options of connect requests (PodExecOptions, ...) as an object, for admission.
 
 use k3_api::{status::Status, strategy::TreeMut};
 use serde_json::{Value, json};
@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::registry::RequestContext;
 
 /// What a client asks of a stream, in the URL. `path` is that which a request is passed on to.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go getRequestOptions
 pub(super) fn options(ctx: &RequestContext, path: &str) -> Result<Value, Status> {
     let part = ctx.target.kind.subresource(ctx.target.part());
     let (kind, version) = part.map_or(("", ""), |part| (&*part.kind, &*part.version));

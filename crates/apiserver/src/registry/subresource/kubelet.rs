@@ -1,4 +1,4 @@
-//! What only a node can answer: logs, commands, terminals, ports.
+//! Subresources served by the kubelet: log, exec, attach, portforward.
 
 use http::{HeaderValue, StatusCode, header};
 use k3_api::{
@@ -13,7 +13,7 @@ use super::proxy::{failed_call, failed_stream};
 use crate::{
     authz::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
     http::{self as web, HttpResponse, ResponseBody},
-    outgoing::{Location, ProxyRequest},
+    outgoing::{ProxyLocation, ProxyRequest},
     registry::{Registry, RequestContext, Resource},
     request::encode,
     server::Verb,
@@ -26,6 +26,7 @@ const MOST_SAID: usize = 50_000;
 
 impl Registry {
     /// The log of a container.
+    // upstream: pkg/registry/core/pod/strategy.go LogLocation
     pub(super) async fn log(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         check_log_options(ctx)?;
         let pod = self.pod(ctx).await?;
@@ -63,6 +64,7 @@ impl Registry {
     }
 
     /// A command in a container, its terminal, or its ports.
+    // upstream: pkg/registry/core/pod/rest/subresources.go Connect; ExecREST, AttachREST, PortForwardREST
     pub(super) async fn stream(
         &self,
         ctx: &RequestContext,
@@ -105,7 +107,7 @@ impl Registry {
         verify: bool,
         path: String,
         query: String,
-    ) -> Result<Location, Status> {
+    ) -> Result<ProxyLocation, Status> {
         if !self.nodes.can_be_called() {
             return Err(crate::outgoing::unreachable_node(node));
         }
@@ -225,6 +227,7 @@ fn stream_query(ctx: &RequestContext) -> Result<String, Status> {
 }
 
 /// Finds the named container, or lists the available ones.
+// upstream: pkg/registry/core/pod/strategy.go validateContainer, podHasContainerWithName
 fn container<'p>(pod: &'p Value, name: &'p str) -> Result<&'p str, Status> {
     let pod_name = pod.at("metadata").text("name");
     let spec = pod.at("spec");
@@ -253,6 +256,7 @@ fn container<'p>(pod: &'p Value, name: &'p str) -> Result<&'p str, Status> {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go ValidatePodLogOptions
 fn check_log_options(ctx: &RequestContext) -> Result<(), Status> {
     let query = &ctx.query;
     let seconds = query.int("sinceSeconds")?;

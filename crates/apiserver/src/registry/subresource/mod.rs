@@ -1,4 +1,4 @@
-//! Subresources that are more than a part of their object, and kinds that are questions: a file each.
+//! Subresources with behavior of their own, and virtual kinds (reviews, ComponentStatus); a file each.
 
 mod binding;
 mod connect_options;
@@ -69,6 +69,7 @@ impl Registry {
     }
 
     /// Answers a request for a connection: a log, a stream, or something that is passed on.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go ConnectResource
     pub(crate) async fn connect(
         &self,
         ctx: &RequestContext,
@@ -161,7 +162,8 @@ impl Registry {
         Err(Status::conflict(resource.grouped(), name, why))
     }
 
-    /// The states of the parts of a control plane: long deprecated, and answered by none.
+    /// ComponentStatuses: deprecated; the list is empty.
+    // upstream: pkg/registry/core/componentstatus/rest.go List, Get
     async fn component_statuses(&self, ctx: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let health = self.caches.store().health().await;

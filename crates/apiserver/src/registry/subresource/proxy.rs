@@ -1,4 +1,4 @@
-//! Requests that are passed on to a pod, a service or a node.
+//! The `proxy` subresource of pods, services and nodes.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     http::{self as web, HttpResponse},
     outgoing::{
-        DialRule, Location, NodeConnectionInfo, ProxyError, ProxyRequest, endpoints, simulated_node,
+        DialRule, NodeConnectionInfo, ProxyError, ProxyLocation, ProxyRequest, endpoints, simulated_node,
         unreachable_node,
     },
     registry::{Registry, RequestContext, Resource, random_number},
@@ -36,6 +36,7 @@ const FOR_OTHER_SITES: [header::HeaderName; 4] = [
 
 impl Registry {
     /// A request to be passed on to a service, a pod or a node.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go ServeHTTP
     pub(super) async fn proxy(
         &self,
         ctx: &RequestContext,
@@ -85,7 +86,8 @@ impl Registry {
         Ok(answer)
     }
 
-    fn pod_location(&self, ctx: &RequestContext, named: &ProxyTarget<'_>) -> Result<Location, Status> {
+    // upstream: pkg/registry/core/pod/strategy.go ResourceLocation
+    fn pod_location(&self, ctx: &RequestContext, named: &ProxyTarget<'_>) -> Result<ProxyLocation, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let pod = object(&resource, &ctx.target.namespace, named.name)?;
         let node = pod.at("spec").text("nodeName");
@@ -111,7 +113,12 @@ impl Registry {
         Ok(self.elsewhere(named, literal(address)?, port))
     }
 
-    fn service_location(&self, ctx: &RequestContext, named: &ProxyTarget<'_>) -> Result<Location, Status> {
+    // upstream: pkg/registry/core/service/storage/storage.go ResourceLocation
+    fn service_location(
+        &self,
+        ctx: &RequestContext,
+        named: &ProxyTarget<'_>,
+    ) -> Result<ProxyLocation, Status> {
         let namespace = &ctx.target.namespace;
         let quoted = go::quote(named.name);
         let mut port = named.port.to_owned();
@@ -173,7 +180,8 @@ impl Registry {
     }
 
     /// A node's own API, or another port of the same machine.
-    fn own_location(&self, named: &ProxyTarget<'_>) -> Result<Location, Status> {
+    // upstream: pkg/registry/core/node/strategy.go ResourceLocation
+    fn own_location(&self, named: &ProxyTarget<'_>) -> Result<ProxyLocation, Status> {
         let reached = self.nodes.find(named.name)?;
         if named.port.is_empty() || named.port == reached.port.to_string() {
             if !self.nodes.can_be_called() {
@@ -191,8 +199,8 @@ impl Registry {
         Ok(self.elsewhere(named, host, Some(port)))
     }
 
-    fn elsewhere(&self, named: &ProxyTarget<'_>, host: String, port: Option<u16>) -> Location {
-        Location {
+    fn elsewhere(&self, named: &ProxyTarget<'_>, host: String, port: Option<u16>) -> ProxyLocation {
+        ProxyLocation {
             tls: named.is_tls.then(|| self.nodes.anybody()),
             host,
             port: port.unwrap_or(if named.is_tls { 443 } else { 80 }),
@@ -208,6 +216,7 @@ impl Registry {
 // --- ProxyTarget ---
 
 impl<'n> ProxyTarget<'n> {
+    // upstream: staging/src/k8s.io/apimachinery/pkg/util/net/port_split.go SplitSchemeNamePort
     fn read(text: &'n str) -> Option<Self> {
         let parts: Vec<&str> = text.split(':').collect();
         let (scheme, name, port) = match parts.as_slice() {
@@ -226,7 +235,7 @@ impl<'n> ProxyTarget<'n> {
 }
 
 /// The status of a failed proxied call.
-pub(super) fn failed_call(verb: &str, location: &Location, failed: &ProxyError) -> Status {
+pub(super) fn failed_call(verb: &str, location: &ProxyLocation, failed: &ProxyError) -> Status {
     match failed {
         ProxyError::NotAllowed(why) => Status::bad_request(why.clone()),
         failed => Status::unknown(format!("{verb} {}: {failed}", go::quote(&location.url()))),
@@ -276,7 +285,7 @@ fn moved(passed: &ProxyRequest) -> HttpResponse {
     answer
 }
 
-fn authority(location: &Location) -> String {
+fn authority(location: &ProxyLocation) -> String {
     if location.host.contains(':') {
         format!("[{}]:{}", location.host, location.port)
     } else {
@@ -285,6 +294,7 @@ fn authority(location: &Location) -> String {
 }
 
 /// Makes a redirection within the same server lead back through here.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/transport.go rewriteURL, RoundTrip
 fn rewrite(answer: &mut HttpResponse, prefix: &str, hosts: &[String]) {
     let Some(to) = answer
         .headers()

@@ -1,4 +1,4 @@
-//! Kinds that are questions: they are answered, and nothing is stored.
+//! Review kinds (SubjectAccessReview, TokenReview, SelfSubjectReview, ...): evaluated and returned, never stored.
 
 use k3_api::{
     field::Path,
@@ -30,6 +30,7 @@ use crate::{
 
 impl Registry {
     /// Answers the question in the body.
+    // upstream: pkg/registry/authorization/subjectaccessreview/rest.go Create
     pub(super) async fn review(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let mut warnings = Warnings::default();
@@ -69,6 +70,7 @@ impl Registry {
     }
 
     /// Evaluates an access review.
+    // upstream: pkg/registry/authorization/util/helpers.go AuthorizationAttributesFrom
     fn review_access(&self, object: &mut Value, ctx: &RequestContext) {
         let spec = object.at("spec");
         let is_own = ctx.target.kind.kind.starts_with("Self");
@@ -111,6 +113,7 @@ impl Registry {
     }
 
     /// Lists the rules of the user in a namespace, for a `SelfSubjectRulesReview`. The spec is not repeated.
+    // upstream: pkg/registry/authorization/selfsubjectrulesreview/rest.go Create
     fn list_rules(&self, object: &Value, ctx: &RequestContext) -> Result<Value, Status> {
         let namespace = object.at("spec").text("namespace");
         if namespace.is_empty() {

@@ -1,7 +1,7 @@
-//! How many pods a workload has, in the one form that all workloads share.
+//! The `scale` subresource.
 
 use k3_api::{
-    apply::managed::{self, Force},
+    apply::managed::{self, ApplyConflictPolicy},
     custom::Scale,
     kinds::{Kind, autoscaling::scale, strategy_of_subresource},
     status::{GroupResource, Status},
@@ -41,6 +41,7 @@ const REPLICAS: &str = "spec.replicas";
 
 impl Registry {
     /// Reads or writes the scale of an object.
+    // upstream: pkg/registry/apps/deployment/storage/storage.go Get, Update; ScaleREST
     pub(super) async fn scale(&self, ctx: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         if verb == Verb::Get {
@@ -171,7 +172,11 @@ impl NewScale {
         let mut new = match self {
             NewScale::Put(scale) => scale.clone(),
             NewScale::Patch(Patch::Apply(configuration)) => {
-                let force = if options.force { Force::Yes } else { Force::No };
+                let force = if options.force {
+                    ApplyConflictPolicy::Yes
+                } else {
+                    ApplyConflictPolicy::No
+                };
                 let applied =
                     managed_fields::with_subject(&kind, resource.strategy(), "scale", None, |subject| {
                         subject.apply(Some(&live), configuration, &options.manager, force, ctx.now)

@@ -1,4 +1,4 @@
-//! Tokens of service accounts.
+//! The `token` subresource of ServiceAccounts (TokenRequest): issues bound service account tokens.
 
 use k3_api::{
     field::{Error, Path},
@@ -134,6 +134,7 @@ impl Registry {
     }
 
     /// The token, with the claims that are Kubernetes' own and those that all tokens have.
+    // upstream: pkg/serviceaccount/claims.go Claims; a bound service account token (KEP-1205)
     fn sign_token(&self, mut own: Value, spec: &Value, ctx: &RequestContext) -> String {
         let audiences = spec.items("audiences");
         let is_ours = |audience: &Value| {
@@ -164,7 +165,8 @@ impl Registry {
         }))
     }
 
-    /// Ties a token to an object: it is worth nothing without it.
+    /// Binds a service account token to a Pod, Node or Secret: it is invalid when that object is deleted.
+    // upstream: pkg/registry/core/serviceaccount/storage/token.go Create
     fn bind_token(&self, claims: &mut Value, reference: &Value, ctx: &RequestContext) -> Result<(), Status> {
         if reference.is_null() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Whose a token is, for those who are shown one and do not know.
+//! TokenReview: authenticates a token for a client.
 
 use k3_api::{
     strategy::{Tree, TreeMut},
@@ -12,7 +12,8 @@ use crate::{authn::TokenReviewResult, registry::Registry};
 // --- Registry ---
 
 impl Registry {
-    /// The status of a review of a token.
+    /// The status of a TokenReview.
+    // upstream: pkg/registry/authentication/tokenreview/storage.go Create
     pub(super) async fn token_status(&self, spec: &Value, now: Time) -> Value {
         let audiences: Vec<String> = spec.texts("audiences").map(str::to_owned).collect();
         let reviewed = self

@@ -49,19 +49,19 @@ fn pod(name: &str, node: &str, hash: &str, what: &str) -> Arc<Pod> {
 }
 
 /// Why, the bounds, the node, the pods, and what is done.
-type Case<'a> = (
+type ManageCase<'a> = (
     &'a str,
     Value,
     (&'a str, NodeEligibility),
-    Pods<'a>,
+    PodRows<'a>,
     &'a [&'a str],
 );
-type Pods<'a> = &'a [(&'a str, &'a str, &'a str, &'a str)];
+type PodRows<'a> = &'a [(&'a str, &'a str, &'a str, &'a str)];
 
 fn with<T>(
     bounds: &Value,
     nodes: &[(&str, NodeEligibility)],
-    pods: Pods<'_>,
+    pods: PodRows<'_>,
     then: impl FnOnce(&ObservedDaemonSet<'_>) -> T,
 ) -> T {
     let set = set(bounds);
@@ -104,7 +104,7 @@ fn keeps_one_pod_per_eligible_node() {
     let runs = ("n1", NodeEligibility::ShouldRun);
     let stays = ("n1", NodeEligibility::ShouldContinueRunning);
     let no = ("n1", NodeEligibility::Neither);
-    let cases: [Case<'_>; 15] = [
+    let cases: [ManageCase<'_>; 15] = [
         ("missing", PLAIN(), runs, &[], &["make n1"]),
         ("none is sent", PLAIN(), stays, &[], &[]),
         (
@@ -195,14 +195,14 @@ fn keeps_one_pod_per_eligible_node() {
 
 #[test]
 fn deletes_pods_waiting_for_a_deleted_node() {
-    let pods: Pods<'_> = &[("a", "n9", "new", "waiting"), ("b", "n9", "new", "ready")];
+    let pods: PodRows<'_> = &[("a", "n9", "new", "waiting"), ("b", "n9", "new", "ready")];
     let plan = with(&PLAIN(), &[], pods, |observed| observed.manage(|_| None));
     assert_eq!(describe(&plan), ["delete a"]);
 }
 
 #[test]
 fn backs_off_for_failed_pods() {
-    let pods: Pods<'_> = &[("a", "n1", "new", "failed")];
+    let pods: PodRows<'_> = &[("a", "n1", "new", "failed")];
     let pause = Duration::from_secs(4);
     let plan = with(
         &PLAIN(),
@@ -236,12 +236,12 @@ fn replaces_old_pods_within_bounds() {
         ("n2", NodeEligibility::ShouldRun),
         ("n3", NodeEligibility::ShouldRun),
     ];
-    let old: Pods<'_> = &[
+    let old: PodRows<'_> = &[
         ("a", "n1", "old", "ready"),
         ("b", "n2", "old", "ready"),
         ("c", "n3", "old", "ready"),
     ];
-    let cases: [(&str, Value, Pods<'_>, &[&str]); 9] = [
+    let cases: [(&str, Value, PodRows<'_>, &[&str]); 9] = [
         ("one at a time", PLAIN(), old, &["delete a"]),
         (
             "two at a time",
@@ -314,12 +314,12 @@ fn removes_pods_from_ineligible_nodes_when_others_are_available() {
         ("n1", NodeEligibility::ShouldContinueRunning),
         ("n2", NodeEligibility::ShouldRun),
     ];
-    let alone: Pods<'_> = &[("a", "n1", "old", "ready"), ("b", "n2", "new", "pending")];
+    let alone: PodRows<'_> = &[("a", "n1", "old", "ready"), ("b", "n2", "new", "pending")];
     assert_eq!(
         describe(&with(&SURGE(), &nodes, alone, rolling_update)),
         Vec::<String>::new()
     );
-    let both: Pods<'_> = &[("a", "n1", "old", "ready"), ("b", "n2", "new", "ready")];
+    let both: PodRows<'_> = &[("a", "n1", "old", "ready"), ("b", "n2", "new", "ready")];
     assert_eq!(
         describe(&with(&SURGE(), &nodes, both, rolling_update)),
         ["delete a"]
@@ -335,7 +335,7 @@ fn counts_nodes_in_the_status() {
         ("n4", NodeEligibility::Neither),
         ("n5", NodeEligibility::ShouldContinueRunning),
     ];
-    let pods: Pods<'_> = &[
+    let pods: PodRows<'_> = &[
         ("a", "n1", "new", "ready"),
         ("b", "n2", "old", "pending"),
         ("d", "n4", "old", "terminating"),

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use crate::{
     objects::{PersistentVolumeClaim, Pod, StatefulSet},
-    statefulset::control::{ObservedStatefulSet, RevisionChoice, StatefulSetPlan, Step, complete_update},
+    statefulset::control::{
+        ObservedStatefulSet, RevisionChoice, StatefulSetPlan, UpdateStep, complete_update,
+    },
 };
 
 const NOW: &str = "2026-01-01T00:01:00Z";
@@ -71,7 +73,7 @@ fn plan(set: &StatefulSet, pods: &[(i32, &str, &str)]) -> StatefulSetPlan {
 fn steps(set: &StatefulSet, pods: &[(i32, &str, &str)]) -> Vec<String> {
     let plan = plan(set, pods);
     let steps = plan.stages.iter().flatten().map(|step| match step {
-        Step::Create { ordinal, which, .. } => {
+        UpdateStep::Create { ordinal, which, .. } => {
             let which = if *which == RevisionChoice::Current {
                 "old"
             } else {
@@ -79,9 +81,9 @@ fn steps(set: &StatefulSet, pods: &[(i32, &str, &str)]) -> Vec<String> {
             };
             format!("make {ordinal} {which}")
         }
-        Step::Claims { pod, .. } => format!("claims {}", pod.metadata.name),
-        Step::Correct { pod, .. } => format!("correct {}", pod.metadata.name),
-        Step::Delete { pod, .. } => format!("delete {}", pod.metadata.name),
+        UpdateStep::Claims { pod, .. } => format!("claims {}", pod.metadata.name),
+        UpdateStep::Correct { pod, .. } => format!("correct {}", pod.metadata.name),
+        UpdateStep::Delete { pod, .. } => format!("delete {}", pod.metadata.name),
     });
     steps.collect()
 }
@@ -308,7 +310,7 @@ fn restores_missing_labels() {
     let plan = observed.plan();
     let steps: Vec<_> = plan.stages.iter().flatten().collect();
     assert!(
-        matches!(&*steps, [Step::Correct { changes: true, .. }]),
+        matches!(&*steps, [UpdateStep::Correct { changes: true, .. }]),
         "{steps:?}"
     );
 }

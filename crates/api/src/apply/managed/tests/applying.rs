@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn applying_creates_with_the_applied_fields_as_record() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply(
         "m1",
         json!({"data": {"a": "1"}, "spec": {"replicas": 3}, "status": {"replicas": 1}}),
@@ -22,14 +22,14 @@ fn applying_creates_with_the_applied_fields_as_record() {
 
 #[test]
 fn applying_the_same_again_changes_nothing_not_even_the_time() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     let first = world.apply("m1", json!({"data": {"a": "1"}})).clone();
     assert_eq!(*world.apply("m1", json!({"data": {"a": "1"}})), first);
 }
 
 #[test]
 fn what_an_applier_leaves_out_is_removed() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply(
         "m1",
         json!({"data": {"a": "1", "b": "2"}, "spec": {"replicas": 1, "template": {"spec": {"containers": [
@@ -53,7 +53,7 @@ fn what_an_applier_leaves_out_is_removed() {
 
 #[test]
 fn what_two_appliers_share_stays_until_both_leave_it_out() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply("m1", json!({"data": {"a": "1"}}));
     world.apply("m2", json!({"data": {"a": "1", "b": "2"}}));
     world.apply("m1", json!({}));
@@ -65,7 +65,7 @@ fn what_two_appliers_share_stays_until_both_leave_it_out() {
 
 #[test]
 fn what_an_updater_owns_too_is_not_removed() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply("m1", json!({"spec": {"replicas": 1, "paused": true}}));
     world.change("u", "", |object| object["spec"]["replicas"] = json!(2));
     world.owned_by([
@@ -78,7 +78,7 @@ fn what_an_updater_owns_too_is_not_removed() {
 
 #[test]
 fn fields_that_others_put_into_a_removed_item_go_with_it_unless_owned() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     let one = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "1"}]}}}});
     world.apply("m1", one);
     // A default: in the object, but without an owner.
@@ -91,7 +91,7 @@ fn fields_that_others_put_into_a_removed_item_go_with_it_unless_owned() {
 
 #[test]
 fn removes_a_struct_with_unowned_fields_when_its_last_owner_leaves() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply("m1", json!({"spec": {"replicas": 1}}));
     // A default: in the object, but without an owner.
     let mut object = world.live().clone();
@@ -103,7 +103,7 @@ fn removes_a_struct_with_unowned_fields_when_its_last_owner_leaves() {
 
 #[test]
 fn keeps_unowned_fields_of_a_struct_that_has_an_owned_field() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply("m1", json!({"spec": {"replicas": 1}}));
     world.apply("m2", json!({"spec": {"anything": 1}}));
     let mut object = world.live().clone();
@@ -115,7 +115,7 @@ fn keeps_unowned_fields_of_a_struct_that_has_an_owned_field() {
 
 #[test]
 fn reports_one_conflict_in_one_line() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.put("kubectl", json!({"spec": {"replicas": 1}}));
     let (message, causes) = world.conflicts("m1", json!({"spec": {"replicas": 2}}));
     assert_eq!(
@@ -133,7 +133,7 @@ fn reports_one_conflict_in_one_line() {
 
 #[test]
 fn reports_many_conflicts_by_manager() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     let container =
         |image: &str| json!([{"name": "c", "image": image, "ports": [{"containerPort": 80, "name": image}]}]);
     world.apply(
@@ -162,10 +162,10 @@ fn reports_many_conflicts_by_manager() {
 
 #[test]
 fn force_takes_what_others_own() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply("m1", json!({"data": {"a": "1", "b": "1"}}));
     world
-        .try_apply("m2", Force::Yes, json!({"data": {"a": "2"}}))
+        .try_apply("m2", ApplyConflictPolicy::Yes, json!({"data": {"a": "2"}}))
         .unwrap();
     world.owned_by([
         ("m1", "Apply", 1, json!({"f:data": {"f:b": {}}})),
@@ -175,16 +175,16 @@ fn force_takes_what_others_own() {
 
 #[test]
 fn a_configuration_of_another_type_is_refused() {
-    let world = World::new();
+    let world = ApplyFixture::new();
     let refused = |configuration: Value| {
         let now = Time::from_unix(1, 0);
         let error = world
             .subject("")
-            .apply(None, &configuration, "m", Force::No, now)
+            .apply(None, &configuration, "m", ApplyConflictPolicy::No, now)
             .unwrap_err();
         (error.code(), error.to_string())
     };
-    let object = |fields: Value| World::configuration(fields);
+    let object = |fields: Value| ApplyFixture::configuration(fields);
     assert_eq!(
         refused(json!({"apiVersion": "v1", "kind": "Secret"})),
         (400, "invalid object type: /v1, Kind=Secret".to_owned())

@@ -16,7 +16,7 @@ mod moving;
 mod updating;
 
 /// One object, and the writes to it.
-struct World {
+struct ApplyFixture {
     typed: Sample,
     blank: Value,
     reset: ResetFields,
@@ -24,7 +24,7 @@ struct World {
     clock: i64,
 }
 
-impl World {
+impl ApplyFixture {
     fn new() -> Self {
         Self {
             typed: deployment(),
@@ -62,7 +62,12 @@ impl World {
         object
     }
 
-    fn try_apply(&mut self, manager: &str, force: Force, fields: Value) -> Result<&Value, ApplyError> {
+    fn try_apply(
+        &mut self,
+        manager: &str,
+        force: ApplyConflictPolicy,
+        fields: Value,
+    ) -> Result<&Value, ApplyError> {
         self.clock += 1;
         let configuration = Self::configuration(fields);
         let now = Time::from_unix(self.clock, 0);
@@ -74,12 +79,12 @@ impl World {
 
     #[track_caller]
     fn apply(&mut self, manager: &str, fields: Value) -> &Value {
-        self.try_apply(manager, Force::No, fields).unwrap()
+        self.try_apply(manager, ApplyConflictPolicy::No, fields).unwrap()
     }
 
     #[track_caller]
     fn conflicts(&mut self, manager: &str, fields: Value) -> (String, Vec<ConflictCause>) {
-        match self.try_apply(manager, Force::No, fields) {
+        match self.try_apply(manager, ApplyConflictPolicy::No, fields) {
             Err(ApplyError::Conflicts(conflicts)) => (conflicts.to_string(), conflicts.causes()),
             other => panic!("no conflict: {other:?}"),
         }

@@ -10,7 +10,7 @@ use crate::{
 
 #[test]
 fn drops_managed_fields_of_removed_versions() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply("m", json!({"data": {"a": "1"}}));
     let mut object = world.live().clone();
     object["metadata"]["managedFields"][0]["apiVersion"] = json!("apps/v1beta1");
@@ -23,7 +23,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 #[test]
 fn kubectl_takes_over_what_it_applied_from_the_client() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     let last =
         r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x"},"data":{"a":"1","b":"2"}}"#;
     world.put(
@@ -47,7 +47,7 @@ fn kubectl_takes_over_what_it_applied_from_the_client() {
 
 #[test]
 fn kubectl_takes_nothing_that_was_changed_since() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     let last =
         r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x"},"data":{"a":"1","b":"2"}}"#;
     world.put(
@@ -64,7 +64,7 @@ fn kubectl_takes_nothing_that_was_changed_since() {
 
 #[test]
 fn replicas_have_one_owner_on_both_sides_of_a_scale() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply("m1", json!({"spec": {"replicas": 1, "paused": true}}));
     let paths: ReplicasPaths<'_> = &[("apps/v1", &["spec", "replicas"])];
     let mut scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"uid": "1"}, "spec": {"replicas": 1}});
@@ -100,9 +100,9 @@ fn replicas_have_one_owner_on_both_sides_of_a_scale() {
 }
 
 /// Another version, in which replicas have another name.
-struct Counting(Sample);
+struct RenamedReplicasVersion(Sample);
 
-impl VersionConverter for Counting {
+impl VersionConverter for RenamedReplicasVersion {
     fn typed(&self, api_version: &str) -> Option<&dyn TypeSchema> {
         (api_version == "apps/v2").then_some(&self.0 as &dyn TypeSchema)
     }
@@ -129,7 +129,7 @@ impl VersionConverter for Counting {
 }
 
 /// A world in which `m2` applied in the other version.
-fn two_versions() -> (World, Counting) {
+fn two_versions() -> (ApplyFixture, RenamedReplicasVersion) {
     let spec = fields([("count", number()), ("paused", Sample::Unknown)]);
     let other = fields([
         ("apiVersion", text()),
@@ -138,14 +138,14 @@ fn two_versions() -> (World, Counting) {
         ("spec", spec),
         ("data", map(text())),
     ]);
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply("m2", json!({"spec": {"replicas": 1}, "data": {"a": "1"}}));
     let mut live = world.live().clone();
     let entry = &mut live["metadata"]["managedFields"][0];
     entry["apiVersion"] = json!("apps/v2");
     entry["fieldsV1"] = json!({"f:spec": {"f:count": {}}, "f:data": {"f:a": {}}});
     world.live = Some(live);
-    (world, Counting(other))
+    (world, RenamedReplicasVersion(other))
 }
 
 #[test]
@@ -155,17 +155,29 @@ fn a_field_is_the_same_field_in_every_version() {
         versions: &versions,
         ..world.subject("")
     };
-    let configuration = World::configuration(json!({"spec": {"replicas": 2}}));
+    let configuration = ApplyFixture::configuration(json!({"spec": {"replicas": 2}}));
     let now = Time::from_unix(9, 0);
     let refused = subject
-        .apply(Some(world.live()), &configuration, "m1", Force::No, now)
+        .apply(
+            Some(world.live()),
+            &configuration,
+            "m1",
+            ApplyConflictPolicy::No,
+            now,
+        )
         .unwrap_err();
     assert_eq!(
         refused.to_string(),
         "Apply failed with 1 conflict: conflict with \"m2\": .spec.count"
     );
     let object = subject
-        .apply(Some(world.live()), &configuration, "m1", Force::Yes, now)
+        .apply(
+            Some(world.live()),
+            &configuration,
+            "m1",
+            ApplyConflictPolicy::Yes,
+            now,
+        )
         .unwrap();
     let record = object["metadata"]["managedFields"].as_array().unwrap();
     assert_eq!(record[0]["apiVersion"], "apps/v2");
@@ -180,10 +192,16 @@ fn what_was_applied_in_another_version_is_removed_in_this_one() {
         versions: &versions,
         ..world.subject("")
     };
-    let configuration = World::configuration(json!({"data": {"a": "1"}}));
+    let configuration = ApplyFixture::configuration(json!({"data": {"a": "1"}}));
     let now = Time::from_unix(9, 0);
     let object = subject
-        .apply(Some(world.live()), &configuration, "m2", Force::No, now)
+        .apply(
+            Some(world.live()),
+            &configuration,
+            "m2",
+            ApplyConflictPolicy::No,
+            now,
+        )
         .unwrap();
     assert_eq!(object["apiVersion"], "apps/v1");
     assert_eq!(object["spec"].get("replicas"), None);

@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn creating_records_all_that_a_blank_object_has_not() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.put("m1", json!({"data": {"a": "1"}, "spec": {"replicas": 3, "template": {"spec": {}}}, "status": {"replicas": 1}}));
     world.owned_by([(
         "m1",
@@ -21,7 +21,7 @@ fn creating_records_all_that_a_blank_object_has_not() {
 
 #[test]
 fn update_owns_changed_fields_and_disowns_removed_fields() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply("m1", json!({"data": {"a": "1", "b": "1", "c": "1"}}));
     world.put("u", json!({"data": {"a": "2", "c": "1"}}));
     world.owned_by([
@@ -37,7 +37,7 @@ fn update_owns_changed_fields_and_disowns_removed_fields() {
 
 #[test]
 fn an_update_that_changes_nothing_leaves_the_object_as_it_was() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply("m1", json!({"data": {"a": "1"}}));
     let before = world.live().clone();
     assert_eq!(*world.change("u", "", |_| ()), before);
@@ -54,7 +54,7 @@ fn an_update_that_changes_nothing_leaves_the_object_as_it_was() {
 
 #[test]
 fn a_subresource_has_entries_of_its_own() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.reset = ResetFields::Nothing;
     world.put("m", json!({"data": {"a": "1"}}));
     world.change("m", "status", |object| object["status"] = json!({"replicas": 1}));
@@ -67,7 +67,7 @@ fn a_subresource_has_entries_of_its_own() {
 
 #[test]
 fn a_request_cannot_change_the_record_by_a_subresource() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.put("m", json!({"data": {"a": "1"}}));
     let before = world.live().clone();
     assert_eq!(
@@ -80,7 +80,7 @@ fn a_request_cannot_change_the_record_by_a_subresource() {
 #[test]
 fn an_empty_record_in_a_request_means_forget_it() {
     for list in [json!([]), json!([{}]), json!([{"manager": null}])] {
-        let mut world = World::new();
+        let mut world = ApplyFixture::new();
         world.put("m", json!({"data": {"a": "1"}}));
         world.change("m", "", |object| object["metadata"]["managedFields"] = list);
         assert!(world.owners().is_empty());
@@ -104,7 +104,7 @@ fn a_broken_record_in_a_request_is_passed_over() {
         json!([{"manager": "x", "operation": "Update", "apiVersion": "apps/v1", "fieldsType": "FieldsV2"}]),
         json!([{"manager": "x", "operation": "Update", "apiVersion": "apps/v1", "fieldsType": "FieldsV1", "fieldsV1": {"a": {}}}]),
     ] {
-        let mut world = World::new();
+        let mut world = ApplyFixture::new();
         world.put("m", json!({"data": {"a": "1"}}));
         let before = world.live().clone();
         assert_eq!(
@@ -116,7 +116,7 @@ fn a_broken_record_in_a_request_is_passed_over() {
 
 #[test]
 fn a_request_may_bring_a_record_of_its_own() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.put("m", json!({"data": {"a": "1"}}));
     world.change("m", "", |object| {
         object["metadata"]["managedFields"] = json!([{
@@ -129,7 +129,7 @@ fn a_request_may_bring_a_record_of_its_own() {
 
 #[test]
 fn the_oldest_updaters_become_one() {
-    let mut world = World::new();
+    let mut world = ApplyFixture::new();
     world.apply("applier", json!({"spec": {"replicas": 1}}));
     for index in 0..12 {
         let name = format!("u{index:02}");

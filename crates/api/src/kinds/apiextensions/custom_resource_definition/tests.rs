@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     kinds::builtin,
-    strategy::{Part, User, create, update},
+    strategy::{User, WrittenPart, create, update},
 };
 
 fn circumstances(user: &User) -> StrategyContext<'_> {
@@ -38,7 +38,7 @@ fn create_messages(object: &mut Value) -> Vec<String> {
 
 fn update_messages(new: &mut Value, old: &Value) -> Vec<String> {
     let user = User::default();
-    causes(update(new, old, Part::Object, &circumstances(&user)).err())
+    causes(update(new, old, WrittenPart::Object, &circumstances(&user)).err())
 }
 
 fn causes(status: Option<crate::status::Status>) -> Vec<String> {

@@ -1,7 +1,7 @@
 use super::{super::samples, *};
 use crate::{
     kinds::builtin,
-    strategy::{self, Part, User},
+    strategy::{self, User, WrittenPart},
 };
 
 fn messages(call: impl FnOnce(&mut ErrorList)) -> Vec<String> {
@@ -23,7 +23,7 @@ fn request() -> Value {
 }
 
 /// Writes conditions through an endpoint: returns the new object, or the message.
-fn write(old: &Value, part: Part<'_>, status: Value) -> Result<Value, String> {
+fn write(old: &Value, part: WrittenPart<'_>, status: Value) -> Result<Value, String> {
     let user = User {
         name: "u".into(),
         ..User::default()
@@ -101,13 +101,13 @@ fn sets_the_user_of_the_request() {
 #[test]
 fn approval_is_written_only_by_its_subresource() {
     let approved = json!({"conditions": [{"type": "Approved", "status": "True"}]});
-    let rejection = write(&request(), Part::Status, approved.clone()).unwrap_err();
+    let rejection = write(&request(), WrittenPart::Status, approved.clone()).unwrap_err();
     assert!(rejection.contains("updates may not add a condition of type"));
-    let object = write(&request(), Part::Other("approval"), approved).unwrap();
+    let object = write(&request(), WrittenPart::Other("approval"), approved).unwrap();
     let condition = &conditions::conditions(&object)[0];
     assert_eq!(condition.text("lastUpdateTime"), "1970-01-01T00:00:00Z");
     assert_eq!(condition.text("lastTransitionTime"), "1970-01-01T00:00:00Z");
-    let rejection = write(&object, Part::Other("approval"), json!({})).unwrap_err();
+    let rejection = write(&object, WrittenPart::Other("approval"), json!({})).unwrap_err();
     assert!(rejection.contains("updates may not remove a condition of type"));
 }
 
@@ -135,17 +135,20 @@ fn rejects_both_approved_and_denied() {
 #[test]
 fn certificate_is_written_once_by_the_status() {
     let issued_certificate = json!({"certificate": base64::encode(samples::CA_CERTIFICATE.as_bytes())});
-    let object = write(&request(), Part::Status, issued_certificate.clone()).unwrap();
+    let object = write(&request(), WrittenPart::Status, issued_certificate.clone()).unwrap();
     assert_eq!(format_csr_state(&object), "Pending,Issued");
-    assert_eq!(write(&object, Part::Status, issued_certificate).unwrap(), object);
+    assert_eq!(
+        write(&object, WrittenPart::Status, issued_certificate).unwrap(),
+        object
+    );
     let twice = base64::encode(
         [samples::CA_CERTIFICATE, samples::CA_CERTIFICATE]
             .concat()
             .as_bytes(),
     );
-    let rejection = write(&object, Part::Status, json!({"certificate": twice})).unwrap_err();
+    let rejection = write(&object, WrittenPart::Status, json!({"certificate": twice})).unwrap_err();
     assert!(rejection.contains("updates may not modify existing certificate content"));
-    let rejection = write(&request(), Part::Status, json!({"certificate": "eA=="})).unwrap_err();
+    let rejection = write(&request(), WrittenPart::Status, json!({"certificate": "eA=="})).unwrap_err();
     assert!(rejection.contains("must contain at least one CERTIFICATE PEM block"));
 }
 

@@ -14,7 +14,7 @@ use crate::{
     field::{BadValue, Error, Path},
     go,
     kinds::{field_checks, go_values, reset_fields},
-    name::{self, Strictness},
+    name::{self, AddressStrictness},
     strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, age},
     time::Time,
 };
@@ -245,7 +245,7 @@ fn validate_pod_cidrs(errors: &mut ErrorList, spec: &Value) {
         errors.extend(name::validate_legacy_cidr(
             &field_path.index(index),
             text,
-            Strictness::Strict,
+            AddressStrictness::Strict,
             &[],
         ));
     }

@@ -17,7 +17,9 @@ use crate::{
     apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::{field_checks, go_values},
-    strategy::{Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age},
+    strategy::{
+        Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age,
+    },
     time::Time,
 };
 
@@ -185,7 +187,12 @@ impl RestStrategy for PersistentVolume {
             Column::text("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
             Column::field("Reason", "status.reason"),
             Column::age(),
-            Column::new("VolumeMode", "string", Description::Field("spec.volumeMode")).wide(),
+            Column::new(
+                "VolumeMode",
+                "string",
+                ColumnDescription::Field("spec.volumeMode"),
+            )
+            .wide(),
         ];
         COLUMNS
     }

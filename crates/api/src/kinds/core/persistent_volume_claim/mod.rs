@@ -18,7 +18,9 @@ use crate::{
     field::{Error, Path},
     kinds::{field_checks, go_values},
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
-    strategy::{Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age},
+    strategy::{
+        Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age,
+    },
     time::Time,
 };
 
@@ -115,7 +117,12 @@ impl RestStrategy for PersistentVolumeClaim {
             Column::text("StorageClass", "StorageClass of the pvc"),
             Column::text("VolumeAttributesClass", "VolumeAttributesClass of the pvc"),
             Column::age(),
-            Column::new("VolumeMode", "string", Description::Field("spec.volumeMode")).wide(),
+            Column::new(
+                "VolumeMode",
+                "string",
+                ColumnDescription::Field("spec.volumeMode"),
+            )
+            .wide(),
         ];
         COLUMNS
     }

@@ -44,7 +44,7 @@ pub(super) struct PodContext<'p> {
     /// Its spec.
     pub(super) spec: &'p Value,
     /// Its valid volumes.
-    pub(super) volumes: &'p mount::Volumes<'p>,
+    pub(super) volumes: &'p mount::VolumesByName<'p>,
     /// The names of its resource claims.
     pub(super) claims: &'p [&'p str],
     /// Relaxed rules.

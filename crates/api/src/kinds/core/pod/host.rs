@@ -6,7 +6,7 @@ use super::{error_list::ErrorListExt, options::PodValidationOptions, profile::vi
 use crate::{
     field::{Error, Path},
     name::{
-        Strictness, validate_dns1123_label, validate_dns1123_subdomain,
+        AddressStrictness, validate_dns1123_label, validate_dns1123_subdomain,
         validate_dns1123_subdomain_with_underscore, validate_legacy_ip,
     },
     strategy::{ErrorList, Tree},
@@ -100,7 +100,7 @@ pub(super) fn validate_host_aliases(aliases: &[Value], at: &Path<'_>, errors: &m
         errors.extend(validate_legacy_ip(
             &address_at,
             alias.text("ip"),
-            Strictness::Strict,
+            AddressStrictness::Strict,
             &[],
         ));
         let names_at = field_path.child("hostnames");
@@ -132,7 +132,7 @@ pub(super) fn validate_dns_config(spec: &Value, at: &Path<'_>, errors: &mut Erro
         errors.extend(validate_legacy_ip(
             &servers_at.index(index),
             server,
-            Strictness::Strict,
+            AddressStrictness::Strict,
             &[],
         ));
     }

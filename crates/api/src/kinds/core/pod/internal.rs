@@ -42,10 +42,10 @@ struct TypeField {
     optional: bool,
 }
 
-enum Node {
+enum InternalFieldTree {
     Leaf(String),
-    List(Vec<Node>),
-    Object(Vec<(String, Node)>),
+    List(Vec<InternalFieldTree>),
+    Object(Vec<(String, InternalFieldTree)>),
 }
 
 fn table() -> &'static HashMap<&'static str, Vec<TypeField>> {
@@ -58,13 +58,13 @@ fn table() -> &'static HashMap<&'static str, Vec<TypeField>> {
     })
 }
 
-fn node(ty: &str, value: &Value) -> Node {
+fn node(ty: &str, value: &Value) -> InternalFieldTree {
     let mut fields = Vec::new();
     collect(ty, value, &mut fields);
-    Node::Object(fields)
+    InternalFieldTree::Object(fields)
 }
 
-fn collect(ty: &str, value: &Value, fields: &mut Vec<(String, Node)>) {
+fn collect(ty: &str, value: &Value, fields: &mut Vec<(String, InternalFieldTree)>) {
     for column in table().get(ty).into_iter().flatten() {
         if column.name.is_empty() {
             let inner = if column.key.is_empty() {
@@ -79,11 +79,11 @@ fn collect(ty: &str, value: &Value, fields: &mut Vec<(String, Node)>) {
     }
 }
 
-fn list(ty: &str, items: &[Value]) -> Node {
+fn list(ty: &str, items: &[Value]) -> InternalFieldTree {
     if items.is_empty() {
-        return Node::Leaf("null".to_owned());
+        return InternalFieldTree::Leaf("null".to_owned());
     }
-    Node::List(items.iter().map(|item| node(ty, item)).collect())
+    InternalFieldTree::List(items.iter().map(|item| node(ty, item)).collect())
 }
 
 // --- Column ---
@@ -114,9 +114,9 @@ impl TypeField {
         }
     }
 
-    fn node(&self, value: &Value) -> Node {
+    fn node(&self, value: &Value) -> InternalFieldTree {
         let leaf = |zero: &str| {
-            Node::Leaf(if value.is_null() {
+            InternalFieldTree::Leaf(if value.is_null() {
                 zero.to_owned()
             } else {
                 go::json(value)
@@ -129,13 +129,18 @@ impl TypeField {
             "q" => leaf("\"0\""),
             "*" => leaf("null"),
             "[]" => match value.as_array() {
-                Some(items) => Node::List(items.iter().map(|item| Node::Leaf(go::json(item))).collect()),
+                Some(items) => InternalFieldTree::List(
+                    items
+                        .iter()
+                        .map(|item| InternalFieldTree::Leaf(go::json(item)))
+                        .collect(),
+                ),
                 None => leaf("null"),
             },
             "{}" => match value.as_object() {
-                Some(map) => Node::Object(
+                Some(map) => InternalFieldTree::Object(
                     map.iter()
-                        .map(|(key, item)| (key.clone(), Node::Leaf(go::json(item))))
+                        .map(|(key, item)| (key.clone(), InternalFieldTree::Leaf(go::json(item))))
                         .collect(),
                 ),
                 None => leaf("null"),
@@ -167,13 +172,13 @@ fn lower_first(name: &str) -> String {
         .collect()
 }
 
-// --- Node ---
+// --- InternalFieldTree ---
 
-impl Node {
+impl InternalFieldTree {
     fn compact(&self, out: &mut String) {
         match self {
-            Node::Leaf(text) => out.push_str(text),
-            Node::List(items) => {
+            InternalFieldTree::Leaf(text) => out.push_str(text),
+            InternalFieldTree::List(items) => {
                 out.push('[');
                 for (index, item) in items.iter().enumerate() {
                     if index > 0 {
@@ -183,7 +188,7 @@ impl Node {
                 }
                 out.push(']');
             }
-            Node::Object(fields) => {
+            InternalFieldTree::Object(fields) => {
                 out.push('{');
                 for (index, (name, item)) in fields.iter().enumerate() {
                     if index > 0 {
@@ -200,9 +205,9 @@ impl Node {
 
     fn indented(&self, out: &mut String, depth: usize) {
         let (open, close, count) = match self {
-            Node::Leaf(text) => return out.push_str(text),
-            Node::List(items) => ('[', ']', items.len()),
-            Node::Object(fields) => ('{', '}', fields.len()),
+            InternalFieldTree::Leaf(text) => return out.push_str(text),
+            InternalFieldTree::List(items) => ('[', ']', items.len()),
+            InternalFieldTree::Object(fields) => ('{', '}', fields.len()),
         };
         out.push(open);
         let begin = |out: &mut String, index: usize| {
@@ -210,14 +215,14 @@ impl Node {
             out.extend(std::iter::repeat_n(' ', depth + 1));
         };
         match self {
-            Node::Leaf(_) => {}
-            Node::List(items) => {
+            InternalFieldTree::Leaf(_) => {}
+            InternalFieldTree::List(items) => {
                 for (index, item) in items.iter().enumerate() {
                     begin(out, index);
                     item.indented(out, depth + 1);
                 }
             }
-            Node::Object(fields) => {
+            InternalFieldTree::Object(fields) => {
                 for (index, (name, item)) in fields.iter().enumerate() {
                     begin(out, index);
                     out.push_str(&go::json_string(name));

@@ -19,7 +19,7 @@ const READ_ONLY: [&str; 3] = ["Disabled", "Enabled", "IfPossible"];
 const BIND_OPTIONS: [&str; 3] = ["nodev", "noexec", "nosuid"];
 
 /// The valid volumes by name.
-pub(super) type Volumes<'v> = HashMap<&'v str, &'v Value>;
+pub(super) type VolumesByName<'v> = HashMap<&'v str, &'v Value>;
 
 fn field_values<'v>(items: &'v [Value], field: &'static str) -> HashSet<&'v str> {
     items.iter().map(|item| item.text(field)).collect()
@@ -29,7 +29,7 @@ fn field_values<'v>(items: &'v [Value], field: &'static str) -> HashSet<&'v str>
 // upstream: pkg/apis/core/validation/validation.go ValidateVolumeMounts
 pub(super) fn validate_volume_mounts(
     container: &Value,
-    volumes: &Volumes<'_>,
+    volumes: &VolumesByName<'_>,
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {
@@ -139,7 +139,7 @@ fn validate_bind_mount_options(mount: &Value, volume: Option<&Value>, at: &Path<
 // upstream: pkg/apis/core/validation/validation.go ValidateVolumeDevices
 pub(super) fn validate_volume_devices(
     container: &Value,
-    volumes: &Volumes<'_>,
+    volumes: &VolumesByName<'_>,
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {

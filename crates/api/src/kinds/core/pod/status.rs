@@ -12,8 +12,8 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name::{
-        Strictness, parse_ip_sloppy, validate_dns1123_label, validate_dns1123_subdomain, validate_label_key,
-        validate_legacy_ip,
+        AddressStrictness, parse_ip_sloppy, validate_dns1123_label, validate_dns1123_subdomain,
+        validate_label_key, validate_legacy_ip,
     },
     strategy::{ErrorList, Tree},
 };
@@ -269,7 +269,12 @@ fn validate_ips(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &
     for (index, address) in all.iter().enumerate() {
         let ip = address.text("ip");
         if !old.contains(ip) {
-            errors.extend(validate_legacy_ip(&at.index(index), ip, Strictness::Strict, &[]));
+            errors.extend(validate_legacy_ip(
+                &at.index(index),
+                ip,
+                AddressStrictness::Strict,
+                &[],
+            ));
         }
     }
     if all.len() < 2 {

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     kinds::builtin,
     patch,
-    strategy::{self, Part, User},
+    strategy::{self, User, WrittenPart},
 };
 
 fn at<R>(use_it: impl FnOnce(&StrategyContext<'_>) -> R) -> R {
@@ -45,7 +45,7 @@ fn create_pod(pod: &Value) -> Result<Value, Vec<String>> {
     })
 }
 
-fn update_pod(new: &Value, old: &Value, part: Part<'_>) -> Result<Value, Vec<String>> {
+fn update_pod(new: &Value, old: &Value, part: WrittenPart<'_>) -> Result<Value, Vec<String>> {
     let mut new = new.clone();
     at(|at| match strategy::update(&mut new, old, part, at) {
         Ok(_) => Ok(new),
@@ -276,13 +276,13 @@ fn rejects_restart_of_a_terminated_container() {
         pod
     };
     assert_eq!(
-        update_pod(&state("running"), &state("terminated"), Part::Status),
+        update_pod(&state("running"), &state("terminated"), WrittenPart::Status),
         Err(vec![
             "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
                 .to_owned()
         ])
     );
-    assert!(update_pod(&state("terminated"), &state("running"), Part::Status).is_ok());
+    assert!(update_pod(&state("terminated"), &state("running"), WrittenPart::Status).is_ok());
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn rejects_two_addresses_of_one_family() {
     let mut new = old.clone();
     new["status"] = json!({"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]});
     assert_eq!(
-        update_pod(&new, &old, Part::Status),
+        update_pod(&new, &old, WrittenPart::Status),
         Err(vec!["status.podIPs: Invalid value: [{\"IP\":\"10.0.0.1\"},{\"IP\":\"10.0.0.2\"}]: may specify no more than one IP for each IP family".to_owned()])
     );
 }
@@ -306,10 +306,14 @@ fn resize_changes_only_cpu_and_memory() {
     let old = asks(json!({"cpu": "1"}));
     let mut new = asks(json!({"cpu": "2"}));
     new["spec"]["hostname"] = json!("other");
-    let resized = update_pod(&new, &old, Part::Other("resize")).expect("the resize is valid");
+    let resized = update_pod(&new, &old, WrittenPart::Other("resize")).expect("the resize is valid");
     assert_eq!(resized.at("spec"), asks(json!({"cpu": "2"})).at("spec"));
     assert_eq!(
-        update_pod(&asks(json!({"memory": "1Gi"})), &old, Part::Other("resize")),
+        update_pod(
+            &asks(json!({"memory": "1Gi"})),
+            &old,
+            WrittenPart::Other("resize")
+        ),
         Err(vec![
             "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed"
                 .to_owned()
@@ -319,7 +323,7 @@ fn resize_changes_only_cpu_and_memory() {
         update_pod(
             &asks(json!({"cpu": "1", "ephemeral-storage": "1Gi"})),
             &old,
-            Part::Other("resize")
+            WrittenPart::Other("resize")
         ),
         Err(vec![
             "spec: Forbidden: only cpu and memory resources are mutable".to_owned()
@@ -334,7 +338,7 @@ fn ephemeral_containers_are_added_but_not_removed() {
             json!({"ephemeralContainers": [{"name": "e", "image": image, "imagePullPolicy": "Always", "resources": {}}]}),
         )
     };
-    let part = Part::Other("ephemeralcontainers");
+    let part = WrittenPart::Other("ephemeralcontainers");
     assert!(update_pod(&looking("a"), &pod_with(json!({})), part).is_ok());
     let changed = update_pod(&looking("b"), &looking("a"), part).expect_err("it changed");
     assert!(changed[0].starts_with("spec.ephemeralContainers: Forbidden: existing ephemeral containers \"e\" may not be changed\n@@ -1,6 +1,6 @@\n"), "{changed:?}");

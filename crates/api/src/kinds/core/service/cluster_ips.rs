@@ -6,7 +6,7 @@ use super::{EXTERNAL_NAME, NONE, families::IpFamily, is_headless, kind};
 use crate::{
     field::{Error, Path},
     kinds::{field_checks, go_values},
-    name::{self, Strictness},
+    name::{self, AddressStrictness},
     strategy::{ErrorList, Tree},
 };
 
@@ -79,7 +79,7 @@ pub(super) fn validate_cluster_ips(errors: &mut ErrorList, service: &Value, old:
         let msgs = if old_ips.contains(ip) {
             Vec::new()
         } else {
-            name::validate_legacy_ip(&field_path.index(index), ip, Strictness::Strict, &[])
+            name::validate_legacy_ip(&field_path.index(index), ip, AddressStrictness::Strict, &[])
         };
         readable &= msgs.is_empty();
         errors.extend(msgs);

@@ -146,7 +146,8 @@ fn requests_on_update(new: &Value, old: &Value) -> Result<Vec<(usize, NodePortRe
     Ok(wants)
 }
 
-// upstream: pkg/registry/core/service/storage/storage.go needsNodePort
+// upstream: pkg/registry/core/service/storage/alloc.go allocateCreate, allocateUpdate; the type decides, allocateLoadBalancerNodePorts does not: a
+// LoadBalancer without automatic allocation may still request node ports by number
 fn needs_node_ports(service: &Value) -> bool {
     matches!(kind(service), NODE_PORT | LOAD_BALANCER)
 }

@@ -18,7 +18,7 @@ use crate::{
         field_checks::{self, push_invalid, validate_enum, validate_port_number, validate_protocol},
         go_values,
     },
-    name::{self, Strictness},
+    name::{self, AddressStrictness},
     strategy::{ErrorList, Tree},
 };
 
@@ -206,7 +206,7 @@ fn validate_external_ips(errors: &mut ErrorList, spec: &Value, old: Option<&Valu
         let msgs = if old_ips.contains(ip) {
             Vec::new()
         } else {
-            name::validate_legacy_ip(&field_path, ip, Strictness::Strict, &[])
+            name::validate_legacy_ip(&field_path, ip, AddressStrictness::Strict, &[])
         };
         if msgs.is_empty() {
             validate_endpoint_ip(errors, &field_path, ip);
@@ -267,7 +267,7 @@ fn validate_source_ranges(errors: &mut ErrorList, service: &Value, old: Option<&
         errors.extend(name::validate_legacy_cidr(
             field_path,
             text.trim(),
-            Strictness::Strict,
+            AddressStrictness::Strict,
             &[],
         ));
     };
@@ -349,7 +349,7 @@ pub(super) fn validate_load_balancer_status(errors: &mut ErrorList, service: &Va
             errors.extend(name::validate_legacy_ip(
                 &field_path.child("ip"),
                 ip,
-                Strictness::Strict,
+                AddressStrictness::Strict,
                 &[],
             ));
         }

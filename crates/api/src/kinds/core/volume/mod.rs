@@ -32,7 +32,7 @@ use crate::{
 const ONE_TYPE: &str = "may not specify more than 1 volume type";
 
 /// A volume source.
-struct Source {
+struct VolumeSource {
     /// Its field.
     field: &'static str,
     /// The field path of errors inside the source.
@@ -42,8 +42,8 @@ struct Source {
     validate: SourceValidator,
 }
 
-const fn source(field: &'static str, validate: SourceValidator) -> Source {
-    Source {
+const fn source(field: &'static str, validate: SourceValidator) -> VolumeSource {
+    VolumeSource {
         field,
         field_path: field,
         surplus: field,
@@ -52,11 +52,11 @@ const fn source(field: &'static str, validate: SourceValidator) -> Source {
 }
 
 /// In validation order: the first that is set is the source of the volume.
-const SOURCES: &[Source] = &[
+const SOURCES: &[VolumeSource] = &[
     source("emptyDir", source::empty_dir),
     source("hostPath", source::host_path),
     source("gitRepo", source::git_repo),
-    Source {
+    VolumeSource {
         field_path: "persistentDisk",
         ..source("gcePersistentDisk", source::gce_disk)
     },
@@ -69,12 +69,12 @@ const SOURCES: &[Source] = &[
     source("persistentVolumeClaim", source::claim),
     source("rbd", source::rbd),
     source("cinder", source::cinder),
-    Source {
+    VolumeSource {
         surplus: "cephFS",
         ..source("cephfs", source::cephfs)
     },
     source("quobyte", source::quobyte),
-    Source {
+    VolumeSource {
         surplus: "downwarAPI",
         ..source("downwardAPI", files::validate_downward_api_volume_source)
     },

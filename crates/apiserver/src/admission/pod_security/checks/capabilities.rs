@@ -1,9 +1,9 @@
-//! Capabilities beyond those that containers have anyway.
+//! Pod Security checks of capabilities.
 
 use k3_api::strategy::Tree;
 use serde_json::Value;
 
-use super::super::violation::{Pod, Values, Violation, containers, quoted};
+use super::super::violation::{Pod, UniqueValues, Violation, containers, quoted};
 
 /// What may be added.
 const USUAL: [&str; 13] = [
@@ -48,7 +48,7 @@ pub(super) fn dropped(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 fn adds_beyond(pod: &Pod<'_>, allowed: &[&str]) -> Option<String> {
-    let mut names = Values::new();
+    let mut names = UniqueValues::new();
     let adding = pod.containers_that(|container| {
         let more: Vec<_> = of(container)
             .texts("add")

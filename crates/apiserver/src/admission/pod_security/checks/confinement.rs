@@ -1,9 +1,9 @@
-//! What confines a container beside its user and capabilities: profiles of `AppArmor` and seccomp, labels of `SELinux`.
+//! Pod Security checks of AppArmor, seccomp and SELinux.
 
 use k3_api::{go, strategy::Tree};
 use serde_json::Value;
 
-use super::super::violation::{Offenders, Pod, Values, Violation, containers, plural, quoted};
+use super::super::violation::{Pod, UniqueValues, Violation, ViolationSources, containers, plural, quoted};
 
 /// Where profiles stood before they were fields.
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -71,7 +71,7 @@ pub(super) fn se_linux_31(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
-    let mut types = Values::new();
+    let mut types = UniqueValues::new();
     let mut sets_user = false;
     let mut sets_role = false;
     let offenders = pod.offenders(|context| {
@@ -117,7 +117,7 @@ pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
     let of_containers = pod
         .containers()
         .map(|container| format!("{SECCOMP_CONTAINER}{}", container.text("name")));
-    let mut forbidden = Values::new();
+    let mut forbidden = UniqueValues::new();
     for key in std::iter::once(SECCOMP_POD.to_owned()).chain(of_containers) {
         let Some(value) = pod.annotations.get(&key).and_then(Value::as_str) else {
             continue;
@@ -176,8 +176,8 @@ pub(super) fn seccomp_set(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Who sets a profile that is neither the usual one nor one of the node's, and which.
-fn profiles<'p>(pod: &Pod<'p>, field: &str) -> (Offenders<'p>, Values<'p>) {
-    let mut values = Values::new();
+fn profiles<'p>(pod: &Pod<'p>, field: &str) -> (ViolationSources<'p>, UniqueValues<'p>) {
+    let mut values = UniqueValues::new();
     let offenders = pod.offenders(|context| {
         let profile = context.at(field).text("type");
         let is_bad = context.has(field) && profile != "RuntimeDefault" && profile != "Localhost";

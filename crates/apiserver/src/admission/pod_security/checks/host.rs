@@ -1,9 +1,9 @@
-//! What a pod has in common with its host: namespaces, ports, and whom probes speak to.
+//! Pod Security checks of host namespaces, host ports, and hosts in probes.
 
 use k3_api::strategy::Tree;
 use serde_json::Value;
 
-use super::super::violation::{Pod, Values, Violation, containers, plural, quoted};
+use super::super::violation::{Pod, UniqueValues, Violation, containers, plural, quoted};
 
 /// Namespaces of the host.
 // upstream: staging/src/k8s.io/pod-security-admission/policy/check_hostNamespaces.go CheckHostNamespaces
@@ -22,7 +22,7 @@ pub(super) fn namespaces(pod: &Pod<'_>) -> Option<Violation> {
 /// Ports of the host.
 // upstream: staging/src/k8s.io/pod-security-admission/policy/check_hostPorts.go CheckHostPorts
 pub(super) fn ports(pod: &Pod<'_>) -> Option<Violation> {
-    let mut ports = Values::new();
+    let mut ports = UniqueValues::new();
     let using = pod.containers_that(|container| {
         let of_host: Vec<_> = container
             .items("ports")
@@ -48,7 +48,7 @@ pub(super) fn ports(pod: &Pod<'_>) -> Option<Violation> {
 /// Probes and handlers that speak to anybody but the pod.
 // upstream: staging/src/k8s.io/pod-security-admission/policy/check_hostProbesAndhostLifecycle.go CheckHostProbesAndHostLifecycle
 pub(super) fn probes(pod: &Pod<'_>) -> Option<Violation> {
-    let mut hosts = Values::new();
+    let mut hosts = UniqueValues::new();
     let using = pod.containers_that(|container| {
         let lifecycle = container.at("lifecycle");
         let handlers = [
@@ -66,7 +66,7 @@ pub(super) fn probes(pod: &Pod<'_>) -> Option<Violation> {
         return None;
     }
     // In order, without duplicates.
-    let using: Values<'_> = using.into_iter().map(Into::into).collect();
+    let using: UniqueValues<'_> = using.into_iter().map(Into::into).collect();
     Some(Violation::new(
         "probe or lifecycle host",
         format!(

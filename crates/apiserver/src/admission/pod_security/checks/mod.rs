@@ -1,4 +1,4 @@
-//! What pods must not do, by level and version: a table, and the checks in files by what they are about.
+//! The Pod Security checks of the levels baseline and restricted, by version.
 
 mod capabilities;
 mod confinement;
@@ -9,7 +9,7 @@ mod user;
 mod volumes;
 
 use super::{
-    policy::{Level, Standard, Version},
+    policy::{LevelVersion, PodSecurityLevel, PodSecurityVersion},
     violation::{Pod, Violation},
 };
 
@@ -19,7 +19,7 @@ type CheckFn = fn(&Pod<'_>) -> Option<Violation>;
 /// A check, and how it changed over the versions.
 struct PolicyCheck {
     id: &'static str,
-    level: Level,
+    level: PodSecurityLevel,
     /// The test from each version on.
     editions: &'static [(i64, CheckFn)],
     /// The check of the level below that this one makes needless.
@@ -29,7 +29,7 @@ struct PolicyCheck {
 const fn baseline(id: &'static str, editions: &'static [(i64, CheckFn)]) -> PolicyCheck {
     PolicyCheck {
         id,
-        level: Level::Baseline,
+        level: PodSecurityLevel::Baseline,
         editions,
         replaces: "",
     }
@@ -42,7 +42,7 @@ const fn restricted(
 ) -> PolicyCheck {
     PolicyCheck {
         id,
-        level: Level::Restricted,
+        level: PodSecurityLevel::Restricted,
         editions,
         replaces,
     }
@@ -140,13 +140,13 @@ const CHECKS: [PolicyCheck; 19] = [
 ];
 
 /// Everything a pod does wrong by a standard.
-pub(super) fn violations(standard: Standard, pod: &Pod<'_>) -> Vec<Violation> {
-    if standard.level == Level::Privileged {
+pub(super) fn violations(standard: LevelVersion, pod: &Pod<'_>) -> Vec<Violation> {
+    if standard.level == PodSecurityLevel::Privileged {
         return Vec::new();
     }
     let minor = match standard.version {
-        Version::Minor(minor) => minor,
-        Version::Latest => i64::MAX,
+        PodSecurityVersion::Minor(minor) => minor,
+        PodSecurityVersion::Latest => i64::MAX,
     };
     let asked = || CHECKS.iter().filter(|check| check.level <= standard.level);
     let is_replaced = |id: &str| asked().any(|check| check.replaces == id && check.edition(minor).is_some());

@@ -1,9 +1,9 @@
-//! Rights beyond those of a container.
+//! Pod Security checks of privileged containers, privilege escalation and procMount.
 
 use k3_api::strategy::Tree;
 use serde_json::Value;
 
-use super::super::violation::{Pod, Values, Violation, containers, quoted};
+use super::super::violation::{Pod, UniqueValues, Violation, containers, quoted};
 
 /// Containers that may do everything.
 // upstream: staging/src/k8s.io/pod-security-admission/policy/check_privileged.go CheckPrivileged
@@ -42,7 +42,7 @@ pub(super) fn escalation(pod: &Pod<'_>) -> Option<Violation> {
 /// Containers that see all of /proc.
 // upstream: staging/src/k8s.io/pod-security-admission/policy/check_procMount_baseline.go CheckProcMountBaseline
 pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
-    let mut kinds = Values::new();
+    let mut kinds = UniqueValues::new();
     let names = pod.containers_that(|container| {
         let context = container.at("securityContext");
         let kind = context.text("procMount");

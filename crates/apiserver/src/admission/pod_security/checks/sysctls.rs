@@ -1,4 +1,4 @@
-//! Settings of the kernel that reach beyond the pod.
+//! Pod Security check of sysctls.
 
 use k3_api::strategy::Tree;
 

@@ -1,4 +1,4 @@
-//! Whom containers run as.
+//! Pod Security checks of runAsNonRoot and runAsUser.
 
 use k3_api::strategy::Tree;
 use serde_json::Value;

@@ -1,9 +1,9 @@
-//! Volumes that reach beyond the pod.
+//! Pod Security checks of volume types and hostPath volumes.
 
 use k3_api::strategy::Tree;
 use serde_json::Value;
 
-use super::super::violation::{Pod, Values, Violation, plural, quoted};
+use super::super::violation::{Pod, UniqueValues, Violation, plural, quoted};
 
 /// Kinds that are harmless.
 const HARMLESS: [&str; 9] = [
@@ -60,7 +60,7 @@ pub(super) fn host_path(pod: &Pod<'_>) -> Option<Violation> {
 /// Everything but the harmless ones.
 // upstream: staging/src/k8s.io/pod-security-admission/policy/check_restrictedVolumes.go CheckRestrictedVolumes
 pub(super) fn restricted(pod: &Pod<'_>) -> Option<Violation> {
-    let mut kinds = Values::new();
+    let mut kinds = UniqueValues::new();
     let names = volumes_that(pod, |volume| {
         if HARMLESS.iter().any(|kind| volume.has(kind)) {
             return false;

@@ -1,4 +1,4 @@
-//! What one patch may cost.
+//! Limits the cost of one strategic merge patch.
 //!
 //! To merge a list costs its length. A patch may name one item of a list many times, and each time a list within it: that
 //! would cost the product of both. Such a patch is refused.
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::Error;
 
 /// How many more items and fields may be looked at.
-pub(super) struct Work(Cell<usize>);
+pub(super) struct PatchCost(Cell<usize>);
 
 /// A patch looks at each part of the object and of itself a few times.
 const TIMES: usize = 4;
@@ -18,13 +18,13 @@ const TIMES: usize = 4;
 /// What small patches may cost besides.
 const LEAST: usize = 100_000;
 
-// --- Work ---
+// --- PatchCost ---
 
-impl Work {
+impl PatchCost {
     /// As much as a patch for this object may cost.
     pub(super) fn new(object: &Map<String, Value>, patch: &Map<String, Value>) -> Self {
         let parts = fields(object) + fields(patch);
-        Work(Cell::new(parts * TIMES + LEAST))
+        PatchCost(Cell::new(parts * TIMES + LEAST))
     }
 
     /// Looks at so many items or fields.

@@ -1,4 +1,4 @@
-//! What validating one object may cost.
+//! Limits the cost of validating one custom resource.
 //!
 //! The cost is the size of the object times the size of the schemas that each of its values is validated by. Objects and
 //! schemas that people write stay far below the limit; beyond it the object is refused.
@@ -19,16 +19,16 @@ pub(super) const OBJECT_TOO_LARGE: &str = "the object is too large to be validat
 
 /// The cost of one validation so far, and the patterns it has compiled.
 #[derive(Debug)]
-pub(super) struct Work<'n> {
+pub(super) struct ValidationCost<'n> {
     steps: Cell<usize>,
     patterns: RefCell<HashMap<&'n str, Result<Pattern, String>>>,
 }
 
-// --- Work ---
+// --- ValidationCost ---
 
-impl<'n> Work<'n> {
+impl<'n> ValidationCost<'n> {
     pub(super) fn new() -> Self {
-        Work {
+        ValidationCost {
             steps: Cell::new(MOST_STEPS),
             patterns: RefCell::default(),
         }
