@@ -115,7 +115,7 @@ impl PersistentVolumeController {
     ) -> Result<Outcome, Error> {
         let event = EventMessage::warning(
             "VolumeFailedRecycle",
-            format_args!("Recycle record_recycle_failure: {why}"),
+            format_args!("Recycle failed: {why}"),
         );
         self.update_volume_phase(volume, VolumePhase::Failed, Some(&event))
             .await?;
