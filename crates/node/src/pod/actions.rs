@@ -19,7 +19,7 @@ use super::{
     },
 };
 use crate::{
-    probes::{Outcome, ProbeResults},
+    probes::{ProbeOutcome, ProbeResults},
     runtime::{self, ContainerId, ContainerState, SandboxId, SandboxState},
 };
 
@@ -295,8 +295,8 @@ fn running_sidecar_actions(
 ) {
     let name = &container.name;
     let started = input.probes.startup(&instance.id);
-    if container.startup_probe.is_some() && started != Some(Outcome::Success) {
-        if started == Some(Outcome::Failure) {
+    if container.startup_probe.is_some() && started != Some(ProbeOutcome::Success) {
+        if started == Some(ProbeOutcome::Failure) {
             let message = format!("Init container {name} failed startup probe");
             actions
                 .kill
@@ -317,7 +317,7 @@ fn running_sidecar_actions(
             .push(container_to_kill(instance, message, KillReason::Other));
         actions.init.push(index);
     } else if container.liveness_probe.is_some()
-        && input.probes.liveness(&instance.id) == Some(Outcome::Failure)
+        && input.probes.liveness(&instance.id) == Some(ProbeOutcome::Failure)
     {
         let message = format!("Init container {name} failed liveness probe");
         actions
@@ -365,12 +365,12 @@ fn regular_container_actions(spec: &PodSpec, input: &PodActionsInput<'_>, action
             // A changed spec is restarted whatever the restart policy is.
             restart = true;
             (format!("Container {name} definition changed"), KillReason::Other)
-        } else if input.probes.liveness(&instance.id) == Some(Outcome::Failure) {
+        } else if input.probes.liveness(&instance.id) == Some(ProbeOutcome::Failure) {
             (
                 format!("Container {name} failed liveness probe"),
                 KillReason::Liveness,
             )
-        } else if input.probes.startup(&instance.id) == Some(Outcome::Failure) {
+        } else if input.probes.startup(&instance.id) == Some(ProbeOutcome::Failure) {
             (
                 format!("Container {name} failed startup probe"),
                 KillReason::Startup,

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::spec::{SpecError, hosts_file};
 use crate::{
-    Facts,
-    runtime::{Mount, MountSource, Propagation},
+    NodeFacts,
+    runtime::{Mount, MountPropagation, MountSource},
 };
 
 const TARGET: &str = "/etc/hosts";
@@ -27,7 +27,7 @@ pub(super) enum HostsError {
 pub(super) fn make_hosts_mount(
     pod: &Pod,
     folder: &Path,
-    facts: &Facts,
+    facts: &NodeFacts,
     addresses: &[IpAddr],
     mounts: &[Mount],
 ) -> Result<Option<Mount>, HostsError> {
@@ -52,7 +52,7 @@ pub(super) fn make_hosts_mount(
         source: MountSource::Host(path),
         target: TARGET.to_owned(),
         read_only: false,
-        propagation: Propagation::Private,
+        propagation: MountPropagation::Private,
         recursive_read_only: false,
     }))
 }

@@ -29,8 +29,8 @@ use super::{
 };
 use crate::{
     PodIdentity,
-    images::{self, Images},
-    runtime::{Change, ContainerId, Runtime, RuntimeError, SandboxId},
+    images::{self, ImageManager},
+    runtime::{ContainerId, PodLifecycleEvent, Runtime, RuntimeError, SandboxId},
 };
 
 /// Delay before the stream of runtime events is opened again.
@@ -72,13 +72,13 @@ impl PodManager {
     pub fn new(deps: PodDependencies) -> Self {
         let settings = &deps.settings;
         // A pull is part of starting a container and has the same timeout.
-        let limits = images::Limits {
+        let limits = images::ImagePullLimits {
             pull: settings.start_limit,
-            look: settings.start_limit,
+            inspect: settings.start_limit,
             ..settings.images
         };
         let pulled = deps.pulled.clone();
-        let images = Images::new(limits, pulled, deps.recorder.clone(), deps.clock.clone());
+        let images = ImageManager::new(limits, pulled, deps.recorder.clone(), deps.clock.clone());
         let events = PodEventRecorder::new(deps.recorder.clone());
         let client = deps.client.clone();
         let workers = Arc::new_cyclic(|this: &std::sync::Weak<PodWorkers>| {
@@ -172,13 +172,13 @@ impl PodManager {
                 }
                 continue;
             };
-            if let Ok(mut changes) = runtime.changes().await {
+            if let Ok(mut changes) = runtime.container_events().await {
                 // Events before the subscription were missed.
                 self.workers.wake_all();
                 while let Some(change) = changes.next().await {
                     match change {
-                        Change::Pod { uid } => self.workers.wake(&uid),
-                        Change::Any => self.workers.wake_all(),
+                        PodLifecycleEvent::Pod { uid } => self.workers.wake(&uid),
+                        PodLifecycleEvent::Any => self.workers.wake_all(),
                     }
                 }
             }
@@ -188,7 +188,7 @@ impl PodManager {
 
     async fn watch_probe_results(&self) {
         loop {
-            let uid = self.workers.deps.prober.changed().await;
+            let uid = self.workers.deps.probe_manager.next_changed_pod().await;
             self.workers.wake(&uid);
         }
     }
@@ -458,7 +458,7 @@ impl PodWorkers {
 
     /// Unmounts volumes and removes directories of removed pods, such as one that was deleted while the agent was down.
     async fn remove_orphaned_directories(&self) {
-        let orphaned = match self.deps.volumes.left_behind().await {
+        let orphaned = match self.deps.volumes.list_pods_from_disk().await {
             Ok(orphaned) => orphaned,
             Err(error) => {
                 tracing::warn!(%error, "failed to list directories of removed pods");
@@ -473,7 +473,7 @@ impl PodWorkers {
                 uid,
                 ..PodIdentity::default()
             };
-            if let Err(error) = self.deps.volumes.tear_down(&pod).await {
+            if let Err(error) = self.deps.volumes.remove_pod_directory(&pod).await {
                 tracing::warn!(pod = pod.uid, %error, "failed to unmount volumes");
             }
         }

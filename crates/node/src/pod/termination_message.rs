@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use tokio::task::spawn_blocking;
 
 use super::spec::ContainerAnnotations;
-use crate::runtime::{self, ContainerState, LogOptions, Mount, MountSource, Propagation, Runtime};
+use crate::runtime::{self, ContainerState, LogOptions, Mount, MountPropagation, MountSource, Runtime};
 
 /// Maximum size of a message from the file.
 const MAX_MESSAGE_FROM_FILE: u64 = 4 << 10;
@@ -60,7 +60,7 @@ pub(super) fn make_message_mount(
         source: MountSource::Host(path),
         target,
         read_only: false,
-        propagation: Propagation::Private,
+        propagation: MountPropagation::Private,
         recursive_read_only: false,
     }))
 }
@@ -123,7 +123,7 @@ async fn read_end_of_log(runtime: &dyn Runtime, container: &runtime::Container) 
     };
     let mut bytes = Vec::new();
     let reading = async {
-        let mut lines = runtime.logs(&container.id, &options).await.ok()?;
+        let mut lines = runtime.container_logs(&container.id, &options).await.ok()?;
         while let Some(Ok(line)) = lines.next().await {
             bytes.extend_from_slice(&line.bytes);
             let more = bytes.len().saturating_sub(MAX_MESSAGE_FROM_LOG);

@@ -8,7 +8,7 @@ use super::{
     security::effective_security_context,
 };
 use crate::{
-    Facts,
+    NodeFacts,
     environment::expand,
     runtime::{ContainerId, ContainerSpec, Image, Mount},
 };
@@ -33,7 +33,7 @@ pub struct ContainerConfigInput<'a> {
     /// The container whose process namespace an ephemeral container joins.
     pub target: Option<&'a ContainerId>,
     /// Facts about the node.
-    pub facts: &'a Facts,
+    pub facts: &'a NodeFacts,
 }
 
 /// Configuration of a container for the runtime.

@@ -44,7 +44,7 @@ pub use self::{
     merge::{merge_pod_status, rejected_status, terminated_status},
     snapshot::PodSnapshot,
 };
-use crate::{Facts, pod::spec::pod_resources, probes::ProbeResults, runtime::ContainerId};
+use crate::{NodeFacts, pod::spec::pod_resources, probes::ProbeResults, runtime::ContainerId};
 
 /// StatusInput of [`generate_api_pod_status`].
 #[derive(Clone, Copy)]
@@ -70,7 +70,7 @@ pub struct StatusInput<'a> {
     /// Whether the runtime supports recursive read-only mounts.
     pub recursive_read_only: bool,
     /// Facts about the node.
-    pub facts: &'a Facts,
+    pub facts: &'a NodeFacts,
     /// State of the pod worker.
     pub worker_state: PodWorkerState,
     /// KillReason the pod is terminated, if the node decided so.

@@ -4,14 +4,14 @@ use super::{
     super::{generate_container_resources, pod_resources},
     *,
 };
-use crate::runtime::Resources;
+use crate::runtime::ContainerResources;
 
-fn of(spec: Value) -> Resources {
+fn of(spec: Value) -> ContainerResources {
     let pod = pod(spec);
     generate_container_resources(&pod, &pod.spec.as_ref().unwrap().containers[0], &facts())
 }
 
-fn one(resources: Value) -> Resources {
+fn one(resources: Value) -> ContainerResources {
     of(json!({"containers": [{"name": "a", "resources": resources}]}))
 }
 

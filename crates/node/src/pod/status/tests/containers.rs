@@ -1,7 +1,7 @@
 //! One status for each container.
 
 use super::*;
-use crate::probes::{Outcome, ProbeKind};
+use crate::probes::{ProbeKind, ProbeOutcome};
 
 #[test]
 fn missing_containers_are_waiting() {
@@ -231,7 +231,7 @@ fn ephemeral_containers_have_their_own_list_and_do_not_affect_the_phase() {
 
 #[test]
 fn probe_results_set_started_and_ready() {
-    use Outcome::{Failure, Success, Unknown};
+    use ProbeOutcome::{Failure, Success, Unknown};
 
     let probed = json!({"name": "a", "startupProbe": {}, "readinessProbe": {}});
     let id = ContainerId("a-0".to_owned());
@@ -299,7 +299,7 @@ fn container_stays_ready_after_agent_restart_until_probed() {
     fixture.probes = ProbeResults::new(at(100)).with(
         &ContainerId("a-0".to_owned()),
         ProbeKind::Readiness,
-        Outcome::Failure,
+        ProbeOutcome::Failure,
     );
     assert!(!one(&fixture.status().container_statuses, "a").ready);
 }
