@@ -16,7 +16,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use k3_node::{
     NodeFacts,
     pod::spec,
-    runtime::{Image, Mount, MountSource, MountPropagation, Runtime},
+    runtime::{Image, Mount, MountPropagation, MountSource, Runtime},
 };
 use k3_test_services::TEST_IMAGE;
 use k8s_openapi::api::core::v1::Pod;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use k3_node::runtime::engine::{Service, ServicePort, ServiceVolume};
+use k3_node::runtime::docker::{NamedVolume, ServiceContainerPort, ServiceContainerSpec};
 use k3_storage::{StorageConfig, mysql::MysqlOptions};
 
 use super::Settings;
@@ -25,7 +25,7 @@ pub(super) fn service(
     storage: &StorageConfig,
     address: IpAddr,
     port: u16,
-) -> Option<Service> {
+) -> Option<ServiceContainerSpec> {
     match storage {
         StorageConfig::Memory | StorageConfig::File(_) => None,
         StorageConfig::Mysql(options) => Some(mysql(settings, options, address)),
@@ -33,7 +33,7 @@ pub(super) fn service(
     }
 }
 
-fn mysql(settings: &Settings, options: &MysqlOptions, address: IpAddr) -> Service {
+fn mysql(settings: &Settings, options: &MysqlOptions, address: IpAddr) -> ServiceContainerSpec {
     let mut env = vec![
         ("MYSQL_DATABASE", &options.database),
         ("MYSQL_ROOT_PASSWORD", &options.password),
@@ -44,13 +44,13 @@ fn mysql(settings: &Settings, options: &MysqlOptions, address: IpAddr) -> Servic
             ("MYSQL_PASSWORD", &options.password),
         ]);
     }
-    Service {
+    ServiceContainerSpec {
         image: settings.mysql_image.clone(),
         env: env
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value.clone()))
             .collect(),
-        ports: vec![ServicePort {
+        ports: vec![ServiceContainerPort {
             address,
             machine: options.port,
             container: MYSQL_PORT,
@@ -59,7 +59,7 @@ fn mysql(settings: &Settings, options: &MysqlOptions, address: IpAddr) -> Servic
     }
 }
 
-fn etcd(settings: &Settings, address: IpAddr, client: u16) -> Service {
+fn etcd(settings: &Settings, address: IpAddr, client: u16) -> ServiceContainerSpec {
     let peer = peer_port(client);
     let args = [
         ("name", "k3".to_owned()),
@@ -72,12 +72,12 @@ fn etcd(settings: &Settings, address: IpAddr, client: u16) -> Service {
         ("initial-cluster-token", "k3-etcd".to_owned()),
         ("initial-cluster-state", "new".to_owned()),
     ];
-    Service {
+    ServiceContainerSpec {
         image: settings.etcd_image.clone(),
         entrypoint: vec![ETCD.to_owned()],
         args: args.map(|(flag, value)| format!("--{flag}={value}")).into(),
         ports: [client, peer]
-            .map(|port| ServicePort {
+            .map(|port| ServiceContainerPort {
                 address,
                 machine: port,
                 container: port,
@@ -96,21 +96,21 @@ fn peer_port(client: u16) -> u16 {
 }
 
 /// What it is called, and where its data are kept.
-fn named(settings: &Settings, database: &str, path: &str) -> Service {
+fn named(settings: &Settings, database: &str, path: &str) -> ServiceContainerSpec {
     let ending = |mark: char| match settings.instance.as_str() {
         "" => String::new(),
         instance => format!("{mark}{instance}"),
     };
-    Service {
+    ServiceContainerSpec {
         name: format!("k8s_storage_{database}_{database}{}", ending('_')),
-        volume: ServiceVolume {
+        volume: NamedVolume {
             name: format!("k3-{database}-data{}", ending('-')),
             path: path.to_owned(),
         },
         labels: [(DATABASE_LABEL, database), (INSTANCE_LABEL, &settings.instance)]
             .map(|(label, value)| (label.to_owned(), value.to_owned()))
             .into(),
-        ..Service::default()
+        ..ServiceContainerSpec::default()
     }
 }
 
@@ -118,7 +118,7 @@ fn named(settings: &Settings, database: &str, path: &str) -> Service {
 mod tests {
     use std::{net::Ipv4Addr, path::PathBuf};
 
-    use k3_node::runtime::detect::Wanted;
+    use k3_node::runtime::detect::RuntimeSelection;
     use k3_storage::etcd::EtcdOptions;
 
     use super::{super::Autostart, *};
@@ -132,11 +132,11 @@ mod tests {
             etcd_image: "etcd:3".to_owned(),
             instance: instance.to_owned(),
             directory: PathBuf::new(),
-            runtime: Wanted::default(),
+            runtime: RuntimeSelection::default(),
         }
     }
 
-    fn of_mysql(user: &str) -> Service {
+    fn of_mysql(user: &str) -> ServiceContainerSpec {
         let options = MysqlOptions {
             user: user.to_owned(),
             password: "s3cret".to_owned(),
@@ -146,7 +146,7 @@ mod tests {
         service(&settings(""), &StorageConfig::Mysql(options), LOOPBACK, 3307).unwrap()
     }
 
-    fn of_etcd(port: u16, instance: &str) -> Service {
+    fn of_etcd(port: u16, instance: &str) -> ServiceContainerSpec {
         let storage = StorageConfig::Etcd(EtcdOptions::default());
         service(&settings(instance), &storage, LOOPBACK, port).unwrap()
     }
