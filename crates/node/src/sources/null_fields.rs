@@ -1,4 +1,4 @@
-//! Every field may be `null`: the types that a node reads.
+//! The types that a node reads accept `null` in every field.
 
 use k3_api::kinds::builtin;
 use k3_test_objects::null_objects;
@@ -13,7 +13,7 @@ use kube::Resource;
 use kubecontroller::decode;
 use serde::de::DeserializeOwned;
 
-fn check<K: Resource<DynamicType = ()> + DeserializeOwned>() {
+fn check_null_fields<K: Resource<DynamicType = ()> + DeserializeOwned>() {
     let kind = builtin()
         .kind(&K::group(&()), &K::version(&()), &K::kind(&()))
         .expect("the kind is built in");
@@ -25,15 +25,15 @@ fn check<K: Resource<DynamicType = ()> + DeserializeOwned>() {
 }
 
 #[test]
-fn objects_are_read_with_null_in_every_field() {
-    check::<ClusterTrustBundle>();
-    check::<ConfigMap>();
-    check::<Lease>();
-    check::<Node>();
-    check::<PersistentVolume>();
-    check::<PersistentVolumeClaim>();
-    check::<Pod>();
-    check::<Secret>();
-    check::<Service>();
-    check::<ServiceAccount>();
+fn decodes_objects_with_null_in_every_field() {
+    check_null_fields::<ClusterTrustBundle>();
+    check_null_fields::<ConfigMap>();
+    check_null_fields::<Lease>();
+    check_null_fields::<Node>();
+    check_null_fields::<PersistentVolume>();
+    check_null_fields::<PersistentVolumeClaim>();
+    check_null_fields::<Pod>();
+    check_null_fields::<Secret>();
+    check_null_fields::<Service>();
+    check_null_fields::<ServiceAccount>();
 }
