@@ -440,8 +440,7 @@ mod tests {
         });
         reported.wait_for(|pressures| pressures.memory).await.unwrap();
         eventually(async || test_pods.evicted.lock().unwrap().len() == 2).await;
-        let message =
-            "The node was low on resource: memory. EvictionThreshold quantity: 100Mi, available: 50Mi. ";
+        let message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ";
         let evicted = [
             ("low".to_owned(), message.to_owned()),
             ("high".to_owned(), message.to_owned()),

@@ -35,7 +35,7 @@ pub(super) fn eviction_message(
         // Writing to a String does not fail, here and below.
         let _ = write!(
             message,
-            "EvictionThreshold quantity: {quantity}, available: {available}. "
+            "Threshold quantity: {quantity}, available: {available}. "
         );
     }
     let (Some(usage), Some(spec)) = (&candidate.usage, &candidate.pod.spec) else {
@@ -104,7 +104,7 @@ mod tests {
         );
         assert_eq!(
             message,
-            "The node was low on resource: memory. EvictionThreshold quantity: 100Mi, available: 50Mi. \
+            "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. \
              Container main was using 2Ki, request is 1Ki, has larger consumption of memory. "
         );
         let message = eviction_message(

@@ -6,7 +6,7 @@
 //! metrics  /metrics/resource and /metrics/cadvisor in the Prometheus text format
 //! ```
 //!
-//! Usage is measured only on request. CPU container_cpu_rates are the difference of two samples: the previous one if it is recent, else two samples
+//! Usage is measured only on request. CPU rates are the difference of two samples: the previous one if it is recent, else two samples
 //! are taken, a moment apart.
 // upstream: pkg/kubelet/server/stats/handler.go Provider
 
