@@ -272,7 +272,7 @@ async fn pull_image_if_missing(engine: &DockerRuntime, image: &str) -> Result<()
                       or start the database yourself";
         Failure::new(format!("cannot get the image {image} for the database"), advice).caused_by(error)
     };
-    if engine.image(image).await.map_err(failed)?.is_none() {
+    if engine.image_status(image).await.map_err(failed)?.is_none() {
         tracing::info!("pulling {image} for the database");
         engine.pull_image(image, None).await.map_err(failed)?;
     }
