@@ -87,7 +87,7 @@ pub(super) struct ContainerToRemove {
     pub kill: bool,
 }
 
-/// KillReason a container is stopped: some reasons have a grace period of their own.
+/// Why a container is stopped: some reasons have a grace period of their own.
 // upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go containerKillReason
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KillReason {

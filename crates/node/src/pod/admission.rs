@@ -14,7 +14,7 @@ use crate::NodeFacts;
 /// Reason and message of a rejection.
 pub(super) type Rejection = (String, String);
 
-/// KillReason this node rejects a pod, next to its other pods.
+/// Why this node rejects a pod, next to its other pods.
 // upstream: pkg/kubelet/lifecycle/predicate.go Admit, rejectPodAdmissionBasedOnOSSelector, rejectPodAdmissionBasedOnOSField
 pub(super) fn rejection(
     pod: &Pod,

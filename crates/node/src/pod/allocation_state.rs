@@ -32,7 +32,7 @@ pub(super) struct PodResourceInfo {
     pub actuated: BTreeMap<String, ResourceRequirements>,
 }
 
-/// KillReason a resize does not happen now.
+/// Why a resize does not happen now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ResizeRejection {
     /// The node can never fulfil it.

@@ -13,7 +13,7 @@ use crate::{
 
 const TARGET: &str = "/etc/hosts";
 
-/// KillReason the hosts file could not be written.
+/// Why the hosts file could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HostsError {
     #[error(transparent)]

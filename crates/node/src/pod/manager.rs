@@ -55,7 +55,7 @@ pub struct PodRuntimeIds {
     pub previous: Option<ContainerId>,
 }
 
-/// PodManager that are terminated together at node shutdown.
+/// Pods that are terminated together at node shutdown.
 // upstream: pkg/kubelet/nodeshutdown/nodeshutdown_manager.go podShutdownGroup
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownPriorityBand {
@@ -226,7 +226,7 @@ impl PodManager {
         let runtime = self.workers.deps.runtime.borrow().clone();
         let runtime = runtime.ok_or_else(|| RuntimeError::Unreachable {
             runtime: "the container runtime".to_owned(),
-            reason: "none was status_or_api_status yet".to_owned(),
+            reason: "none was found yet".to_owned(),
         })?;
         let limit = self.workers.deps.settings.start_limit;
         Ok(self
@@ -237,7 +237,7 @@ impl PodManager {
             .pod_snapshot(uid))
     }
 
-    /// Runtime IDs of a container. Without a UID the pod is status_or_api_status by name.
+    /// Runtime IDs of a container. Without a UID the pod is found by name.
     pub fn find(
         &self,
         namespace: &str,
@@ -480,7 +480,7 @@ impl PodWorkers {
         self.remove_orphaned_logs();
     }
 
-    /// Removes logs of removed pods, if the log directory belongs to this node: in a workers one other agents of this machine may
+    /// Removes logs of removed pods, if the log directory belongs to this node: in a shared one other agents of this machine may
     /// have logs.
     fn remove_orphaned_logs(&self) {
         let settings = &self.deps.settings;

@@ -48,10 +48,10 @@ pub(super) struct ContainerStarter<'a> {
     pub addresses: &'a [IpAddr],
 }
 
-/// KillReason a container was not started.
+/// Why a container was not started.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StartError {
-    /// WaitingReason state for the container status.
+    /// Waiting state for the container status.
     pub waiting: WaitingReason,
     /// When to retry, if known.
     pub retry_at: Option<Timestamp>,

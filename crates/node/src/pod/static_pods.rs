@@ -30,7 +30,7 @@ use super::{
 const CONFIG_HASH: &str = "kubernetes.io/config.hash";
 const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
-const CONFIG_SEEN: &str = "kubernetes.io/config.snapshot";
+const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
 
 /// Reads the manifest directory.
 pub(super) struct StaticPodSource {
@@ -39,7 +39,7 @@ pub(super) struct StaticPodSource {
     files: HashMap<PathBuf, Arc<Pod>>,
 }
 
-/// KillReason a file is not a valid static pod.
+/// Why a file is not a valid static pod.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StaticPodFileError {
     #[error("failed to read the file: {0}")]

@@ -49,7 +49,7 @@ const ACTIVE_DEADLINE: (&str, &str) = (
     "Pod was active on the node longer than the specified deadline",
 );
 
-/// State workers by all pod workers.
+/// State shared by all pod workers.
 pub(super) struct PodWorkers {
     pub deps: PodDependencies,
     pub store: PodStore,
@@ -216,7 +216,7 @@ impl PodWorkers {
             result = acting => result,
         };
         if !result.changed {
-            // WaitingReason reasons may have changed.
+            // The reasons why containers wait may have changed.
             self.update_status(uid, runtime.as_ref(), PodWorkerState::Syncing)
                 .await?;
         }

@@ -51,7 +51,7 @@ pub fn generate_container_config(input: &ContainerConfigInput<'_>) -> Result<Con
         parts.map(|part| expand(part, environment)).collect()
     };
     let spec = pod.spec.as_ref();
-    // With a workers or the host's PID namespace there is no target to join.
+    // With a shared or the host's PID namespace there is no target to join.
     let shares =
         spec.is_some_and(|spec| spec.host_pid == Some(true) || spec.share_process_namespace == Some(true));
     let target = input

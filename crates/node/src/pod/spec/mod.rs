@@ -52,7 +52,7 @@ pub enum ContainerType {
     Ephemeral,
 }
 
-/// KillReason a sandbox or container cannot be configured. The messages appear in events and statuses.
+/// Why a sandbox or container cannot be configured. The messages appear in events and statuses.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpecError {

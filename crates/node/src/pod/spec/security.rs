@@ -79,7 +79,7 @@ fn image_user(image: &Image) -> Option<i64> {
     image.user.or_else(|| (!named).then_some(0))
 }
 
-/// KillReason the container would, or might, run as root.
+/// Why the container would, or might, run as root.
 // upstream: pkg/kubelet/kuberuntime/security_context_others.go verifyRunAsNonRoot
 fn verify_run_as_non_root(user: Option<i64>, image: &Image) -> Result<(), String> {
     match (user, image_user(image)) {

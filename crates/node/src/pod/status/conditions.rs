@@ -134,7 +134,7 @@ fn pod_ready_to_start_containers_condition(input: &StatusInput<'_>) -> DesiredCo
     }
 }
 
-/// KillReason the pod needs a new sandbox.
+/// Why the pod needs a new sandbox.
 // upstream: pkg/kubelet/kuberuntime/util/util.go PodSandboxChanged
 fn pod_sandbox_changed(snapshot: &PodSnapshot, host_network: bool) -> Option<&'static str> {
     if snapshot.sandboxes.is_empty() {

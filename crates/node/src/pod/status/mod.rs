@@ -10,8 +10,8 @@
 //! merge       the status written while containers may still run, and the final status
 //! ```
 //!
-//! Usage: [`generate_api_pod_status`] at each sync of a pod. Its result is the next [`StatusInput::previous`], decides by its
-//! phase whether the pod has finished, and is written as [`merge_pod_status`] returns it. After everything of the pod was
+//! Usage: [`generate_api_pod_status`] at each sync of a pod. Its result is the next [`StatusInput::previous`]; its
+//! phase shows whether the pod has finished. It is written as [`merge_pod_status`] returns it. After everything of the pod was
 //! removed, [`terminated_status`] is the final status.
 //!
 //! Promises:
@@ -46,7 +46,7 @@ pub use self::{
 };
 use crate::{NodeFacts, pod::spec::pod_resources, probes::ProbeResults, runtime::ContainerId};
 
-/// StatusInput of [`generate_api_pod_status`].
+/// Input of [`generate_api_pod_status`].
 #[derive(Clone, Copy)]
 pub struct StatusInput<'a> {
     /// The pod of the API with its allocated resources.
@@ -57,7 +57,7 @@ pub struct StatusInput<'a> {
     pub snapshot: &'a PodSnapshot,
     /// Results of its probes.
     pub probes: &'a ProbeResults,
-    /// KillReason containers wait, by name: `ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerConfigError` ...
+    /// Why containers wait, by name: `ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerConfigError` ...
     pub waiting: &'a BTreeMap<String, WaitingReason>,
     /// Termination messages of exited containers.
     pub messages: &'a BTreeMap<ContainerId, String>,
@@ -73,13 +73,13 @@ pub struct StatusInput<'a> {
     pub facts: &'a NodeFacts,
     /// State of the pod worker.
     pub worker_state: PodWorkerState,
-    /// KillReason the pod is terminated, if the node decided so.
+    /// Why the pod is terminated, if the node decided so.
     pub termination_cause: Option<&'a TerminationCause>,
     /// Current time.
     pub now: Timestamp,
 }
 
-/// KillReason a container waits.
+/// Why a container waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitingReason {
     /// CamelCase reason.
@@ -101,7 +101,7 @@ pub enum PodWorkerState {
     Terminated,
 }
 
-/// KillReason a pod has to terminate, whatever its containers do: its phase becomes Failed.
+/// Why a pod has to terminate, whatever its containers do: its phase becomes Failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TerminationCause {
     /// CamelCase reason: `Evicted`, `DeadlineExceeded`, `Terminated` ...

@@ -168,7 +168,7 @@ fn pod_requests_are_the_maximum_over_its_lifetime() {
 
 #[test]
 fn running_pod_reports_enforced_resources() {
-    let some = json!({"requests": {"cpu": "1", "ephemeral_as_container-storage": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
+    let some = json!({"requests": {"cpu": "1", "ephemeral-storage": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
     let other = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}});
     let with = |containers: Value| {
         serde_json::to_value(pod_resources::enforced_resources(&pod(containers))).unwrap()

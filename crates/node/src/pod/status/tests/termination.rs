@@ -93,7 +93,7 @@ fn rejected_pod_reports_the_reason() {
     );
     let expected = json!({
         "phase": "Failed", "reason": "OutOfcpu", "qosClass": "BestEffort", "observedGeneration": 3,
-        "message": "Pod was rejected_status: Node didn't have enough resource: cpu",
+        "message": "Pod was rejected: Node didn't have enough resource: cpu",
         "startTime": "2023-11-14T22:13:27Z",
     });
     assert_eq!(serde_json::to_value(status).unwrap(), expected);
