@@ -113,7 +113,7 @@ impl CniBridge {
     pub async fn remove_configuration(&self, directories: &CniDirectories) -> Result<(), NetworkError> {
         let path = self.path(&configuration_directory(directories));
         match fs::read_to_string(&path).await {
-            Ok(text) if self.is_ours(&text) => fs::remove_file(&path).await,
+            Ok(text) if self.is_own_configuration(&text) => fs::remove_file(&path).await,
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
@@ -138,7 +138,9 @@ impl CniBridge {
         let text = format!("{:#}\n", self.configuration(plugins.has_firewall));
         match std::fs::read_to_string(&path) {
             Ok(existing) if existing == text => return Ok(()),
-            Ok(existing) if !self.is_ours(&existing) => return Err(NetworkError::ForeignConfiguration(path)),
+            Ok(existing) if !self.is_own_configuration(&existing) => {
+                return Err(NetworkError::ForeignConfiguration(path));
+            }
             _ => {}
         }
         std::fs::create_dir_all(&directory).map_err(failed)?;
@@ -157,7 +159,7 @@ impl CniBridge {
         format!("k3-{}", self.node)
     }
 
-    fn is_ours(&self, text: &str) -> bool {
+    fn is_own_configuration(&self, text: &str) -> bool {
         let configuration: Value = serde_json::from_str(text).unwrap_or_default();
         let text = |name: &str| configuration.get(name).and_then(Value::as_str);
         // Older releases did not write the cluster.
@@ -261,8 +263,8 @@ fn find_plugins(reported: &[PathBuf]) -> Result<FoundPlugins, NetworkError> {
     })
 }
 
-/// Returns a CNI configuration that is not the one at `own`.
-fn foreign_configuration(directory: &Path, own: &Path) -> io::Result<Option<PathBuf>> {
+/// Returns a CNI configuration that is not the one at `own_path`.
+fn foreign_configuration(directory: &Path, own_path: &Path) -> io::Result<Option<PathBuf>> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -274,7 +276,7 @@ fn foreign_configuration(directory: &Path, own: &Path) -> io::Result<Option<Path
         let is_configuration = path
             .extension()
             .is_some_and(|end| end == "conf" || end == "conflist" || end == "json");
-        if is_configuration && path != own {
+        if is_configuration && path != own_path {
             found.push(path);
         }
     }

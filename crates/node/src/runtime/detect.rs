@@ -159,7 +159,7 @@ where
 {
     let socket = endpoint.socket.as_deref().ok_or("not a unix socket")?;
     if !socket.exists() {
-        return Err("not there".to_owned());
+        return Err("not found".to_owned());
     }
     timeout(CONNECT_TIMEOUT, connect(socket))
         .await

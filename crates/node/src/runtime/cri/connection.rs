@@ -29,14 +29,14 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 /// Connection to the runtime.
 #[derive(Clone)]
-pub(super) struct Connection {
+pub(super) struct CriConnection {
     channel: Channel,
     socket: PathBuf,
 }
 
-// --- Connection ---
+// --- CriConnection ---
 
-impl Connection {
+impl CriConnection {
     /// Creates a connection, which connects at the first call. Must be called inside a Tokio runtime.
     pub(super) fn new(socket: &Path) -> Self {
         let path = socket.to_path_buf();
@@ -44,7 +44,7 @@ impl Connection {
             let path = path.clone();
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         });
-        Connection {
+        CriConnection {
             // Only the Host header; servers on unix sockets ignore it.
             channel: Endpoint::from_static("http://localhost")
                 .connect_timeout(CONNECT)
@@ -113,9 +113,9 @@ impl Connection {
     }
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for CriConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Connection").field(&self.socket).finish()
+        f.debug_tuple("CriConnection").field(&self.socket).finish()
     }
 }
 

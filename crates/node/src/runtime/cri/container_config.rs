@@ -164,9 +164,10 @@ fn security(pod: &SandboxSpec, spec: &ContainerSpec) -> messages::LinuxContainer
     let security = &spec.security;
     let identity = &security.identity;
     let number = |value| messages::Int64Value { value };
-    let listed = |own: &Option<Vec<String>>, usual: &[&str]| {
-        own.clone()
-            .unwrap_or_else(|| usual.iter().map(|path| (*path).to_owned()).collect())
+    let paths_or_default = |configured: &Option<Vec<String>>, default_paths: &[&str]| {
+        configured
+            .clone()
+            .unwrap_or_else(|| default_paths.iter().map(|path| (*path).to_owned()).collect())
     };
     let has_user = identity.user.is_some() || identity.user_name.is_some();
     let apparmor = sandbox_config::apparmor(&security.apparmor);
@@ -189,8 +190,8 @@ fn security(pod: &SandboxSpec, spec: &ContainerSpec) -> messages::LinuxContainer
         supplemental_groups: identity.groups.clone(),
         supplemental_groups_policy: sandbox_config::groups_policy(security),
         no_new_privs: security.no_new_privileges,
-        masked_paths: listed(&security.masked_paths, &MASKED_PATHS),
-        readonly_paths: listed(&security.readonly_paths, &READ_ONLY_PATHS),
+        masked_paths: paths_or_default(&security.masked_paths, &MASKED_PATHS),
+        readonly_paths: paths_or_default(&security.readonly_paths, &READ_ONLY_PATHS),
         seccomp: Some(sandbox_config::seccomp(&security.seccomp)),
         apparmor_profile: match &apparmor {
             Some(profile) if profile.localhost_ref.is_empty() => "unconfined".to_owned(),

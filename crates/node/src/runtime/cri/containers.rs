@@ -44,11 +44,12 @@ impl CriRuntime {
             sandbox_config: Some(sandbox_config::config(pod, &self.owner)),
         };
         let limit = self.limits.start;
-        let made: Result<messages::ContainerIdMessage, _> = self
+        let created: Result<messages::ContainerIdMessage, _> = self
             .connection
             .call(method::CREATE_CONTAINER, request, limit)
             .await;
-        made.map(|made| ContainerId(made.container_id))
+        created
+            .map(|created| ContainerId(created.container_id))
             .map_err(|failure| {
                 self.into_runtime_error(
                     failure,

@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn exit_has_a_default_reason() {
-        for (code, said, expected) in [
+        for (code, reason, expected) in [
             (0, "", "Completed"),
             (3, "", "Error"),
             (137, "OOMKilled", "OOMKilled"),
@@ -163,7 +163,7 @@ mod tests {
         ] {
             let status = messages::ContainerStatus {
                 exit_code: code,
-                reason: said.to_owned(),
+                reason: reason.to_owned(),
                 ..status(messages::ContainerState::Exited)
             };
             assert_eq!(exit(&status).reason, expected);
@@ -226,8 +226,11 @@ mod tests {
             ]),
             ..messages::Container::default()
         };
-        let seen = container(listed, &status(messages::ContainerState::Running));
-        assert_eq!((seen.pod.uid.as_str(), seen.name.as_str()), ("u1", "app"));
-        assert!(seen.is_running());
+        let converted = container(listed, &status(messages::ContainerState::Running));
+        assert_eq!(
+            (converted.pod.uid.as_str(), converted.name.as_str()),
+            ("u1", "app")
+        );
+        assert!(converted.is_running());
     }
 }

@@ -16,7 +16,7 @@ use tonic::Streaming;
 use crate::runtime::{ContainerOwner, PodLifecycleEvent, labels};
 
 use super::{
-    connection::Connection,
+    connection::CriConnection,
     error::CriError,
     messages::{self, ContainerEventResponse, method},
 };
@@ -32,7 +32,7 @@ const NO_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 
 /// Returns events until the connection ends.
 pub(super) async fn stream(
-    connection: &Connection,
+    connection: &CriConnection,
     owner: &ContainerOwner,
     limit: Duration,
 ) -> Result<BoxStream<'static, PodLifecycleEvent>, CriError> {
@@ -44,7 +44,7 @@ pub(super) async fn stream(
 
 /// Subscribes to the runtime's events; `None` if it has none.
 async fn events(
-    connection: &Connection,
+    connection: &CriConnection,
     owner: &ContainerOwner,
 ) -> Result<Option<BoxStream<'static, PodLifecycleEvent>>, CriError> {
     let connection = connection.clone();
@@ -116,7 +116,7 @@ fn to_pod_lifecycle_event(
 
 /// Returns the differences between successive lists.
 async fn compare_lists(
-    connection: Connection,
+    connection: CriConnection,
     owner: ContainerOwner,
     limit: Duration,
 ) -> Result<BoxStream<'static, PodLifecycleEvent>, CriError> {
@@ -140,20 +140,20 @@ async fn compare_lists(
 type Snapshot = HashMap<String, (i32, String)>;
 
 async fn snapshot(
-    connection: &Connection,
+    connection: &CriConnection,
     owner: &ContainerOwner,
     limit: Duration,
 ) -> Result<Snapshot, CriError> {
-    let ours = || std::collections::BTreeMap::from([(labels::NODE.to_owned(), owner.node.clone())]);
+    let node_selector = || std::collections::BTreeMap::from([(labels::NODE.to_owned(), owner.node.clone())]);
     let containers = messages::ListContainersRequest {
         filter: Some(messages::ContainerFilter {
-            label_selector: ours(),
+            label_selector: node_selector(),
             ..messages::ContainerFilter::default()
         }),
     };
     let sandboxes = messages::ListPodSandboxRequest {
         filter: Some(messages::PodSandboxFilter {
-            label_selector: ours(),
+            label_selector: node_selector(),
             ..messages::PodSandboxFilter::default()
         }),
     };

@@ -48,7 +48,7 @@ use futures_util::stream::BoxStream;
 use prost::Message;
 
 use self::{
-    connection::Connection,
+    connection::CriConnection,
     container_config::CgroupVersion,
     error::{CriError, MessageFormat},
     status_cache::StatusCache,
@@ -77,7 +77,7 @@ pub struct CallTimeouts {
 // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go remoteRuntimeService
 #[derive(Debug)]
 pub struct CriRuntime {
-    connection: Connection,
+    connection: CriConnection,
     owner: ContainerOwner,
     limits: CallTimeouts,
     cgroups: CgroupVersion,
@@ -115,7 +115,7 @@ impl CriRuntime {
             return Err(unreachable("not a socket".to_owned()));
         }
         Ok(CriRuntime {
-            connection: Connection::new(socket),
+            connection: CriConnection::new(socket),
             owner,
             limits: CallTimeouts::default(),
             cgroups: cgroup::detect_cgroup_version(),

@@ -30,12 +30,12 @@ impl CriRuntime {
             runtime_handler: spec.handler.clone(),
         };
         let limit = self.limits.start;
-        let made: Result<messages::PodSandboxId, _> = self
+        let created: Result<messages::PodSandboxId, _> = self
             .connection
             .call(method::RUN_POD_SANDBOX, request, limit)
             .await;
-        match made {
-            Ok(made) => Ok(SandboxId(made.pod_sandbox_id)),
+        match created {
+            Ok(created) => Ok(SandboxId(created.pod_sandbox_id)),
             Err(failure) => {
                 if let Some(taken) = self.name_taken(&failure).await? {
                     return Err(taken);
@@ -56,8 +56,8 @@ impl CriRuntime {
         let Some((name, holder)) = parse_reserved_name(failure.message()) else {
             return Ok(None);
         };
-        let ours = self.list_own_sandboxes(holder).await?;
-        Ok(ours.is_empty().then(|| RuntimeError::NameTaken {
+        let owned = self.list_own_sandboxes(holder).await?;
+        Ok(owned.is_empty().then(|| RuntimeError::NameTaken {
             name: name.to_owned(),
             holder: holder.to_owned(),
         }))
@@ -117,10 +117,10 @@ impl CriRuntime {
             return Ok(());
         };
         let uid = sandbox.metadata.unwrap_or_default().uid;
-        let others = self.list_own_sandboxes("").await?;
-        let is_same =
+        let sandboxes = self.list_own_sandboxes("").await?;
+        let is_of_pod =
             |other: &messages::PodSandbox| other.metadata.as_ref().is_some_and(|pod| pod.uid == uid);
-        if others.iter().any(is_same) {
+        if sandboxes.iter().any(is_of_pod) {
             return Ok(());
         }
         if let Ok(mut containers) = fs::read_dir(&directory).await {
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn parses_name_conflict() {
-        let said = "failed to reserve sandbox name \"a_b_c_0\": name \"a_b_c_0\" is reserved for \"1234\"";
-        assert_eq!(parse_reserved_name(said), Some(("a_b_c_0", "1234")));
+        let message = "failed to reserve sandbox name \"a_b_c_0\": name \"a_b_c_0\" is reserved for \"1234\"";
+        assert_eq!(parse_reserved_name(message), Some(("a_b_c_0", "1234")));
         assert_eq!(parse_reserved_name("something else"), None);
     }
 }

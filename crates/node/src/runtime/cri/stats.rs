@@ -41,12 +41,12 @@ impl CriRuntime {
             .await;
         match response {
             Ok(response) => {
-                let is_ours = |stats: &messages::ContainerStats| {
+                let is_owned = |stats: &messages::ContainerStats| {
                     let attributes = stats.attributes.as_ref();
                     attributes.is_some_and(|attributes| self.owner.owns(|name| attributes.labels.get(name)))
                 };
-                let ours = response.stats.into_iter().filter(is_ours);
-                Ok(Some(ours.filter_map(container_stats).collect()))
+                let owned = response.stats.into_iter().filter(is_owned);
+                Ok(Some(owned.filter_map(container_stats).collect()))
             }
             Err(failure) if failure.is_unimplemented() => Ok(None),
             Err(failure) => Err(self.into_runtime_error(failure, "container stats", limit)),
@@ -66,12 +66,12 @@ impl CriRuntime {
             .await;
         match response {
             Ok(response) => {
-                let is_ours = |stats: &messages::PodSandboxStats| {
+                let is_owned = |stats: &messages::PodSandboxStats| {
                     let attributes = stats.attributes.as_ref();
                     attributes.is_some_and(|attributes| self.owner.owns(|name| attributes.labels.get(name)))
                 };
-                let ours = response.stats.into_iter().filter(is_ours);
-                Ok(Some(ours.filter_map(sandbox_stats).collect()))
+                let owned = response.stats.into_iter().filter(is_owned);
+                Ok(Some(owned.filter_map(sandbox_stats).collect()))
             }
             // Old runtimes fail the whole call while one sandbox is stopping.
             Err(_) => Ok(None),

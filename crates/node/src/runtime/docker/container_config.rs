@@ -15,7 +15,8 @@ use super::{
     container_labels::{ContainerKind, ContainerLabels},
     pause,
     requests::{
-        BindOptions, CreateContainerRequest, Device, HostConfig, ImageOptions, LogConfig, Mount, PortBinding,
+        BindOptions, CreateContainerRequest, DeviceMapping, HostConfig, ImageOptions, LogConfig, Mount,
+        PortBinding,
     },
 };
 use crate::runtime::{
@@ -168,7 +169,7 @@ impl ContainerConfigGenerator {
             devices: spec
                 .devices
                 .iter()
-                .map(|device| Device {
+                .map(|device| DeviceMapping {
                     path_on_host: device.host.display().to_string(),
                     path_in_container: device.container.display().to_string(),
                     cgroup_permissions: device.permissions.clone(),

@@ -84,7 +84,7 @@ impl ContainerLabels {
             "container" => ContainerKind::Container,
             _ => return None,
         };
-        let own = [
+        let agent_labels = [
             KIND,
             SANDBOX,
             IMAGE,
@@ -97,11 +97,14 @@ impl ContainerLabels {
             labels::ATTEMPT,
         ];
         let mut annotations = BTreeMap::new();
-        let mut others = BTreeMap::new();
-        for (name, value) in all.iter().filter(|(name, _)| !own.contains(&name.as_str())) {
+        let mut other_labels = BTreeMap::new();
+        for (name, value) in all
+            .iter()
+            .filter(|(name, _)| !agent_labels.contains(&name.as_str()))
+        {
             match name.strip_prefix(ANNOTATION) {
                 Some(annotation) => annotations.insert(annotation.to_owned(), value.clone()),
-                None => others.insert(name.clone(), value.clone()),
+                None => other_labels.insert(name.clone(), value.clone()),
             };
         }
         Some(Self {
@@ -116,7 +119,7 @@ impl ContainerLabels {
             sandbox: text(SANDBOX).unwrap_or_default(),
             image: text(IMAGE).unwrap_or_default(),
             annotations,
-            labels: others,
+            labels: other_labels,
         })
     }
 
@@ -126,7 +129,7 @@ impl ContainerLabels {
         for (name, value) in &self.annotations {
             all.insert(format!("{ANNOTATION}{name}"), value.clone());
         }
-        let own = [
+        let agent_labels = [
             (KIND, self.kind.text()),
             (labels::POD_NAME, &self.pod.name),
             (labels::POD_NAMESPACE, &self.pod.namespace),
@@ -136,7 +139,7 @@ impl ContainerLabels {
             (labels::CLUSTER, &owner.cluster),
             (labels::ATTEMPT, &self.attempt.to_string()),
         ];
-        all.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        all.extend(agent_labels.map(|(name, value)| (name.to_owned(), value.to_owned())));
         if self.kind == ContainerKind::Container {
             all.insert(SANDBOX.to_owned(), self.sandbox.clone());
             all.insert(IMAGE.to_owned(), self.image.clone());
@@ -169,10 +172,10 @@ pub(super) fn is_owned(all: &HashMap<String, String>, owner: &ContainerOwner) ->
 /// Filter for containers of nodes with this name, and for one kind or sandbox. Filters cannot express the cluster and adoption, so
 /// callers check them.
 pub(super) fn filter(owner: &ContainerOwner, kind: Option<ContainerKind>, sandbox: Option<&str>) -> String {
-    let mut wanted = vec![format!("{}={}", labels::NODE, owner.node)];
-    wanted.extend(kind.map(|kind| format!("{KIND}={}", kind.text())));
-    wanted.extend(sandbox.map(|sandbox| format!("{SANDBOX}={sandbox}")));
-    serde_json::json!({ "label": wanted }).to_string()
+    let mut selectors = vec![format!("{}={}", labels::NODE, owner.node)];
+    selectors.extend(kind.map(|kind| format!("{KIND}={}", kind.text())));
+    selectors.extend(sandbox.map(|sandbox| format!("{SANDBOX}={sandbox}")));
+    serde_json::json!({ "label": selectors }).to_string()
 }
 
 #[cfg(test)]

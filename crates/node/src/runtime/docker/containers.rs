@@ -51,19 +51,19 @@ impl DockerRuntime {
                 .post::<CreatedResponse>(&path, body, START_TIMEOUT)
                 .await
             {
-                Ok(made) => {
-                    self.cache.created(&made.id);
-                    return Ok(made.id);
+                Ok(created) => {
+                    self.cache.created(&created.id);
+                    return Ok(created.id);
                 }
                 Err(error) => error,
             };
             if is_name_taken(&error, &name) {
                 if let NameRelease::OtherCluster(name_taken) = self.release_name(&name, labels).await? {
-                    let own = labels.name_of_cluster(&self.config_generator.owner);
-                    if name == own {
+                    let cluster_name = labels.name_of_cluster(&self.config_generator.owner);
+                    if name == cluster_name {
                         return Err(name_taken);
                     }
-                    name = own;
+                    name = cluster_name;
                 }
             } else if body.image == pause::IMAGE && is_image_missing(&error) {
                 self.load_pause_image().await?;
@@ -101,7 +101,11 @@ impl DockerRuntime {
     }
 
     /// Releases a name: a container of the same attempt that never started is removed, others are renamed.
-    async fn release_name(&self, name: &str, wanted: &ContainerLabels) -> Result<NameRelease, RuntimeError> {
+    async fn release_name(
+        &self,
+        name: &str,
+        new_labels: &ContainerLabels,
+    ) -> Result<NameRelease, RuntimeError> {
         let holder = match self.inspect(name).await {
             Ok(holder) => holder,
             // It was removed meanwhile.
@@ -125,7 +129,7 @@ impl DockerRuntime {
             holder.state.status.as_str(),
             "created" | "configured" | "initialized"
         );
-        if is_unused && labels.pod.uid == wanted.pod.uid && labels.attempt == wanted.attempt {
+        if is_unused && labels.pod.uid == new_labels.pod.uid && labels.attempt == new_labels.attempt {
             return self.remove(&holder.id).await.map(|()| NameRelease::Released);
         }
         let short = holder.id.get(..12).unwrap_or(&holder.id);
@@ -184,8 +188,11 @@ impl DockerRuntime {
     ) -> Result<Vec<Arc<ContainerInspect>>, RuntimeError> {
         let listed = self.list(Some(kind), None).await?;
         // Collected first: with a lazy closure, rustc cannot prove that the future is `Send` for all lifetimes.
-        let looks: Vec<_> = listed.iter().map(|entry| self.inspect_listed(entry)).collect();
-        let inspected: Vec<_> = stream::iter(looks).buffered(MAX_CONCURRENT).try_collect().await?;
+        let inspections: Vec<_> = listed.iter().map(|entry| self.inspect_listed(entry)).collect();
+        let inspected: Vec<_> = stream::iter(inspections)
+            .buffered(MAX_CONCURRENT)
+            .try_collect()
+            .await?;
         self.cache.retain(|inspected| {
             let is_of_kind =
                 ContainerLabels::read(&inspected.config.labels).is_some_and(|labels| labels.kind == kind);
@@ -387,7 +394,7 @@ impl DockerRuntime {
 
     /// Rejects calls for containers of other owners. Missing containers pass.
     async fn check_ownership(&self, id: &str) -> Result<(), RuntimeError> {
-        if self.cache.is_ours(id) {
+        if self.cache.is_owned(id) {
             return Ok(());
         }
         match self.inspect(id).await {

@@ -180,7 +180,7 @@ mod tests {
         super::state(state, CREATED.parse().unwrap())
     }
 
-    fn ended(code: i64, oom_killed: bool) -> ContainerExit {
+    fn exit_with(code: i64, oom_killed: bool) -> ContainerExit {
         let state = inspected(&ContainerStateResponse {
             status: "exited".into(),
             exit_code: code,
@@ -197,11 +197,11 @@ mod tests {
 
     #[test]
     fn exit_reasons() {
-        assert_eq!(ended(0, false).reason, "Completed");
-        assert_eq!(ended(3, false).reason, "Error");
-        assert_eq!(ended(137, true).reason, "OOMKilled");
-        assert_eq!(ended(3, false).code, 3);
-        assert_eq!(ended(0, false).finished, LATER.parse().unwrap());
+        assert_eq!(exit_with(0, false).reason, "Completed");
+        assert_eq!(exit_with(3, false).reason, "Error");
+        assert_eq!(exit_with(137, true).reason, "OOMKilled");
+        assert_eq!(exit_with(3, false).code, 3);
+        assert_eq!(exit_with(0, false).finished, LATER.parse().unwrap());
     }
 
     #[test]

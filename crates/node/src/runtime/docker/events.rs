@@ -19,12 +19,12 @@ impl DockerRuntime {
     pub(super) async fn listen_for_events(
         &self,
     ) -> Result<BoxStream<'static, PodLifecycleEvent>, RuntimeError> {
-        let wanted = json!({
+        let filters = json!({
             "type": ["container"],
             "label": [format!("{}={}", labels::NODE, self.config_generator.owner.node)],
         })
         .to_string();
-        let path = format!("/events{}", query_string([("filters", wanted.as_str())]));
+        let path = format!("/events{}", query_string([("filters", filters.as_str())]));
         let stream = self
             .client
             .stream(Method::GET, &path, &[], CALL_TIMEOUT)
@@ -40,9 +40,9 @@ impl DockerRuntime {
                     .ok()
                     .and_then(|line| kubecontroller::decode::from_slice::<EventMessage>(&line).ok());
                 // The engine filters by node name only; a node of another cluster may have the same name.
-                let is_ours =
+                let is_owned =
                     |happened: &EventMessage| owner.owns(|name| happened.actor.attributes.get(name));
-                let change = happened.filter(is_ours).and_then(|happened| {
+                let change = happened.filter(is_owned).and_then(|happened| {
                     let change = change(&happened)?;
                     cache.invalidate(&happened.actor.id);
                     Some(change)

@@ -60,8 +60,8 @@ impl DockerRuntime {
         };
         let mut exec = None;
         let work = async {
-            let made = self.create_exec(id, &spec).await?;
-            let streams = self.start_exec(exec.insert(made), &spec).await?;
+            let created = self.create_exec(id, &spec).await?;
+            let streams = self.start_exec(exec.insert(created), &spec).await?;
             let (code, stdout, stderr) = tokio::join!(
                 streams.done,
                 read_output(streams.stdout),
@@ -102,13 +102,13 @@ impl DockerRuntime {
         spec: &ExecSpec,
     ) -> Result<ProcessStreams, RuntimeError> {
         let flag = |is_set: bool| if is_set { "1" } else { "0" };
-        let wanted = query_string([
+        let parameters = query_string([
             ("stream", "1"),
             ("stdin", flag(spec.stdin)),
             ("stdout", flag(spec.stdout)),
             ("stderr", flag(spec.stderr)),
         ]);
-        let path = format!("/containers/{id}/attach{wanted}");
+        let path = format!("/containers/{id}/attach{parameters}");
         let upgraded = self
             .client
             .hijack(&path, Bytes::new(), CALL_TIMEOUT)
@@ -142,11 +142,12 @@ impl DockerRuntime {
             attach_stdout: spec.stdout,
             attach_stderr: spec.stderr,
         };
-        let made: Result<CreatedResponse, CallError> = self
+        let created: Result<CreatedResponse, CallError> = self
             .client
             .post(&format!("/containers/{id}/exec"), &body, CALL_TIMEOUT)
             .await;
-        made.map(|made| made.id)
+        created
+            .map(|created| created.id)
             .map_err(|error| self.failed(error, "exec in container"))
     }
 
@@ -211,17 +212,17 @@ fn code(code: Option<i64>) -> i32 {
 
 /// Reads an output to its end, and keeps at most [`MAX_OUTPUT`].
 async fn read_output(stream: Option<std::pin::Pin<Box<dyn AsyncRead + Send>>>) -> Vec<u8> {
-    let mut kept = Vec::new();
+    let mut output = Vec::new();
     let Some(mut stream) = stream else {
-        return kept;
+        return output;
     };
     let mut buffer = vec![0; 16 << 10];
     while let Ok(length) = stream.read(&mut buffer).await {
         if length == 0 {
             break;
         }
-        let capacity = MAX_OUTPUT - kept.len();
-        kept.extend_from_slice(&buffer[..length.min(capacity)]);
+        let capacity = MAX_OUTPUT - output.len();
+        output.extend_from_slice(&buffer[..length.min(capacity)]);
     }
-    kept
+    output
 }

@@ -56,7 +56,7 @@ impl InspectCache {
     }
 
     /// Returns whether a container is known to belong to this owner.
-    pub(super) fn is_ours(&self, id: &str) -> bool {
+    pub(super) fn is_owned(&self, id: &str) -> bool {
         let entries = self.entries();
         entries.inspected.contains_key(id) || entries.created.contains(id)
     }
@@ -120,14 +120,14 @@ mod tests {
         };
         inspected.state.status = "running".into();
         cache.created("a");
-        assert!(cache.is_ours("a") && !cache.is_ours("b"));
+        assert!(cache.is_owned("a") && !cache.is_owned("b"));
         cache.insert(&Arc::new(inspected));
         assert!(cache.get_with_state("a", "running").is_some());
         assert!(cache.get_with_state("a", "exited").is_none());
         cache.invalidate("a");
         assert!(cache.get_with_state("a", "running").is_none());
-        assert!(cache.is_ours("a"));
+        assert!(cache.is_owned("a"));
         cache.removed("a");
-        assert!(!cache.is_ours("a"));
+        assert!(!cache.is_owned("a"));
     }
 }

@@ -41,13 +41,13 @@ impl DockerRuntime {
         let tail = options
             .tail
             .filter(|_| self.config_generator.flavor == EngineFlavor::Podman && !options.follow);
-        let asked = LogOptions {
+        let engine_options = LogOptions {
             tail: options.tail.filter(|_| tail.is_none()),
             ..options.clone()
         };
         let path = format!(
             "/containers/{id}/logs{}",
-            log_query(self.config_generator.flavor, &asked)
+            log_query(self.config_generator.flavor, &engine_options)
         );
         let stream = self
             .client
@@ -109,14 +109,14 @@ impl DockerLogReader {
 /// Collects the last lines of a finite log.
 async fn last_lines<T>(mut lines: BoxStream<'_, T>, most: u64) -> VecDeque<T> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let mut kept = VecDeque::new();
+    let mut last = VecDeque::new();
     while let Some(line) = lines.next().await {
-        kept.push_back(line);
-        if kept.len() > most {
-            kept.pop_front();
+        last.push_back(line);
+        if last.len() > most {
+            last.pop_front();
         }
     }
-    kept
+    last
 }
 
 /// Parses a line: timestamp, space, content.
@@ -141,7 +141,7 @@ fn parse_line(stream: LogStream, bytes: Bytes) -> LogLine {
 
 fn log_query(flavor: EngineFlavor, options: &LogOptions) -> String {
     let flag = |is_set: bool| if is_set { "1" } else { "0" };
-    let wants = |stream| options.stream.is_none_or(|wanted| wanted == stream);
+    let includes = |stream| options.stream.is_none_or(|selected| selected == stream);
     let tail = options.tail.map(|lines| lines.to_string());
     let since = options.since.map(|since| match flavor {
         EngineFlavor::Docker => format!("{}.{:09}", since.as_second(), since.subsec_nanosecond()),
@@ -150,8 +150,8 @@ fn log_query(flavor: EngineFlavor, options: &LogOptions) -> String {
     let mut pairs = vec![
         ("timestamps", "1"),
         ("follow", flag(options.follow)),
-        ("stdout", flag(wants(LogStream::Stdout))),
-        ("stderr", flag(wants(LogStream::Stderr))),
+        ("stdout", flag(includes(LogStream::Stdout))),
+        ("stderr", flag(includes(LogStream::Stderr))),
     ];
     pairs.extend(tail.as_deref().map(|tail| ("tail", tail)));
     pairs.extend(since.as_deref().map(|since| ("since", since)));

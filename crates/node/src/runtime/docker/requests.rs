@@ -79,7 +79,7 @@ pub(super) struct HostConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) mounts: Vec<Mount>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) devices: Vec<Device>,
+    pub(super) devices: Vec<DeviceMapping>,
     pub(super) privileged: bool,
     pub(super) readonly_rootfs: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -173,7 +173,7 @@ pub(super) struct ImageOptions {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Device {
+pub(super) struct DeviceMapping {
     pub(super) path_on_host: String,
     pub(super) path_in_container: String,
     pub(super) cgroup_permissions: String,

@@ -129,7 +129,7 @@ impl DockerRuntime {
             .post::<CreatedResponse>(&path, &body, START_TIMEOUT)
             .await
         {
-            Ok(made) => made.id,
+            Ok(created) => created.id,
             Err(error) if is_name_taken(&error, &service.name) => {
                 return Err(RuntimeError::NameTaken {
                     name: service.name.clone(),
@@ -269,8 +269,8 @@ mod tests {
         assert_eq!(running.state, ServiceContainerState::Running);
         assert_eq!(running.ports, [3379]);
         assert_eq!(running.labels["a"], "b");
-        let ended = read(r#"{"Id":"1","State":{"Status":"exited","ExitCode":3}}"#);
-        assert_eq!(ended.state, ServiceContainerState::Exited(3));
+        let exited = read(r#"{"Id":"1","State":{"Status":"exited","ExitCode":3}}"#);
+        assert_eq!(exited.state, ServiceContainerState::Exited(3));
         let again =
             r#"{"Id":"1","RestartCount":N,"State":{"Running":true,"Status":"restarting","ExitCode":3}}"#;
         assert_eq!(
@@ -281,7 +281,7 @@ mod tests {
             read(&again.replace('N', "3")).state,
             ServiceContainerState::Exited(3)
         );
-        let made = read(r#"{"Id":"1","State":{"Status":"created"},"HostConfig":null}"#);
-        assert_eq!(made.state, ServiceContainerState::Created);
+        let created = read(r#"{"Id":"1","State":{"Status":"created"},"HostConfig":null}"#);
+        assert_eq!(created.state, ServiceContainerState::Created);
     }
 }

@@ -53,7 +53,7 @@ impl DockerRuntime {
             })?;
         let mut usages = Vec::new();
         let mut sizes = self.sizes.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sizes.retain(|id, _| measured.iter().any(|(known, ..)| known == id));
+        sizes.retain(|id, _| measured.iter().any(|(cached, ..)| cached == id));
         for (id, was_measured, usage) in measured {
             if was_measured {
                 sizes.insert(id, (now, usage.writable_layer));
@@ -69,15 +69,15 @@ impl DockerRuntime {
         }
         let labels = ContainerLabels::read(&inspected.config.labels)?;
         let sizes = self.sizes.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = sizes.get(&inspected.id).copied();
-        let is_recent = known.is_some_and(|(at, _)| now.duration_since(at) < SIZE_TTL);
+        let cached = sizes.get(&inspected.id).copied();
+        let is_recent = cached.is_some_and(|(at, _)| now.duration_since(at) < SIZE_TTL);
         Some(StatsTarget {
             id: inspected.id.clone(),
             pid: inspected.state.pid,
             directory_to_measure: (!is_recent && labels.kind == ContainerKind::Container)
                 .then(|| inspected.graph_driver.data.get("UpperDir").map(PathBuf::from))
                 .flatten(),
-            writable_layer_size: known.map_or(0, |(_, size)| size),
+            writable_layer_size: cached.map_or(0, |(_, size)| size),
             labels,
         })
     }

@@ -44,11 +44,11 @@ pub(in super::super) async fn read(
 ) -> Result<BoxStream<'static, Result<LogLine, RuntimeError>>, RuntimeError> {
     let path = log.clone();
     let tail = options.tail;
-    let wanted = options.stream;
-    let (files, offset) = spawn_blocking(move || begin(&path, tail, wanted))
+    let stream_filter = options.stream;
+    let (files, offset) = spawn_blocking(move || begin(&path, tail, stream_filter))
         .await
         .map_err(io::Error::other)
-        .and_then(|begun| begun)
+        .and_then(|result| result)
         .map_err(|error| failed(&log, &error))?;
     let reader = LogReader {
         log,
@@ -76,12 +76,12 @@ fn begin(
     stream: Option<crate::runtime::LogStream>,
 ) -> io::Result<(VecDeque<PathBuf>, u64)> {
     let mut files = files::all(log)?;
-    let Some(wanted) = tail else {
+    let Some(stream_filter) = tail else {
         return Ok((files.into(), 0));
     };
-    let tail_position = tail::tail_position(&files, wanted, stream)?;
-    files.drain(..tail_position.file);
-    Ok((files.into(), tail_position.offset))
+    let position = tail::tail_position(&files, stream_filter, stream)?;
+    files.drain(..position.file);
+    Ok((files.into(), position.offset))
 }
 
 /// Returns the files newer than one that was read. If that one was pruned, all remaining files are newer.
@@ -151,9 +151,9 @@ impl LogReader {
     fn take(&mut self) -> Option<LogLine> {
         let entry = std::mem::take(&mut self.line);
         let line = LogEntry::parse(&entry)?.line()?;
-        let wanted = self.options.stream.is_none_or(|stream| stream == line.stream)
+        let is_selected = self.options.stream.is_none_or(|stream| stream == line.stream)
             && self.options.since.is_none_or(|since| line.time >= since);
-        wanted.then_some(line)
+        is_selected.then_some(line)
     }
 
     async fn open_next(&mut self) -> io::Result<bool> {
@@ -249,14 +249,14 @@ mod tests {
     use super::*;
     use crate::runtime::LogStream;
 
-    struct Log {
+    struct TestLog {
         directory: tempfile::TempDir,
         alive: Arc<AtomicBool>,
     }
 
-    impl Log {
+    impl TestLog {
         fn new() -> Self {
-            Log {
+            TestLog {
                 directory: tempfile::tempdir().unwrap(),
                 alive: Arc::new(AtomicBool::new(true)),
             }
@@ -302,7 +302,7 @@ mod tests {
 
     #[tokio::test]
     async fn reads_across_files() {
-        let log = Log::new();
+        let log = TestLog::new();
         log.write(1, "stdout F a");
         files::rotate_file(&log.path()).unwrap();
         log.write(2, "stderr P b");
@@ -327,12 +327,12 @@ mod tests {
 
     #[tokio::test]
     async fn missing_log_is_empty() {
-        assert!(Log::new().texts(LogOptions::default()).await.is_empty());
+        assert!(TestLog::new().texts(LogOptions::default()).await.is_empty());
     }
 
     #[tokio::test]
     async fn follower_gets_each_line_once_across_rotations() {
-        let log = Log::new();
+        let log = TestLog::new();
         log.write(1, "stdout F a");
         let mut lines = log.read(followed()).await.map_ok(text);
         assert_eq!(lines.try_next().await.unwrap().unwrap(), "a\n");
@@ -353,7 +353,7 @@ mod tests {
 
     #[tokio::test]
     async fn follower_waits_for_first_line() {
-        let log = Log::new();
+        let log = TestLog::new();
         let mut lines = log.read(followed()).await.map_ok(text);
         let writer = async {
             sleep(POLL_INTERVAL * 2).await;
@@ -367,7 +367,7 @@ mod tests {
 
     #[tokio::test]
     async fn follower_waits_for_incomplete_entry() {
-        let log = Log::new();
+        let log = TestLog::new();
         fs::write(log.path(), "2026-11-16T19:00:01Z stdout F ha").unwrap();
         let mut lines = log.read(followed()).await.map_ok(text);
         let writer = async {

@@ -30,8 +30,8 @@ pub(super) fn tail_position(
     stream: Option<LogStream>,
 ) -> io::Result<LogPosition> {
     let mut count = LineCounter {
-        left: wanted,
-        begun: [false; 2],
+        remaining: wanted,
+        seen_line_end: [false; 2],
         stream,
     };
     for (index, path) in files.iter().enumerate().rev() {
@@ -50,9 +50,9 @@ pub(super) fn tail_position(
 
 /// Counts lines from the end of the log.
 struct LineCounter {
-    left: u64,
+    remaining: u64,
     /// Whether an entry of each stream was seen: earlier partial entries belong to its line.
-    begun: [bool; 2],
+    seen_line_end: [bool; 2],
     stream: Option<LogStream>,
 }
 
@@ -66,14 +66,14 @@ impl LineCounter {
             return false;
         }
         // A full entry ends a line, as does the last partial entry of the log.
-        let begun = &mut self.begun[usize::from(entry.stream == LogStream::Stderr)];
-        let ends_line = !entry.partial || !*begun;
-        *begun = true;
+        let seen_line_end = &mut self.seen_line_end[usize::from(entry.stream == LogStream::Stderr)];
+        let ends_line = !entry.partial || !*seen_line_end;
+        *seen_line_end = true;
         if ends_line {
-            if self.left == 0 {
+            if self.remaining == 0 {
                 return true;
             }
-            self.left -= 1;
+            self.remaining -= 1;
         }
         false
     }
@@ -141,9 +141,9 @@ mod tests {
 
     fn rest(contents: &[String], wanted: u64, stream: Option<LogStream>) -> String {
         let (_directory, paths) = files(contents);
-        let tail_position = tail_position(&paths, wanted, stream).unwrap();
-        let text: String = contents[tail_position.file..].concat();
-        text[usize::try_from(tail_position.offset).unwrap()..].to_owned()
+        let position = tail_position(&paths, wanted, stream).unwrap();
+        let text: String = contents[position.file..].concat();
+        text[usize::try_from(position.offset).unwrap()..].to_owned()
     }
 
     #[test]

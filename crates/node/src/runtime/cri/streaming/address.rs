@@ -25,7 +25,7 @@ pub(super) struct StreamAddress {
 }
 
 /// An upgraded connection.
-pub(super) type Connection = TokioIo<Upgraded>;
+pub(super) type UpgradedConnection = TokioIo<Upgraded>;
 
 // --- StreamAddress ---
 
@@ -62,7 +62,7 @@ impl StreamAddress {
     pub(super) async fn upgrade(
         &self,
         request: Request<Empty<Bytes>>,
-    ) -> Result<(http::HeaderMap, Connection), StreamError> {
+    ) -> Result<(http::HeaderMap, UpgradedConnection), StreamError> {
         let unreachable = |reason: String| {
             StreamError::Error(RuntimeError::Unreachable {
                 runtime: format!("the runtime's streams at {self}"),

@@ -118,11 +118,11 @@ enum OpenStream {
 
 impl OpenStream {
     async fn run(self, create_pipes: RuntimeEnds, purpose: StreamPurpose) -> Result<i32, RuntimeError> {
-        let ended = match self {
+        let end = match self {
             OpenStream::WebSocket(socket) => websocket::run(*socket, create_pipes).await?,
             OpenStream::Spdy(socket) => spdy::run(socket, create_pipes).await?,
         };
-        match (ended, purpose) {
+        match (end, purpose) {
             (StreamEnd::Status(status), _) => status::exit_code(&status),
             (StreamEnd::NormalClose, _) | (StreamEnd::Disconnected, StreamPurpose::Attach) => Ok(0),
             (StreamEnd::Disconnected, StreamPurpose::Exec) => Err(RuntimeError::OperationFailed(

@@ -35,7 +35,7 @@ pub(super) struct ClientEnds {
 
 /// Creates the pipes that a spec requests.
 pub(super) fn create_pipes(spec: &ExecSpec) -> (RuntimeEnds, ClientEnds) {
-    let pair = |wanted: bool| wanted.then(|| duplex(BUFFER)).unzip();
+    let pair = |is_requested: bool| is_requested.then(|| duplex(BUFFER)).unzip();
     let (our_stdin, stdin) = pair(spec.stdin);
     let (our_stdout, stdout) = pair(spec.stdout);
     let (our_stderr, stderr) = pair(spec.stderr && !spec.tty);

@@ -17,12 +17,12 @@ use crate::runtime::{RuntimeError, TerminalSize};
 
 use super::{
     StreamEnd, StreamError,
-    address::{Connection, StreamAddress},
+    address::{StreamAddress, UpgradedConnection},
     pipes::{OutputPipes, RuntimeEnds, next_size, size_text},
 };
 
 /// A connection with SPDY streams.
-pub(super) type Socket = Connection;
+pub(super) type Socket = UpgradedConnection;
 
 const PROTOCOL: &str = "v4.channel.k8s.io";
 
@@ -82,12 +82,12 @@ pub(super) async fn run(socket: Socket, pipes: RuntimeEnds) -> Result<StreamEnd,
     };
     let receive = receive(reader, outputs, answers);
     tokio::pin!(receive, send);
-    let ended = tokio::select! {
-        ended = &mut receive => ended,
+    let end = tokio::select! {
+        end = &mut receive => end,
         // Sending ends only if the connection broke; read what was received before.
         _ = &mut send => receive.await,
     };
-    ended.map_err(|error| RuntimeError::Unreachable {
+    end.map_err(|error| RuntimeError::Unreachable {
         runtime: "the runtime's stream".to_owned(),
         reason: error.to_string(),
     })
@@ -218,23 +218,23 @@ async fn receive(
             }
             continue;
         }
-        let ended = flags & u32::from(FIN) != 0;
+        let is_last_frame = flags & u32::from(FIN) != 0;
         match first {
             STDOUT => {
                 OutputPipes::write(&mut outputs.stdout, &body).await;
-                if ended {
+                if is_last_frame {
                     outputs.stdout = None;
                 }
             }
             STDERR => {
                 OutputPipes::write(&mut outputs.stderr, &body).await;
-                if ended {
+                if is_last_frame {
                     outputs.stderr = None;
                 }
             }
             ERROR => {
                 status.put_slice(&body);
-                if ended {
+                if is_last_frame {
                     break;
                 }
             }

@@ -5,24 +5,24 @@ use serde::Deserialize;
 use crate::runtime::RuntimeError;
 
 #[derive(Deserialize)]
-struct Status {
+struct ExecStatus {
     #[serde(default, rename = "status")]
     outcome: String,
     #[serde(default)]
     reason: String,
     #[serde(default)]
     message: String,
-    details: Option<Details>,
+    details: Option<ExecStatusDetails>,
 }
 
 #[derive(Deserialize)]
-struct Details {
+struct ExecStatusDetails {
     #[serde(default)]
-    causes: Vec<Cause>,
+    causes: Vec<ExecStatusCause>,
 }
 
 #[derive(Deserialize)]
-struct Cause {
+struct ExecStatusCause {
     #[serde(default)]
     reason: String,
     #[serde(default)]
@@ -31,7 +31,7 @@ struct Cause {
 
 /// Parses the exit code of an API `Status`.
 pub(super) fn exit_code(text: &[u8]) -> Result<i32, RuntimeError> {
-    let Ok(status) = kubecontroller::decode::from_slice::<Status>(text) else {
+    let Ok(status) = kubecontroller::decode::from_slice::<ExecStatus>(text) else {
         // Old runtimes send only an error message.
         return Err(RuntimeError::OperationFailed(
             String::from_utf8_lossy(text).trim().to_owned(),

@@ -22,12 +22,12 @@ use crate::runtime::RuntimeError;
 
 use super::{
     StreamEnd, StreamError,
-    address::{Connection, StreamAddress},
+    address::{StreamAddress, UpgradedConnection},
     pipes::{OutputPipes, RuntimeEnds, next_size, size_text},
 };
 
 /// A WebSocket with the channel protocol.
-pub(super) type Socket = WebSocketStream<Connection>;
+pub(super) type Socket = WebSocketStream<UpgradedConnection>;
 
 const PROTOCOL: &str = "v5.channel.k8s.io";
 
@@ -85,7 +85,7 @@ pub(super) async fn run(socket: Socket, pipes: RuntimeEnds) -> Result<StreamEnd,
     let send = send(sink, stdin, resize);
     tokio::pin!(receive, send);
     tokio::select! {
-        ended = &mut receive => ended,
+        end = &mut receive => end,
         // Sending ends only if the connection broke; read what was received before.
         () = &mut send => receive.await,
     }

@@ -56,12 +56,12 @@ pub(super) enum EventSupport {
 /// The server. Dropping it stops it.
 pub(super) struct FakeCrio {
     directory: tempfile::TempDir,
-    shared: Arc<Shared>,
+    shared: Arc<CrioServer>,
     _tasks: JoinSet<()>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct CrioServer {
+    state: Mutex<CrioState>,
     events: broadcast::Sender<messages::ContainerEventResponse>,
     /// Incremented to break all connections.
     breaks: watch::Sender<u32>,
@@ -70,7 +70,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct CrioState {
     pub(super) sandboxes: Vec<messages::PodSandbox>,
     pub(super) containers: Vec<(messages::Container, messages::ContainerStatus)>,
     pub(super) created: Vec<messages::ContainerConfig>,
@@ -90,10 +90,10 @@ impl FakeCrio {
         let listener = UnixListener::bind(directory.path().join("crio.sock")).unwrap();
         let mut tasks = JoinSet::new();
         let streams = websocket::serve(&mut tasks).await;
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
+        let shared = Arc::new(CrioServer {
+            state: Mutex::new(CrioState {
                 network: true,
-                ..State::default()
+                ..CrioState::default()
             }),
             events: broadcast::Sender::new(16),
             breaks: watch::Sender::new(0),
@@ -115,7 +115,7 @@ impl FakeCrio {
         self.directory.path()
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, CrioState> {
         self.shared.state.lock().unwrap()
     }
 
@@ -139,13 +139,13 @@ impl FakeCrio {
     }
 }
 
-impl State {
+impl CrioState {
     fn container(&mut self, id: &str) -> Option<&mut (messages::Container, messages::ContainerStatus)> {
         self.containers.iter_mut().find(|(listed, _)| listed.id == id)
     }
 }
 
-async fn accept(listener: UnixListener, shared: Arc<Shared>) {
+async fn accept(listener: UnixListener, shared: Arc<CrioServer>) {
     let mut connections = JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
@@ -163,7 +163,7 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
     }
 }
 
-async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<GrpcResponse, Infallible> {
+async fn answer(shared: Arc<CrioServer>, request: Request<Incoming>) -> Result<GrpcResponse, Infallible> {
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await.unwrap().to_bytes();
     // One gRPC message, after its flag and length.
@@ -198,7 +198,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<GrpcR
     })
 }
 
-fn events(shared: &Shared) -> GrpcResponse {
+fn events(shared: &CrioServer) -> GrpcResponse {
     if shared.state.lock().unwrap().events == EventSupport::Off {
         return finished(None, 0, "");
     }
@@ -247,7 +247,7 @@ fn not_found(what: &str, id: &str) -> (u32, String) {
     (5, format!("could not find {what} \"{id}\": ID does not exist"))
 }
 
-impl Shared {
+impl CrioServer {
     #[expect(clippy::too_many_lines, reason = "one arm per method")]
     fn unary(&self, path: &str, body: &Bytes) -> Result<Bytes, (u32, String)> {
         let mut state = self.state.lock().unwrap();

@@ -167,14 +167,14 @@ async fn fetches_status_once_per_state() {
     let cri = client(&crio);
     let (_, id) = run(&cri, &crio, app()).await;
     for _ in 0..3 {
-        let seen = cri.list_containers().await.unwrap();
-        assert!(seen[0].is_running());
-        assert_eq!(seen[0].image_id, "registry.example/app@sha256:1234");
+        let containers = cri.list_containers().await.unwrap();
+        assert!(containers[0].is_running());
+        assert_eq!(containers[0].image_id, "registry.example/app@sha256:1234");
     }
     assert_eq!(crio.calls(method::CONTAINER_STATUS), 1);
     crio.end(&id.0, 3);
-    let seen = cri.list_containers().await.unwrap();
-    let ContainerState::Exited(exit) = &seen[0].state else {
+    let containers = cri.list_containers().await.unwrap();
+    let ContainerState::Exited(exit) = &containers[0].state else {
         panic!("the container did not exit");
     };
     assert_eq!((exit.code, exit.reason.as_str()), (3, "Error"));

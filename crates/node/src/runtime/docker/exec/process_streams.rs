@@ -28,7 +28,7 @@ pub(super) struct TerminalResizer {
 }
 
 /// Pipes to the readers. `None` if a reader was dropped or did not want the stream.
-struct Outputs {
+struct OutputWriters {
     stdout: Option<DuplexStream>,
     stderr: Option<DuplexStream>,
 }
@@ -45,7 +45,7 @@ pub(super) fn process_streams(
     let (stdout_writer, stdout) = pipe(spec.stdout);
     let (stderr_writer, stderr) = pipe(spec.stderr && !spec.tty);
     let (sizes, new_sizes) = mpsc::channel(4);
-    let outputs = Outputs {
+    let outputs = OutputWriters {
         stdout: stdout_writer,
         stderr: stderr_writer,
     };
@@ -71,7 +71,7 @@ pub(super) fn process_streams(
 async fn move_output(
     mut reader: ReadHalf<TokioIo<Upgraded>>,
     mut frames: FrameDecoder,
-    mut outputs: Outputs,
+    mut outputs: OutputWriters,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 32 << 10];
     loop {

@@ -17,7 +17,7 @@ pub(super) struct CgroupStats {
 
 /// The cgroups of a process: one directory per controller (v1), or one for all (v2).
 #[derive(Debug, PartialEq, Eq)]
-enum Cgroups {
+enum ProcessCgroups {
     V1 {
         cpu: PathBuf,
         memory: PathBuf,
@@ -30,7 +30,7 @@ enum Cgroups {
 pub(super) fn read(pid: i32) -> Option<CgroupStats> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     match find(Path::new(ROOT), &text)? {
-        Cgroups::V1 { cpu, memory, pids } => {
+        ProcessCgroups::V1 { cpu, memory, pids } => {
             let usage = number(&memory.join("memory.usage_in_bytes"))?;
             Some(CgroupStats {
                 cpu_nanoseconds: number(&cpu.join("cpuacct.usage"))?,
@@ -40,7 +40,7 @@ pub(super) fn read(pid: i32) -> Option<CgroupStats> {
                 pids: number(&pids.join("pids.current")).unwrap_or(0),
             })
         }
-        Cgroups::V2(directory) => {
+        ProcessCgroups::V2(directory) => {
             let usage = number(&directory.join("memory.current"))?;
             Some(CgroupStats {
                 cpu_nanoseconds: entry(&directory.join("cpu.stat"), "usage_usec") * 1_000,
@@ -54,7 +54,7 @@ pub(super) fn read(pid: i32) -> Option<CgroupStats> {
 }
 
 /// Parses `/proc/PID/cgroup`: lines of `number:controllers:path`. Hybrid hosts use the v1 controllers.
-fn find(root: &Path, text: &str) -> Option<Cgroups> {
+fn find(root: &Path, text: &str) -> Option<ProcessCgroups> {
     let lines: Vec<_> = text
         .lines()
         .filter_map(|line| {
@@ -69,14 +69,14 @@ fn find(root: &Path, text: &str) -> Option<Cgroups> {
         Some(root.join(controller).join(path.trim_start_matches('/')))
     };
     if let Some(memory) = directory("memory") {
-        return Some(Cgroups::V1 {
+        return Some(ProcessCgroups::V1 {
             cpu: directory("cpuacct")?,
             pids: directory("pids").unwrap_or_else(|| memory.clone()),
             memory,
         });
     }
     let (_, path) = lines.iter().find(|(names, _)| names.is_empty())?;
-    Some(Cgroups::V2(root.join(path.trim_start_matches('/'))))
+    Some(ProcessCgroups::V2(root.join(path.trim_start_matches('/'))))
 }
 
 fn number(file: &Path) -> Option<u64> {
@@ -103,7 +103,7 @@ mod tests {
         let first = "9:name=systemd:/docker/a\n8:pids:/docker/a\n3:cpu,cpuacct:/docker/a\n2:memory:/docker/a\n0::/docker/a\n";
         assert_eq!(
             find(root, first),
-            Some(Cgroups::V1 {
+            Some(ProcessCgroups::V1 {
                 cpu: "/r/cpuacct/docker/a".into(),
                 memory: "/r/memory/docker/a".into(),
                 pids: "/r/pids/docker/a".into(),
@@ -111,7 +111,7 @@ mod tests {
         );
         assert_eq!(
             find(root, "0::/system.slice/docker-a.scope\n"),
-            Some(Cgroups::V2("/r/system.slice/docker-a.scope".into()))
+            Some(ProcessCgroups::V2("/r/system.slice/docker-a.scope".into()))
         );
         assert_eq!(find(root, ""), None);
     }
