@@ -62,7 +62,7 @@ pub enum NetworkError {
     MissingPlugins {
         /// Names of the missing plugins.
         missing: Vec<String>,
-        /// CniDirectories that were searched.
+        /// Directories that were searched.
         searched: Vec<String>,
         /// Advice, if another directory has the plugins.
         elsewhere: String,

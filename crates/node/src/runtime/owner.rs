@@ -22,7 +22,7 @@ pub struct ContainerOwner {
 #[derive(Clone, Debug, Default)]
 pub struct AdoptedPods(Arc<RwLock<HashSet<String>>>);
 
-// --- Owner ---
+// --- ContainerOwner ---
 
 impl ContainerOwner {
     /// Creates an owner without adopted pods.

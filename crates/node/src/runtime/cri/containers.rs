@@ -51,7 +51,7 @@ impl CriRuntime {
         created
             .map(|created| ContainerId(created.container_id))
             .map_err(|failure| {
-                self.into_runtime_error(
+                self.runtime_error(
                     failure,
                     &format!("container {} of pod {}", spec.name, pod.pod),
                     limit,
@@ -84,7 +84,7 @@ impl CriRuntime {
             .await;
         result
             .map(|_| ())
-            .map_err(|failure| self.into_runtime_error(failure, &format!("start of container {id}"), limit))
+            .map_err(|failure| self.runtime_error(failure, &format!("start of container {id}"), limit))
     }
 
     pub(super) async fn stop_own_container(
@@ -104,7 +104,7 @@ impl CriRuntime {
             self.connection.call(method::STOP_CONTAINER, request, limit).await;
         ignore_not_found(result)
             .map(|_| ())
-            .map_err(|failure| self.into_runtime_error(failure, &format!("stop of container {id}"), limit))
+            .map_err(|failure| self.runtime_error(failure, &format!("stop of container {id}"), limit))
     }
 
     pub(super) async fn remove_own_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
@@ -116,9 +116,8 @@ impl CriRuntime {
             .connection
             .call(method::REMOVE_CONTAINER, named(id), limit)
             .await;
-        ignore_not_found(result).map_err(|failure| {
-            self.into_runtime_error(failure, &format!("removal of container {id}"), limit)
-        })?;
+        ignore_not_found(result)
+            .map_err(|failure| self.runtime_error(failure, &format!("removal of container {id}"), limit))?;
         self.status_cache.remove(&id.0);
         match log_path(&status) {
             Some(log) => logs::remove(&log).map_err(|error| cannot_remove(&log, &error)),
@@ -236,7 +235,7 @@ impl CriRuntime {
             if !log.exists() {
                 logs::undo_rotation(log, &rotated).map_err(failed)?;
             }
-            return Err(self.into_runtime_error(
+            return Err(self.runtime_error(
                 failure,
                 &format!("reopening of the log of container {id}"),
                 limit,
@@ -294,9 +293,7 @@ impl CriRuntime {
         {
             Ok(answer) => Ok(Some(answer)),
             Err(failure) if failure.is_not_found() => Ok(None),
-            Err(failure) => {
-                Err(self.into_runtime_error(failure, &format!("status of container {id}"), limit))
-            }
+            Err(failure) => Err(self.runtime_error(failure, &format!("status of container {id}"), limit)),
         }
     }
 

@@ -36,9 +36,8 @@ impl CriRuntime {
             .connection
             .call(method::EXEC_SYNC, request, limit.saturating_add(TIMEOUT_MARGIN))
             .await;
-        let result = result.map_err(|failure| {
-            self.into_runtime_error(failure, &format!("command in container {id}"), limit)
-        })?;
+        let result = result
+            .map_err(|failure| self.runtime_error(failure, &format!("command in container {id}"), limit))?;
         Ok(ExecOutput {
             code: result.exit_code,
             stdout: result.stdout,

@@ -22,7 +22,7 @@ impl CriRuntime {
             Err(failure) if is_invalid_reference(failure.message()) => {
                 Err(RuntimeError::InvalidImageName(failure.message().to_owned()))
             }
-            Err(failure) => Err(self.into_runtime_error(failure, &format!("image \"{name}\""), limit)),
+            Err(failure) => Err(self.runtime_error(failure, &format!("image \"{name}\""), limit)),
         }
     }
 
@@ -63,7 +63,7 @@ impl CriRuntime {
             .await;
         ignore_not_found(result)
             .map(|_| ())
-            .map_err(|failure| self.into_runtime_error(failure, &format!("removal of image \"{id}\""), limit))
+            .map_err(|failure| self.runtime_error(failure, &format!("removal of image \"{id}\""), limit))
     }
 
     pub(super) async fn query_image_fs_info(&self) -> Result<FilesystemUsage, RuntimeError> {

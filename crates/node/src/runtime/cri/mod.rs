@@ -148,10 +148,10 @@ impl CriRuntime {
     {
         let limit = self.limits.query;
         let answer = self.connection.call(method, request, limit).await;
-        answer.map_err(|failure| self.into_runtime_error(failure, what, limit))
+        answer.map_err(|failure| self.runtime_error(failure, what, limit))
     }
 
-    fn into_runtime_error(&self, failure: CriError, what: &str, limit: Duration) -> RuntimeError {
+    fn runtime_error(&self, failure: CriError, what: &str, limit: Duration) -> RuntimeError {
         failure.into_runtime_error(what, limit, self.connection.socket(), MessageFormat::Plain)
     }
 
@@ -197,7 +197,7 @@ impl Runtime for CriRuntime {
 
     async fn container_events(&self) -> Result<BoxStream<'static, PodLifecycleEvent>, RuntimeError> {
         let changes = events::stream(&self.connection, &self.owner, self.limits.query).await;
-        changes.map_err(|failure| self.into_runtime_error(failure, "container events", self.limits.query))
+        changes.map_err(|failure| self.runtime_error(failure, "container events", self.limits.query))
     }
 
     async fn run_pod_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxId, RuntimeError> {

@@ -83,7 +83,7 @@ impl CriRuntime {
                 .linux
                 .is_some_and(|linux| linux.cgroup_driver == i32::from(messages::CgroupDriver::Systemd))),
             Err(failure) if failure.is_unimplemented() => Ok(systemd_by_info(status)),
-            Err(failure) => Err(self.into_runtime_error(failure, "the runtime's configuration", limit)),
+            Err(failure) => Err(self.runtime_error(failure, "the runtime's configuration", limit)),
         }
     }
 }

@@ -77,7 +77,7 @@ impl CriRuntime {
             .await;
         ignore_not_found(done)
             .map(|_| ())
-            .map_err(|failure| self.into_runtime_error(failure, &format!("stop of sandbox {id}"), limit))
+            .map_err(|failure| self.runtime_error(failure, &format!("stop of sandbox {id}"), limit))
     }
 
     pub(super) async fn remove_own_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
@@ -98,9 +98,8 @@ impl CriRuntime {
             .connection
             .call(method::REMOVE_POD_SANDBOX, request, limit)
             .await;
-        ignore_not_found(done).map_err(|failure| {
-            self.into_runtime_error(failure, &format!("removal of sandbox {id}"), limit)
-        })?;
+        ignore_not_found(done)
+            .map_err(|failure| self.runtime_error(failure, &format!("removal of sandbox {id}"), limit))?;
         self.status_cache.remove(&id.0);
         for container in &containers {
             self.status_cache.remove(&container.id);
@@ -199,7 +198,7 @@ impl CriRuntime {
         {
             Ok(answer) => Ok(Some(answer)),
             Err(failure) if failure.is_not_found() => Ok(None),
-            Err(failure) => Err(self.into_runtime_error(failure, &format!("status of sandbox {id}"), limit)),
+            Err(failure) => Err(self.runtime_error(failure, &format!("status of sandbox {id}"), limit)),
         }
     }
 

@@ -49,7 +49,7 @@ impl CriRuntime {
                 Ok(Some(owned.filter_map(container_stats).collect()))
             }
             Err(failure) if failure.is_unimplemented() => Ok(None),
-            Err(failure) => Err(self.into_runtime_error(failure, "container stats", limit)),
+            Err(failure) => Err(self.runtime_error(failure, "container stats", limit)),
         }
     }
 
