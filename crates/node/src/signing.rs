@@ -1,4 +1,4 @@
-//! Client for certificate signing requests: creates a CertificateSigningRequest and waits for its certificate.
+//! Client for certificate signing requests: creates a `CertificateSigningRequest` and waits for its certificate.
 //!
 //! Promise: the private key never leaves this machine.
 
@@ -37,18 +37,18 @@ pub enum SigningError {
     /// A request to the API server failed.
     #[error("API request failed: {0}")]
     Api(#[from] kube::Error),
-    /// The CertificateSigningRequest was denied.
+    /// The `CertificateSigningRequest` was denied.
     #[error("CertificateSigningRequest {0} was denied: {1}")]
     Denied(String, String),
     /// The signer failed.
     #[error("CertificateSigningRequest {0} failed: {1}")]
     Failed(String, String),
-    /// The CertificateSigningRequest was neither signed nor denied in time.
+    /// The `CertificateSigningRequest` was neither signed nor denied in time.
     #[error("CertificateSigningRequest {0} was not signed within {SIGNING_TIMEOUT:?}; approve it")]
     Timeout(String),
 }
 
-/// Requests a client certificate of the user `system:node:NAME`. `client` must be permitted to create CertificateSigningRequests.
+/// Requests a client certificate of the user `system:node:NAME`. `client` must be permitted to create `CertificateSigningRequests`.
 // upstream: pkg/kubelet/certificate/bootstrap/bootstrap.go requestNodeCertificate
 pub async fn request_client_certificate(
     client: &Client,
@@ -65,7 +65,7 @@ pub async fn request_client_certificate(
     })
 }
 
-/// Creates a CertificateSigningRequest and waits for its certificate.
+/// Creates a `CertificateSigningRequest` and waits for its certificate.
 // upstream: staging/src/k8s.io/client-go/util/certificate/csr/csr.go RequestCertificate
 pub(crate) async fn request_certificate(
     client: &Client,
@@ -91,7 +91,7 @@ pub(crate) async fn request_certificate(
     signed.map_err(|_| SigningError::Timeout(name))?
 }
 
-/// Polls a CertificateSigningRequest until it is signed, denied or failed.
+/// Polls a `CertificateSigningRequest` until it is signed, denied or failed.
 // upstream: staging/src/k8s.io/client-go/util/certificate/csr/csr.go WaitForCertificate
 async fn wait_for_certificate(
     requests: &Api<CertificateSigningRequest>,

@@ -75,7 +75,7 @@ impl HostInterface for AgentHost {
         self.state.borrow().problems.clone()
     }
 
-    /// The settings that upstream's KubeletConfiguration has too.
+    /// The settings that upstream's `KubeletConfiguration` has too.
     fn configuration(&self) -> Value {
         let config = &self.config;
         let seconds = |duration: Duration| format!("{}s", duration.as_secs());

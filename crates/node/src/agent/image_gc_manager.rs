@@ -93,10 +93,10 @@ impl ImageGcManager {
 
     async fn list_and_collect(&self, runtime: &dyn Runtime, last_collection: &mut Option<Instant>) {
         match with_timeout(LIST_TIMEOUT, "list of images", runtime.list_images()).await {
-            Ok(images) => self.list.send_if_modified(|known| {
-                let is_new = **known != images;
+            Ok(images) => self.list.send_if_modified(|current| {
+                let is_new = **current != images;
                 if is_new {
-                    *known = Arc::new(images);
+                    *current = Arc::new(images);
                 }
                 is_new
             }),

@@ -289,7 +289,7 @@ async fn create_data_directory(directory: &std::path::Path) -> Result<(), NodeAg
     created.map_err(|error| NodeAgentError::DataDirectory(directory.to_owned(), error))
 }
 
-/// Measures the local volumes of a pod, such as emptyDir volumes.
+/// Measures the local volumes of a pod, such as `emptyDir` volumes.
 fn volume_meter(volumes: Arc<VolumeManager>) -> MeasureVolumes {
     Arc::new(move |pod| {
         let volumes = Arc::clone(&volumes);

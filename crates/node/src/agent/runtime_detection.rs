@@ -74,14 +74,14 @@ async fn detect_runtime(
 ) -> Result<Arc<dyn Runtime>, String> {
     let choice = config.runtime.as_deref().unwrap_or_default().parse();
     let socket = config.runtime_endpoint.as_deref().map(parse_endpoint).transpose();
-    let wanted = RuntimeSelection {
+    let selection = RuntimeSelection {
         choice: choice.map_err(|error: UnknownRuntimeError| error.to_string())?,
         socket: socket.map_err(|error| error.to_string())?,
     };
     let network = || -> Pin<Box<dyn Future<Output = Option<CniBridge>> + Send + '_>> {
         Box::pin(async { Some(pod_network(config, owner, networks.clone()).await) })
     };
-    detect_with_network(&wanted, owner, &network)
+    detect_with_network(&selection, owner, &network)
         .await
         .map_err(|error| error.to_string())
 }

@@ -134,9 +134,9 @@ impl RuntimeMonitor {
 
     /// Publishes a state. Returns whether it differs from the previous one.
     fn publish(&self, state: RuntimeState) -> bool {
-        self.state.send_if_modified(|known| {
-            let is_new = *known != state;
-            *known = state;
+        self.state.send_if_modified(|current| {
+            let is_new = *current != state;
+            *current = state;
             is_new
         })
     }
@@ -183,21 +183,21 @@ mod tests {
                 }
             })
         }));
-        let known = monitor.runtime();
+        let detected = monitor.runtime();
         let mut state = monitor.state();
         assert!(!state.borrow().is_known());
         let mut tasks = JoinSet::new();
         tasks.spawn(monitor.run(Stop::new()));
         let reported = state.wait_for(RuntimeState::is_known).await.unwrap().clone();
         assert_eq!(reported.problems, ["no runtime found"]);
-        assert!(known.borrow().is_none());
+        assert!(detected.borrow().is_none());
 
         is_running.store(true, Ordering::Relaxed);
         state
             .wait_for(|state| state.version.is_some() && state.problems.is_empty())
             .await
             .unwrap();
-        assert!(known.borrow().is_some());
+        assert!(detected.borrow().is_some());
         runtime.set_problems(&["network not ready"]);
         let reported = state
             .wait_for(|state| !state.problems.is_empty())
@@ -216,7 +216,7 @@ mod tests {
             .unwrap()
             .clone();
         assert_eq!(reported.problems, [DOWN]);
-        assert!(reported.version.is_some() && known.borrow().is_some());
+        assert!(reported.version.is_some() && detected.borrow().is_some());
         state.wait_for(|state| state.problems.is_empty()).await.unwrap();
     }
 }

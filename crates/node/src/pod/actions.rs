@@ -42,7 +42,7 @@ pub(super) struct PodActions {
     /// Stop all containers and sandboxes.
     pub kill_pod: bool,
     pub kill: Vec<ContainerToKill>,
-    /// Remove these containers, after stopping those that run: the pod restarts in its sandbox (RestartAllContainers).
+    /// Remove these containers, after stopping those that run: the pod restarts in its sandbox (`RestartAllContainers`).
     pub reset: Vec<ContainerToRemove>,
     pub sandbox: Option<NewSandbox>,
     /// The sandbox to use, if there is a usable one.
@@ -465,7 +465,7 @@ fn containers_to_reset(spec: &PodSpec, snapshot: &PodSnapshot) -> Vec<ContainerT
     targets
 }
 
-/// Whether the exit of this container triggers RestartAllContainers.
+/// Whether the exit of this container triggers `RestartAllContainers`.
 fn triggers_restart_all(container: &Container, instance: &runtime::Container) -> bool {
     let only = PodSpec {
         containers: vec![container.clone()],

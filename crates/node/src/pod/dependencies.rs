@@ -20,7 +20,7 @@ pub struct PodDependencies {
     pub runtime: watch::Receiver<Option<Arc<dyn Runtime>>>,
     /// Volumes of pods.
     pub volumes: Arc<VolumeManager>,
-    /// ConfigMaps, Secrets, tokens and other objects that pods refer to.
+    /// `ConfigMaps`, Secrets, tokens and other objects that pods refer to.
     pub sources: Arc<dyn ObjectSources>,
     /// Probes of containers.
     pub probe_manager: Arc<ProbeManager>,
@@ -36,11 +36,11 @@ pub struct PodDependencies {
     pub adopted: AdoptedPods,
     /// Images that this node pulled.
     pub pulled: PulledImages,
-    /// PodSettings of the pod workers.
+    /// `PodSettings` of the pod workers.
     pub settings: PodSettings,
 }
 
-/// PodSettings of the pod workers.
+/// `PodSettings` of the pod workers.
 #[derive(Clone, Debug)]
 pub struct PodSettings {
     /// Data directory of this node; pods have theirs in `pods` below it.
@@ -86,13 +86,13 @@ impl PodSettings {
     }
 
     /// Data directory of a pod.
-    pub fn folder(&self, uid: &str) -> PathBuf {
+    pub fn directory(&self, uid: &str) -> PathBuf {
         self.root.join("pods").join(uid)
     }
 
     /// Log directory of a pod.
     // upstream: pkg/kubelet/kuberuntime/helpers.go BuildPodLogsDirectory
-    pub fn log_folder(&self, pod: &PodIdentity) -> PathBuf {
+    pub fn log_directory(&self, pod: &PodIdentity) -> PathBuf {
         self.logs
             .join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid))
     }

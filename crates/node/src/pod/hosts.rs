@@ -26,7 +26,7 @@ pub(super) enum HostsError {
 // upstream: pkg/kubelet/kubelet_pods.go shouldMountHostsFile
 pub(super) fn make_hosts_mount(
     pod: &Pod,
-    folder: &Path,
+    directory: &Path,
     facts: &NodeFacts,
     addresses: &[IpAddr],
     mounts: &[Mount],
@@ -44,8 +44,8 @@ pub(super) fn make_hosts_mount(
         String::new()
     };
     let text = hosts_file(pod, facts, addresses, &node_hosts)?;
-    let path = folder.join("etc-hosts");
-    std::fs::create_dir_all(folder)?;
+    let path = directory.join("etc-hosts");
+    std::fs::create_dir_all(directory)?;
     // Not replaced by rename: running containers have this inode mounted.
     std::fs::write(&path, text)?;
     Ok(Some(Mount {

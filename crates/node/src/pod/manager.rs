@@ -174,11 +174,11 @@ impl PodManager {
             };
             if let Ok(mut changes) = runtime.container_events().await {
                 // Events before the subscription were missed.
-                self.workers.wake_all();
+                self.workers.enqueue_all();
                 while let Some(change) = changes.next().await {
                     match change {
-                        PodLifecycleEvent::Pod { uid } => self.workers.wake(&uid),
-                        PodLifecycleEvent::Any => self.workers.wake_all(),
+                        PodLifecycleEvent::Pod { uid } => self.workers.enqueue(&uid),
+                        PodLifecycleEvent::Any => self.workers.enqueue_all(),
                     }
                 }
             }
@@ -189,7 +189,7 @@ impl PodManager {
     async fn watch_probe_results(&self) {
         loop {
             let uid = self.workers.deps.probe_manager.next_changed_pod().await;
-            self.workers.wake(&uid);
+            self.workers.enqueue(&uid);
         }
     }
 
@@ -211,7 +211,7 @@ impl PodManager {
             };
             // A new runtime is listed at once.
             let _ = timeout(due, runtimes.changed()).await;
-            self.workers.wake_all();
+            self.workers.enqueue_all();
         }
     }
 
@@ -373,14 +373,14 @@ impl PodManager {
 
 impl PodWorkers {
     /// Triggers a sync of a pod.
-    pub(super) fn wake(&self, uid: &str) {
+    pub(super) fn enqueue(&self, uid: &str) {
         if self.store.lock().contains_key(uid) {
             self.queue.add(uid.to_owned());
         }
     }
 
     /// Triggers a sync of all pods.
-    pub(super) fn wake_all(&self) {
+    pub(super) fn enqueue_all(&self) {
         let all: Vec<_> = self.store.lock().keys().cloned().collect();
         for uid in all {
             self.queue.add(uid);
@@ -487,19 +487,19 @@ impl PodWorkers {
         if !settings.logs.starts_with(&settings.root) {
             return;
         }
-        let Ok(folders) = std::fs::read_dir(&settings.logs) else {
+        let Ok(directories) = std::fs::read_dir(&settings.logs) else {
             return;
         };
-        for folder in folders.flatten() {
-            let name = folder.file_name();
+        for directory in directories.flatten() {
+            let name = directory.file_name();
             let uid = name
                 .to_str()
                 .and_then(|name| name.rsplit_once('_'))
                 .map(|(_, uid)| uid);
             if uid.is_some_and(|uid| !self.store.lock().contains_key(uid))
-                && let Err(error) = std::fs::remove_dir_all(folder.path())
+                && let Err(error) = std::fs::remove_dir_all(directory.path())
             {
-                tracing::warn!(folder = %folder.path().display(), %error, "failed to remove logs of a removed pod");
+                tracing::warn!(directory = %directory.path().display(), %error, "failed to remove logs of a removed pod");
             }
         }
     }

@@ -42,7 +42,7 @@ pub(super) struct ContainerStarter<'a> {
     /// Image pull secrets.
     pub keyring: &'a DockerKeyring,
     /// Data directory of the pod.
-    pub folder: &'a Path,
+    pub directory: &'a Path,
     pub sandbox: &'a SandboxId,
     pub sandbox_spec: &'a SandboxSpec,
     pub addresses: &'a [IpAddr],
@@ -237,8 +237,8 @@ impl ContainerStarter<'_> {
         attempt: u32,
         mounts: &[Mount],
     ) -> Result<Vec<Mount>, String> {
-        let hosts = hosts::make_hosts_mount(self.pod, self.folder, self.facts, self.addresses, mounts);
-        let message = termination_message::make_message_mount(self.folder, container, attempt);
+        let hosts = hosts::make_hosts_mount(self.pod, self.directory, self.facts, self.addresses, mounts);
+        let message = termination_message::make_message_mount(self.directory, container, attempt);
         let hosts = hosts.map_err(|error| error.to_string())?;
         let message =
             message.map_err(|error| format!("failed to create the termination message file: {error}"))?;

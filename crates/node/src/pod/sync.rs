@@ -222,7 +222,7 @@ impl PodSync<'_> {
             (None, Some(instance)) => instance.attempt,
             (None, None) => 0,
         };
-        let logs = settings.log_folder(&crate::PodIdentity::of(&self.pod));
+        let logs = settings.log_directory(&crate::PodIdentity::of(&self.pod));
         let spec = match spec::generate_pod_sandbox_config(&self.pod, &self.facts, attempt, &logs) {
             Ok(spec) => spec,
             Err(error) => return self.sandbox_failed(&error, result),
@@ -240,7 +240,7 @@ impl PodSync<'_> {
             );
         }
         // The directory marks that the runtime may have something of the pod, even if creating the sandbox is interrupted.
-        if let Err(error) = std::fs::create_dir_all(self.folder()) {
+        if let Err(error) = std::fs::create_dir_all(self.directory()) {
             let message = format!("error making pod data directories: {error}");
             self.workers
                 .events
@@ -332,7 +332,7 @@ impl PodSync<'_> {
             entry.resource_info.clone()
         });
         if let Some(Some(resource_info)) = resource_info
-            && let Err(error) = resource_info.write(&self.folder())
+            && let Err(error) = resource_info.write(&self.directory())
         {
             tracing::warn!(pod = events::format_pod(&self.pod), %error, "failed to persist actuated resources");
         }
@@ -341,7 +341,7 @@ impl PodSync<'_> {
     /// Starts containers: ephemeral, then init, then regular ones.
     async fn start_containers(&self, actions: &PodActions, sandbox: &ActiveSandbox, result: &mut SyncResult) {
         let (keyring, missing) = self.image_pull_secrets().await;
-        let folder = self.folder();
+        let directory = self.directory();
         let starter = ContainerStarter {
             deps: &self.workers.deps,
             events: &self.workers.events,
@@ -352,7 +352,7 @@ impl PodSync<'_> {
             snapshot: &self.snapshot,
             facts: &self.facts,
             keyring: &keyring,
-            folder: &folder,
+            directory: &directory,
             sandbox: &sandbox.id,
             sandbox_spec: &sandbox.spec,
             addresses: &sandbox.addresses,
@@ -573,8 +573,8 @@ impl PodSync<'_> {
         self.pod.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    fn folder(&self) -> PathBuf {
-        self.workers.deps.settings.folder(self.uid())
+    fn directory(&self) -> PathBuf {
+        self.workers.deps.settings.directory(self.uid())
     }
 
     fn later_by(&self, by: Duration) -> Timestamp {

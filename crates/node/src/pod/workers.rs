@@ -42,7 +42,7 @@ const RETRY: Duration = Duration::from_secs(10);
 /// Retry delay while the runtime cannot be reached.
 const RUNTIME_RETRY: Duration = Duration::from_secs(5);
 const NOW: Duration = Duration::ZERO;
-/// Reason and message of a pod that exceeded activeDeadlineSeconds.
+/// Reason and message of a pod that exceeded `activeDeadlineSeconds`.
 // upstream: pkg/kubelet/active_deadline.go ShouldEvict
 const ACTIVE_DEADLINE: (&str, &str) = (
     "DeadlineExceeded",
@@ -147,9 +147,9 @@ impl PodWorkers {
                     .collect()
             })
             .unwrap_or_default();
-        let folder = self.deps.settings.folder(uid);
+        let directory = self.deps.settings.directory(uid);
         for instance in unread {
-            let message = termination_message::read_termination_message(runtime, &folder, &instance).await;
+            let message = termination_message::read_termination_message(runtime, &directory, &instance).await;
             self.store
                 .update(uid, |entry| entry.messages.insert(instance.id, message));
         }
@@ -356,7 +356,7 @@ impl PodWorkers {
             let is_orphan = matches!(entry.source, PodSource::Runtime);
             (Arc::clone(&entry.pod), entry.must_be_removed(), is_orphan)
         })?;
-        let was_here = is_orphan || self.deps.settings.folder(uid).exists() || had_containers(&pod);
+        let was_here = is_orphan || self.deps.settings.directory(uid).exists() || had_containers(&pod);
         if must_be_removed && !was_here {
             let is_removed = self.store.read(uid, |entry| entry.is_removed)?;
             if is_removed {
@@ -553,7 +553,7 @@ impl PodWorkers {
         ))
     }
 
-    /// Terminates a pod that exceeded activeDeadlineSeconds.
+    /// Terminates a pod that exceeded `activeDeadlineSeconds`.
     // upstream: pkg/kubelet/active_deadline.go pastActiveDeadline
     fn check_active_deadline(&self, uid: &str) {
         let is_over = self
@@ -612,10 +612,10 @@ impl PodWorkers {
 
     /// Removes the log directory of a pod.
     fn remove_logs(&self, pod: &PodIdentity) {
-        let folder = self.deps.settings.log_folder(pod);
-        match std::fs::remove_dir_all(&folder) {
+        let directory = self.deps.settings.log_directory(pod);
+        match std::fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(folder = %folder.display(), %error, "failed to remove the logs of a pod");
+                tracing::warn!(directory = %directory.display(), %error, "failed to remove the logs of a pod");
             }
             _ => {}
         }

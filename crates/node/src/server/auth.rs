@@ -1,4 +1,4 @@
-//! Authentication and authorization of requests by the API server: client certificate or TokenReview, and SubjectAccessReview.
+//! Authentication and authorization of requests by the API server: client certificate or `TokenReview`, and `SubjectAccessReview`.
 //!
 //! Results are cached: tokens for two minutes, permissions for five minutes, denials for half a minute.
 // upstream: pkg/kubelet/server/auth.go KubeletAuth

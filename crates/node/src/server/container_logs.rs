@@ -11,7 +11,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use super::handler::Query;
 use crate::runtime::{LogLine, LogOptions, LogStream, RuntimeError};
 
-/// Options of a log request (PodLogOptions).
+/// Options of a log request (`PodLogOptions`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ContainerLogOptions {
     /// Options that the runtime applies.

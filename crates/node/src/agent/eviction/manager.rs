@@ -102,9 +102,9 @@ impl EvictionManager {
         let pressures = self
             .observed_conditions
             .update(&thresholds, Instant::now(), transition);
-        self.deps.pressures.send_if_modified(|known| {
-            let is_new = *known != pressures;
-            *known = pressures;
+        self.deps.pressures.send_if_modified(|current| {
+            let is_new = *current != pressures;
+            *current = pressures;
             is_new
         });
         if self.local_storage_eviction().await {

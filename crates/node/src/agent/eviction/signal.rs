@@ -41,7 +41,7 @@ pub(super) struct SignalObservation {
 /// Observations by signal.
 pub(super) type SignalObservations = BTreeMap<EvictionSignal, SignalObservation>;
 
-/// Kind of pressure: MemoryPressure, DiskPressure or PIDPressure.
+/// Kind of pressure: `MemoryPressure`, `DiskPressure` or `PIDPressure`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PressureKind {
     Memory,

@@ -1,4 +1,4 @@
-//! Conditions of the Node: Ready, MemoryPressure, DiskPressure, PIDPressure.
+//! Conditions of the Node: Ready, `MemoryPressure`, `DiskPressure`, `PIDPressure`.
 // upstream: pkg/kubelet/nodestatus/setters.go ReadyCondition, MemoryPressureCondition, DiskPressureCondition, PIDPressureCondition
 
 use k8s_openapi::{api::core::v1::NodeCondition, apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};

@@ -1,4 +1,4 @@
-//! Computes the NodeStatus, and the patch from the previous one.
+//! Computes the `NodeStatus`, and the patch from the previous one.
 // upstream: pkg/kubelet/kubelet_node_status.go setNodeStatus, defaultNodeStatusFuncs
 
 use std::{collections::BTreeMap, net::IpAddr};

@@ -302,9 +302,9 @@ impl NodeStatusUpdater {
         let is_unschedulable = spec.and_then(|spec| spec.unschedulable).unwrap_or_default();
         if let Some(uid) = &node.metadata.uid {
             self.deps.events.set_uid(uid);
-            self.deps.uid.send_if_modified(|known| {
-                let is_new = known.as_ref() != Some(uid);
-                *known = Some(uid.clone());
+            self.deps.uid.send_if_modified(|current| {
+                let is_new = current.as_ref() != Some(uid);
+                *current = Some(uid.clone());
                 is_new
             });
         }
@@ -318,9 +318,9 @@ impl NodeStatusUpdater {
             self.deps.events.record_node_status_event(reason);
         }
         let networks = spec.and_then(|spec| spec.pod_cidrs.clone()).unwrap_or_default();
-        self.deps.networks.send_if_modified(|known| {
-            let is_new = *known != networks;
-            *known = networks;
+        self.deps.networks.send_if_modified(|current| {
+            let is_new = *current != networks;
+            *current = networks;
             is_new
         });
         self.publish_facts(node.metadata.labels.clone().unwrap_or_default());
@@ -328,10 +328,10 @@ impl NodeStatusUpdater {
 
     fn publish_facts(&self, labels: BTreeMap<String, String>) {
         let new_facts = node_facts(&self.deps.config, &self.deps.machine_reader, labels);
-        self.deps.facts.send_if_modified(|known| {
-            let is_new = **known != new_facts;
+        self.deps.facts.send_if_modified(|current| {
+            let is_new = **current != new_facts;
             if is_new {
-                *known = Arc::new(new_facts);
+                *current = Arc::new(new_facts);
             }
             is_new
         });
@@ -486,7 +486,7 @@ mod tests {
 
         fn condition(&self, kind: &str) -> Option<(String, String, String)> {
             let conditions = self.node()?.status?.conditions?;
-            let found = conditions.into_iter().find(|known| known.type_ == kind)?;
+            let found = conditions.into_iter().find(|condition| condition.type_ == kind)?;
             Some((found.status, found.reason?, found.message?))
         }
 
@@ -534,7 +534,7 @@ mod tests {
             .addresses
             .unwrap()
             .into_iter()
-            .map(|known| (known.type_, known.address))
+            .map(|address| (address.type_, address.address))
             .collect();
         assert_eq!(
             addresses,

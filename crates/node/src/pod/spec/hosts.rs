@@ -17,7 +17,7 @@ const LOOPBACK: &str = "127.0.0.1\tlocalhost\n\
                         fe00::1\tip6-allnodes\n\
                         fe00::2\tip6-allrouters\n";
 
-/// The hosts file of a pod with these IPs. `node_hosts` is the node's own file, for pods with hostNetwork.
+/// The hosts file of a pod with these IPs. `node_hosts` is the node's own file, for pods with `hostNetwork`.
 pub fn hosts_file(
     pod: &Pod,
     facts: &NodeFacts,

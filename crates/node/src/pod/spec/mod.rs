@@ -80,7 +80,7 @@ pub enum SpecError {
     /// An invalid seccomp or `AppArmor` profile.
     #[error("{0}")]
     Profile(String),
-    /// An unknown supplementalGroupsPolicy.
+    /// An unknown `supplementalGroupsPolicy`.
     #[error("unsupported supplementalGroupsPolicy: {0}")]
     GroupsPolicy(String),
     /// An invalid port number.

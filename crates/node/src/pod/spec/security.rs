@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Annotation prefix of AppArmor profiles in older pods, followed by the container name.
+/// Annotation prefix of `AppArmor` profiles in older pods, followed by the container name.
 const APPARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// Effective security context of a container.

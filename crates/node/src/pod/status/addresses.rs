@@ -11,7 +11,7 @@ use crate::NodeFacts;
 /// At most one IP of each family counts.
 const FAMILIES: usize = 2;
 
-/// Sets hostIPs, and podIPs: the pod's own, or the node's with hostNetwork.
+/// Sets hostIPs, and podIPs: the pod's own, or the node's with `hostNetwork`.
 pub(super) fn fill_addresses(
     status: &mut PodStatus,
     input: &StatusInput<'_>,

@@ -20,7 +20,7 @@ use crate::{
     runtime::{Container, ContainerExit, ContainerState},
 };
 
-/// Reason of containers that are removed by RestartAllContainers.
+/// Reason of containers that are removed by `RestartAllContainers`.
 pub(super) const RESTARTING_ALL: &str = "RestartingAllContainers";
 const REMOVED_FOR_RESTART: &str = "The container is removed because RestartAllContainers in place";
 /// Reason of a container whose exit was not observed.
@@ -40,7 +40,7 @@ struct ContainerStatusBuilder<'a> {
     kind: ContainerType,
     /// Previous statuses by container name.
     old: BTreeMap<&'a str, &'a ContainerStatus>,
-    /// Whether RestartAllContainers is in progress.
+    /// Whether `RestartAllContainers` is in progress.
     restarting_all: bool,
 }
 

@@ -82,7 +82,7 @@ pub struct StatusInput<'a> {
 /// Why a container waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitingReason {
-    /// CamelCase reason.
+    /// `CamelCase` reason.
     pub reason: String,
     /// Message for people.
     pub message: String,
@@ -104,7 +104,7 @@ pub enum PodWorkerState {
 /// Why a pod has to terminate, whatever its containers do: its phase becomes Failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TerminationCause {
-    /// CamelCase reason: `Evicted`, `DeadlineExceeded`, `Terminated` ...
+    /// `CamelCase` reason: `Evicted`, `DeadlineExceeded`, `Terminated` ...
     pub reason: String,
     /// Message for people.
     pub message: String,

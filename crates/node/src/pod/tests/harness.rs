@@ -36,7 +36,7 @@ pub(super) struct Harness {
     pub(super) settings: PodSettings,
     pub(super) facts: watch::Sender<Arc<NodeFacts>>,
     pub(super) has_runtime: watch::Sender<Option<Arc<dyn Runtime>>>,
-    _folder: TempDir,
+    _directory: TempDir,
 }
 
 /// An agent. Dropping it is `kill -9`.
@@ -48,7 +48,7 @@ pub(super) struct Agent {
 impl Harness {
     pub(super) fn new() -> Self {
         let clock = fake::clock();
-        let folder = TempDir::new().unwrap();
+        let directory = TempDir::new().unwrap();
         let runtime = FakeRuntime::new(clock.clone()).with_image(IMAGE);
         let facts = NodeFacts {
             node_name: "n1".to_owned(),
@@ -62,13 +62,13 @@ impl Harness {
         let found: Arc<dyn Runtime> = Arc::new(runtime.clone());
         Harness {
             api: FakeApi::with_clock(clock.clone()),
-            settings: PodSettings::new(folder.path().to_owned(), folder.path().join("logs")),
+            settings: PodSettings::new(directory.path().to_owned(), directory.path().join("logs")),
             facts: watch::Sender::new(Arc::new(facts)),
             has_runtime: watch::Sender::new(Some(found)),
             sources: Arc::default(),
             runtime,
             clock,
-            _folder: folder,
+            _directory: directory,
         }
     }
 

@@ -341,12 +341,12 @@ async fn without_a_runtime_pods_wait_and_can_be_deleted() {
 #[tokio::test(start_paused = true)]
 async fn static_pods_run_and_have_mirror_pods() {
     let mut harness = Harness::new();
-    let folder = harness.settings.root.join("manifests");
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("web.yaml");
+    let directory = harness.settings.root.join("manifests");
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("web.yaml");
     let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: main, image: busybox, imagePullPolicy: IfNotPresent}]}\n";
     std::fs::write(&file, text).unwrap();
-    harness.settings.manifests = Some(folder);
+    harness.settings.manifests = Some(directory);
     harness.api.put(&k8s_openapi::api::core::v1::Node {
         metadata: kube::api::ObjectMeta {
             name: Some("n1".to_owned()),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use k8s_openapi::jiff::Timestamp;
 
-/// Clock ticks per second (USER_HZ). Fixed by the kernel ABI.
+/// Clock ticks per second (`USER_HZ`). Fixed by the kernel ABI.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// Resource usage of the node since its boot.

@@ -146,9 +146,9 @@ fn computes_the_qos_class() {
     for (spec, class) in cases {
         assert_eq!(pod_resources::pod_qos(&pod(spec.clone())), class, "{spec}");
     }
-    let mut told = pod(containers(vec![&none]));
-    told.status = Some(serde_json::from_value(json!({"qosClass": "Guaranteed"})).unwrap());
-    assert_eq!(pod_resources::pod_qos(&told), "Guaranteed");
+    let mut reported = pod(containers(vec![&none]));
+    reported.status = Some(serde_json::from_value(json!({"qosClass": "Guaranteed"})).unwrap());
+    assert_eq!(pod_resources::pod_qos(&reported), "Guaranteed");
 }
 
 #[test]

@@ -21,7 +21,7 @@ const STREAM_CAPACITY: usize = 16;
 const NEW_STREAM_CAPACITY: usize = 64;
 const READ_SIZE: usize = 32 << 10;
 
-/// Status codes of RST_STREAM.
+/// Status codes of `RST_STREAM`.
 const PROTOCOL_ERROR: u32 = 1;
 const REFUSED_STREAM: u32 = 3;
 const CANCEL: u32 = 5;
@@ -45,7 +45,7 @@ pub(in crate::server) struct SpdyConnection<R> {
 pub(in crate::server) struct SpdyStream {
     /// Stream ID.
     pub id: u32,
-    /// Headers of SYN_STREAM.
+    /// Headers of `SYN_STREAM`.
     pub headers: Headers,
     /// Received data; ends when the client closes the stream.
     pub reader: mpsc::Receiver<Result<Bytes, StreamReset>>,

@@ -23,19 +23,19 @@ const HEADERS: u16 = 8;
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Frame {
-    /// SYN_STREAM: creates a stream.
+    /// `SYN_STREAM`: creates a stream.
     SynStream {
         stream: u32,
         fin: bool,
         headers: Headers,
     },
-    /// SYN_REPLY: accepts a stream.
+    /// `SYN_REPLY`: accepts a stream.
     SynReply {
         stream: u32,
         fin: bool,
         headers: Headers,
     },
-    /// RST_STREAM: aborts a stream.
+    /// `RST_STREAM`: aborts a stream.
     RstStream { stream: u32, status: u32 },
     /// PING: returned unchanged by the receiver.
     Ping(u32),
