@@ -126,7 +126,7 @@ pub(super) fn is_permission_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// Parses mountinfo, see proc_pid_mountinfo(5).
+/// Parses mountinfo, see `proc_pid_mountinfo(5)`.
 fn parse_mountinfo(table: &[u8]) -> Vec<MountPoint> {
     let lines = table.split(|byte| *byte == b'\n');
     let mounts = lines.filter_map(|line| {
