@@ -51,9 +51,9 @@ fn mysql(settings: &Settings, options: &MysqlOptions, address: IpAddr) -> Servic
             .map(|(name, value)| (name.to_owned(), value.clone()))
             .collect(),
         ports: vec![ServiceContainerPort {
-            address,
-            machine: options.port,
-            container: MYSQL_PORT,
+            host_ip: address,
+            host_port: options.port,
+            container_port: MYSQL_PORT,
         }],
         ..named(settings, "mysql", "/var/lib/mysql")
     }
@@ -78,9 +78,9 @@ fn etcd(settings: &Settings, address: IpAddr, client: u16) -> ServiceContainerSp
         args: args.map(|(flag, value)| format!("--{flag}={value}")).into(),
         ports: [client, peer]
             .map(|port| ServiceContainerPort {
-                address,
-                machine: port,
-                container: port,
+                host_ip: address,
+                host_port: port,
+                container_port: port,
             })
             .into(),
         ..named(settings, "etcd", "/etcd-data")
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(root.env, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
         let port = root.ports[0];
         assert_eq!(
-            (port.address, port.machine, port.container),
+            (port.host_ip, port.host_port, port.container_port),
             (LOOPBACK, 3307, 3306)
         );
         let other = of_mysql("k3");
@@ -174,7 +174,7 @@ mod tests {
             let ports: Vec<_> = of_etcd(client, "")
                 .ports
                 .iter()
-                .map(|port| port.machine)
+                .map(|port| port.host_port)
                 .collect();
             assert_eq!(ports, [client, peer]);
         }

@@ -163,7 +163,7 @@ async fn find_existing(
     };
     let spec = build_spec(settings, storage, endpoint);
     let found = engine
-        .service(&spec.name)
+        .service_container(&spec.name)
         .await
         .map_err(|error| runtime_failure(&engine, "look for the database", error))?;
     match found {
@@ -249,7 +249,7 @@ async fn remove_stopped(
     let waited = timeout(CREATED_TIMEOUT, async {
         while found.state == ServiceContainerState::Created {
             sleep(PAUSE).await;
-            match engine.service(name).await? {
+            match engine.service_container(name).await? {
                 Some(now) => found = now,
                 None => break,
             }
@@ -385,7 +385,7 @@ impl DatabaseContainer {
     }
 
     async fn check_running(&self) -> Result<(), Failure> {
-        let found = self.engine.service(&self.id).await;
+        let found = self.engine.service_container(&self.id).await;
         let found = found.map_err(|error| runtime_failure(&self.engine, "look after the database", error))?;
         let how = match found.map(|found| found.state) {
             Some(ServiceContainerState::Running | ServiceContainerState::Created) => return Ok(()),

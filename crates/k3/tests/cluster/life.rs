@@ -169,7 +169,7 @@ fn asked<T>(question: impl AsyncFnOnce(&DockerRuntime) -> T) -> T {
 }
 
 fn is_there(name: &str) -> bool {
-    asked(async |engine| engine.service(name).await.unwrap().is_some())
+    asked(async |engine| engine.service_container(name).await.unwrap().is_some())
 }
 
 /// The nodes of a cluster as owners of containers.

@@ -72,9 +72,9 @@ fn what_somebody_else_started_is_used_and_never_touched() {
     let machine = Machine::new("docker", docker());
     let (data, name) = (Data::new(), machine.name("etcd"));
     let port = ServiceContainerPort {
-        address: [127, 0, 0, 1].into(),
-        machine: machine.port,
-        container: 2379,
+        host_ip: [127, 0, 0, 1].into(),
+        host_port: machine.port,
+        container_port: 2379,
     };
     let theirs = ServiceContainerSpec {
         name: name.clone(),

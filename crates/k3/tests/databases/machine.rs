@@ -103,7 +103,7 @@ impl Machine {
     }
 
     pub(crate) fn container(&self, name: &str) -> Option<ServiceContainer> {
-        self.waits.block_on(self.engine.service(name)).unwrap()
+        self.waits.block_on(self.engine.service_container(name)).unwrap()
     }
 
     /// Kills the program of a container, as a crash would.

@@ -43,16 +43,16 @@ impl CriRuntime {
             config: Some(container_config::config(pod, spec, &self.owner, self.cgroups)),
             sandbox_config: Some(sandbox_config::config(pod, &self.owner)),
         };
-        let limit = self.limits.start;
+        let limit = self.timeouts.start;
         let created: Result<messages::ContainerIdMessage, _> = self
             .connection
             .call(method::CREATE_CONTAINER, request, limit)
             .await;
         created
             .map(|created| ContainerId(created.container_id))
-            .map_err(|failure| {
+            .map_err(|error| {
                 self.runtime_error(
-                    failure,
+                    error,
                     &format!("container {} of pod {}", spec.name, pod.pod),
                     limit,
                 )
@@ -77,14 +77,14 @@ impl CriRuntime {
     }
 
     pub(super) async fn start_created_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        let limit = self.limits.start;
+        let limit = self.timeouts.start;
         let result: Result<messages::Empty, _> = self
             .connection
             .call(method::START_CONTAINER, named(id), limit)
             .await;
         result
             .map(|_| ())
-            .map_err(|failure| self.runtime_error(failure, &format!("start of container {id}"), limit))
+            .map_err(|error| self.runtime_error(error, &format!("start of container {id}"), limit))
     }
 
     pub(super) async fn stop_own_container(
@@ -99,25 +99,25 @@ impl CriRuntime {
             container_id: id.0.clone(),
             timeout: seconds(grace),
         };
-        let limit = self.limits.stop.saturating_add(grace);
+        let limit = self.timeouts.stop.saturating_add(grace);
         let result: Result<messages::Empty, _> =
             self.connection.call(method::STOP_CONTAINER, request, limit).await;
         ignore_not_found(result)
             .map(|_| ())
-            .map_err(|failure| self.runtime_error(failure, &format!("stop of container {id}"), limit))
+            .map_err(|error| self.runtime_error(error, &format!("stop of container {id}"), limit))
     }
 
     pub(super) async fn remove_own_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
         let Some(status) = self.own_container_status(id).await? else {
             return Ok(());
         };
-        let limit = self.limits.stop;
+        let limit = self.timeouts.stop;
         let result: Result<messages::Empty, _> = self
             .connection
             .call(method::REMOVE_CONTAINER, named(id), limit)
             .await;
         ignore_not_found(result)
-            .map_err(|failure| self.runtime_error(failure, &format!("removal of container {id}"), limit))?;
+            .map_err(|error| self.runtime_error(error, &format!("removal of container {id}"), limit))?;
         self.status_cache.remove(&id.0);
         match log_path(&status) {
             Some(log) => logs::remove(&log).map_err(|error| cannot_remove(&log, &error)),
@@ -177,7 +177,7 @@ impl CriRuntime {
         let log = log_path(&status.ok_or_else(missing)?)
             .ok_or_else(|| RuntimeError::Unsupported(format!("container {id} has no log")))?;
         let connection = self.connection.clone();
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         let id = id.clone();
         let is_alive: logs::ContainerAliveCheck = Box::new(move || {
             let connection = connection.clone();
@@ -189,7 +189,7 @@ impl CriRuntime {
                 match status {
                     Ok(answer) => answer.status.is_some_and(|status| may_write(&status)),
                     // An unreachable runtime may be restarting; containers survive that.
-                    Err(failure) => !failure.is_not_found(),
+                    Err(error) => !error.is_not_found(),
                 }
             }
             .boxed()
@@ -225,21 +225,17 @@ impl CriRuntime {
         let request = messages::ContainerIdMessage {
             container_id: id.to_owned(),
         };
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         let result: Result<messages::Empty, CriError> = self
             .connection
             .call(method::REOPEN_CONTAINER_LOG, request, limit)
             .await;
-        if let Err(failure) = result {
+        if let Err(error) = result {
             // Do not overwrite a new file that the runtime has created despite the error.
             if !log.exists() {
                 logs::undo_rotation(log, &rotated).map_err(failed)?;
             }
-            return Err(self.runtime_error(
-                failure,
-                &format!("reopening of the log of container {id}"),
-                limit,
-            ));
+            return Err(self.runtime_error(error, &format!("reopening of the log of container {id}"), limit));
         }
         logs::prune(log, keep).map_err(failed)
     }
@@ -284,7 +280,7 @@ impl CriRuntime {
         id: &str,
         verbose: bool,
     ) -> Result<Option<messages::ContainerStatusResponse>, RuntimeError> {
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         let request = status_request(id, verbose);
         match self
             .connection
@@ -292,8 +288,8 @@ impl CriRuntime {
             .await
         {
             Ok(answer) => Ok(Some(answer)),
-            Err(failure) if failure.is_not_found() => Ok(None),
-            Err(failure) => Err(self.runtime_error(failure, &format!("status of container {id}"), limit)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(self.runtime_error(error, &format!("status of container {id}"), limit)),
         }
     }
 

@@ -66,15 +66,15 @@ async fn events(
     };
     let mut events: Streaming<ContainerEventResponse> = match opened {
         Ok(events) => events,
-        Err(failure) if failure.is_unimplemented() => return Ok(None),
-        Err(failure) => return Err(failure),
+        Err(error) if error.is_unimplemented() => return Ok(None),
+        Err(error) => return Err(error),
     };
     match timeout(EVENTS_PROBE, events.message()).await {
         Ok(Ok(Some(event))) => Ok(Some(convert_events(Some(event), events, owner))),
         Ok(Ok(None)) => Ok(None),
         Ok(Err(status)) => match CriError::Status(Box::new(status)) {
-            failure if failure.is_unimplemented() => Ok(None),
-            failure => Err(failure),
+            error if error.is_unimplemented() => Ok(None),
+            error => Err(error),
         },
         Err(_) => Ok(Some(convert_events(None, events, owner))),
     }

@@ -37,7 +37,7 @@ impl CriRuntime {
             .call(method::EXEC_SYNC, request, limit.saturating_add(TIMEOUT_MARGIN))
             .await;
         let result = result
-            .map_err(|failure| self.runtime_error(failure, &format!("command in container {id}"), limit))?;
+            .map_err(|error| self.runtime_error(error, &format!("command in container {id}"), limit))?;
         Ok(ExecOutput {
             code: result.exit_code,
             stdout: result.stdout,

@@ -11,7 +11,7 @@ use super::{
 
 impl CriRuntime {
     pub(super) async fn query_image(&self, name: &str) -> Result<Option<Image>, RuntimeError> {
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         let response: Result<messages::ImageStatusResponse, _> = self
             .connection
             .call(method::IMAGE_STATUS, image_request(name), limit)
@@ -19,10 +19,10 @@ impl CriRuntime {
         // Runtimes return an empty response for a missing image; some return NotFound.
         match ignore_not_found(response) {
             Ok(response) => Ok(response.image.map(convert::image)),
-            Err(failure) if is_invalid_reference(failure.message()) => {
-                Err(RuntimeError::InvalidImageName(failure.message().to_owned()))
+            Err(error) if is_invalid_reference(error.message()) => {
+                Err(RuntimeError::InvalidImageName(error.message().to_owned()))
             }
-            Err(failure) => Err(self.runtime_error(failure, &format!("image \"{name}\""), limit)),
+            Err(error) => Err(self.runtime_error(error, &format!("image \"{name}\""), limit)),
         }
     }
 
@@ -43,7 +43,7 @@ impl CriRuntime {
             auth: secret.map(auth),
             sandbox_config: None,
         };
-        let limit = self.limits.pull;
+        let limit = self.timeouts.pull;
         let pulled: Result<messages::PullImageResponse, _> =
             self.connection.call(method::PULL_IMAGE, request, limit).await;
         match pulled {
@@ -51,19 +51,19 @@ impl CriRuntime {
                 "imageRef of image \"{name}\" is not set"
             ))),
             Ok(pulled) => Ok(pulled.image_ref),
-            Err(failure) => Err(failure.into_pull_error(name, limit, self.connection.socket())),
+            Err(error) => Err(error.into_pull_error(name, limit, self.connection.socket())),
         }
     }
 
     pub(super) async fn remove_image_by_id(&self, id: &str) -> Result<(), RuntimeError> {
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         let result: Result<messages::Empty, _> = self
             .connection
             .call(method::REMOVE_IMAGE, image_request(id), limit)
             .await;
         ignore_not_found(result)
             .map(|_| ())
-            .map_err(|failure| self.runtime_error(failure, &format!("removal of image \"{id}\""), limit))
+            .map_err(|error| self.runtime_error(error, &format!("removal of image \"{id}\""), limit))
     }
 
     pub(super) async fn query_image_fs_info(&self) -> Result<FilesystemUsage, RuntimeError> {

@@ -79,7 +79,7 @@ pub struct CallTimeouts {
 pub struct CriRuntime {
     connection: CriConnection,
     owner: ContainerOwner,
-    limits: CallTimeouts,
+    timeouts: CallTimeouts,
     cgroups: CgroupVersion,
     network: Option<CniBridge>,
     status_cache: Arc<StatusCache>,
@@ -117,7 +117,7 @@ impl CriRuntime {
         Ok(CriRuntime {
             connection: CriConnection::new(socket),
             owner,
-            limits: CallTimeouts::default(),
+            timeouts: CallTimeouts::default(),
             cgroups: cgroup::detect_cgroup_version(),
             network: None,
             status_cache: Arc::default(),
@@ -127,8 +127,8 @@ impl CriRuntime {
 
     /// Sets other timeouts.
     #[must_use]
-    pub fn with_timeouts(self, limits: CallTimeouts) -> Self {
-        CriRuntime { limits, ..self }
+    pub fn with_timeouts(self, timeouts: CallTimeouts) -> Self {
+        CriRuntime { timeouts, ..self }
     }
 
     /// Sets a pod network that is configured if the runtime has none.
@@ -146,13 +146,13 @@ impl CriRuntime {
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         let answer = self.connection.call(method, request, limit).await;
-        answer.map_err(|failure| self.runtime_error(failure, what, limit))
+        answer.map_err(|error| self.runtime_error(error, what, limit))
     }
 
-    fn runtime_error(&self, failure: CriError, what: &str, limit: Duration) -> RuntimeError {
-        failure.into_runtime_error(what, limit, self.connection.socket(), MessageFormat::Plain)
+    fn runtime_error(&self, error: CriError, what: &str, limit: Duration) -> RuntimeError {
+        error.into_runtime_error(what, limit, self.connection.socket(), MessageFormat::Plain)
     }
 
     /// Rejects calls for sandboxes and containers of other owners.
@@ -180,7 +180,7 @@ impl CriRuntime {
 /// Stopping and removing missing sandboxes and containers succeeds.
 fn ignore_not_found<T: Default>(done: Result<T, CriError>) -> Result<T, CriError> {
     match done {
-        Err(failure) if failure.is_not_found() => Ok(T::default()),
+        Err(error) if error.is_not_found() => Ok(T::default()),
         other => other,
     }
 }
@@ -196,8 +196,8 @@ impl Runtime for CriRuntime {
     }
 
     async fn container_events(&self) -> Result<BoxStream<'static, PodLifecycleEvent>, RuntimeError> {
-        let changes = events::stream(&self.connection, &self.owner, self.limits.query).await;
-        changes.map_err(|failure| self.runtime_error(failure, "container events", self.limits.query))
+        let changes = events::stream(&self.connection, &self.owner, self.timeouts.query).await;
+        changes.map_err(|error| self.runtime_error(error, "container events", self.timeouts.query))
     }
 
     async fn run_pod_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxId, RuntimeError> {

@@ -73,7 +73,7 @@ impl CriRuntime {
     }
 
     async fn has_systemd_cgroups(&self, status: &messages::StatusResponse) -> Result<bool, RuntimeError> {
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         let response: Result<messages::RuntimeConfigResponse, _> = self
             .connection
             .call(method::RUNTIME_CONFIG, messages::Empty {}, limit)
@@ -82,8 +82,8 @@ impl CriRuntime {
             Ok(config) => Ok(config
                 .linux
                 .is_some_and(|linux| linux.cgroup_driver == i32::from(messages::CgroupDriver::Systemd))),
-            Err(failure) if failure.is_unimplemented() => Ok(systemd_by_info(status)),
-            Err(failure) => Err(self.runtime_error(failure, "the runtime's configuration", limit)),
+            Err(error) if error.is_unimplemented() => Ok(systemd_by_info(status)),
+            Err(error) => Err(self.runtime_error(error, "the runtime's configuration", limit)),
         }
     }
 }

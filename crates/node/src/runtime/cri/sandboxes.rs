@@ -29,31 +29,26 @@ impl CriRuntime {
             config: Some(sandbox_config::config(spec, &self.owner)),
             runtime_handler: spec.handler.clone(),
         };
-        let limit = self.limits.start;
+        let limit = self.timeouts.start;
         let created: Result<messages::PodSandboxId, _> = self
             .connection
             .call(method::RUN_POD_SANDBOX, request, limit)
             .await;
         match created {
             Ok(created) => Ok(SandboxId(created.pod_sandbox_id)),
-            Err(failure) => {
-                if let Some(taken) = self.name_taken(&failure).await? {
+            Err(error) => {
+                if let Some(taken) = self.name_taken(&error).await? {
                     return Err(taken);
                 }
                 let what = format!("sandbox of pod {}", spec.pod);
-                Err(failure.into_runtime_error(
-                    &what,
-                    limit,
-                    self.connection.socket(),
-                    MessageFormat::WithCode,
-                ))
+                Err(error.into_runtime_error(&what, limit, self.connection.socket(), MessageFormat::WithCode))
             }
         }
     }
 
     /// Returns an error if a sandbox of another owner has the name.
-    async fn name_taken(&self, failure: &CriError) -> Result<Option<RuntimeError>, RuntimeError> {
-        let Some((name, holder)) = parse_reserved_name(failure.message()) else {
+    async fn name_taken(&self, error: &CriError) -> Result<Option<RuntimeError>, RuntimeError> {
+        let Some((name, holder)) = parse_reserved_name(error.message()) else {
             return Ok(None);
         };
         let owned = self.list_own_sandboxes(holder).await?;
@@ -70,14 +65,14 @@ impl CriRuntime {
         let request = messages::PodSandboxId {
             pod_sandbox_id: id.0.clone(),
         };
-        let limit = self.limits.stop;
+        let limit = self.timeouts.stop;
         let done: Result<messages::Empty, _> = self
             .connection
             .call(method::STOP_POD_SANDBOX, request, limit)
             .await;
         ignore_not_found(done)
             .map(|_| ())
-            .map_err(|failure| self.runtime_error(failure, &format!("stop of sandbox {id}"), limit))
+            .map_err(|error| self.runtime_error(error, &format!("stop of sandbox {id}"), limit))
     }
 
     pub(super) async fn remove_own_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
@@ -93,13 +88,13 @@ impl CriRuntime {
         let request = messages::PodSandboxId {
             pod_sandbox_id: id.0.clone(),
         };
-        let limit = self.limits.stop;
+        let limit = self.timeouts.stop;
         let done: Result<messages::Empty, _> = self
             .connection
             .call(method::REMOVE_POD_SANDBOX, request, limit)
             .await;
         ignore_not_found(done)
-            .map_err(|failure| self.runtime_error(failure, &format!("removal of sandbox {id}"), limit))?;
+            .map_err(|error| self.runtime_error(error, &format!("removal of sandbox {id}"), limit))?;
         self.status_cache.remove(&id.0);
         for container in &containers {
             self.status_cache.remove(&container.id);
@@ -190,15 +185,15 @@ impl CriRuntime {
             pod_sandbox_id: id.to_owned(),
             verbose,
         };
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         match self
             .connection
             .call(method::POD_SANDBOX_STATUS, request, limit)
             .await
         {
             Ok(answer) => Ok(Some(answer)),
-            Err(failure) if failure.is_not_found() => Ok(None),
-            Err(failure) => Err(self.runtime_error(failure, &format!("status of sandbox {id}"), limit)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(self.runtime_error(error, &format!("status of sandbox {id}"), limit)),
         }
     }
 

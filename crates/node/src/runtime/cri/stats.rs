@@ -34,7 +34,7 @@ impl CriRuntime {
                 label_selector: self.node_selector(),
             }),
         };
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         let response: Result<messages::ListContainerStatsResponse, _> = self
             .connection
             .call(method::LIST_CONTAINER_STATS, request, limit)
@@ -48,8 +48,8 @@ impl CriRuntime {
                 let owned = response.stats.into_iter().filter(is_owned);
                 Ok(Some(owned.filter_map(container_stats).collect()))
             }
-            Err(failure) if failure.is_unimplemented() => Ok(None),
-            Err(failure) => Err(self.runtime_error(failure, "container stats", limit)),
+            Err(error) if error.is_unimplemented() => Ok(None),
+            Err(error) => Err(self.runtime_error(error, "container stats", limit)),
         }
     }
 
@@ -59,7 +59,7 @@ impl CriRuntime {
                 label_selector: self.node_selector(),
             }),
         };
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         let response: Result<messages::ListPodSandboxStatsResponse, _> = self
             .connection
             .call(method::LIST_POD_SANDBOX_STATS, request, limit)

@@ -49,11 +49,11 @@ pub struct ServiceContainerSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceContainerPort {
     /// Host address.
-    pub address: IpAddr,
+    pub host_ip: IpAddr,
     /// Host port.
-    pub machine: u16,
+    pub host_port: u16,
     /// Port in the container.
-    pub container: u16,
+    pub container_port: u16,
 }
 
 /// A named volume.
@@ -101,7 +101,7 @@ impl DockerRuntime {
     }
 
     /// Returns the container with this name or ID, of any owner.
-    pub async fn service(&self, name: &str) -> Result<Option<ServiceContainer>, RuntimeError> {
+    pub async fn service_container(&self, name: &str) -> Result<Option<ServiceContainer>, RuntimeError> {
         match self.inspect(name).await {
             Ok(inspected) => Ok(Some(found(&inspected))),
             Err(RuntimeError::NotFound(_)) => Ok(None),

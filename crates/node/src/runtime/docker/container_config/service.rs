@@ -30,15 +30,15 @@ impl ContainerConfigGenerator {
         };
         let mut exposed_ports = BTreeSet::new();
         for port in &service.ports {
-            let name = format!("{}/tcp", port.container);
+            let name = format!("{}/tcp", port.container_port);
             exposed_ports.insert(name.clone());
             host_config
                 .port_bindings
                 .entry(name)
                 .or_default()
                 .push(PortBinding {
-                    host_ip: port.address.to_string(),
-                    host_port: port.machine.to_string(),
+                    host_ip: port.host_ip.to_string(),
+                    host_port: port.host_port.to_string(),
                 });
         }
         let env = service.env.iter().map(|(name, value)| format!("{name}={value}"));
