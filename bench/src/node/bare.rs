@@ -14,9 +14,9 @@ use std::{
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k3_node::{
-    Facts,
+    NodeFacts,
     pod::spec,
-    runtime::{Image, Mount, MountSource, Propagation, Runtime},
+    runtime::{Image, Mount, MountPropagation, MountSource, Runtime},
 };
 use k3_test_services::TEST_IMAGE;
 use k8s_openapi::api::core::v1::Pod;
@@ -34,7 +34,7 @@ const OWNER: &str = "k3-bench-bare";
 pub(super) struct Bare {
     runtime: Arc<dyn Runtime>,
     image: Image,
-    facts: Facts,
+    facts: NodeFacts,
     directory: PathBuf,
     made: AtomicUsize,
 }
@@ -44,11 +44,11 @@ pub(super) struct Bare {
 impl Bare {
     pub(super) async fn new(daemon: &super::Daemon, directory: &Path) -> Result<Self, Failure> {
         let runtime = daemon.connect(OWNER).await?;
-        let image = runtime.image(TEST_IMAGE).await?;
+        let image = runtime.image_status(TEST_IMAGE).await?;
         Ok(Self {
             image: image.ok_or("the image of tests is not there")?,
             runtime,
-            facts: Facts::default(),
+            facts: NodeFacts::default(),
             directory: directory.to_owned(),
             made: AtomicUsize::new(0),
         })
@@ -77,7 +77,7 @@ impl Bare {
             facts: &self.facts,
         })?;
         let start = Instant::now();
-        let id = self.runtime.run_sandbox(&sandbox).await?;
+        let id = self.runtime.run_pod_sandbox(&sandbox).await?;
         let id = self.runtime.create_container(&id, &sandbox, &container).await?;
         self.runtime.start_container(&id).await?;
         Ok(start.elapsed())
@@ -96,7 +96,7 @@ impl Bare {
             source: MountSource::Host(source),
             target: target.to_owned(),
             read_only,
-            propagation: Propagation::Private,
+            propagation: MountPropagation::Private,
             recursive_read_only: false,
         };
         Ok(vec![
@@ -135,10 +135,10 @@ impl Bare {
 
     /// Removes all that was made.
     pub(super) async fn clear(&self) -> Result<(), Failure> {
-        let sandboxes = self.runtime.sandboxes().await?;
+        let sandboxes = self.runtime.list_pod_sandboxes().await?;
         let removals = sandboxes.iter().map(async |sandbox| {
-            self.runtime.stop_sandbox(&sandbox.id).await?;
-            self.runtime.remove_sandbox(&sandbox.id).await
+            self.runtime.stop_pod_sandbox(&sandbox.id).await?;
+            self.runtime.remove_pod_sandbox(&sandbox.id).await
         });
         let removals: Vec<_> = removals.collect();
         Ok(stream::iter(removals)

@@ -56,9 +56,13 @@ pub(super) async fn kill(
     let server_options = server_options(options, name, daemon)?;
     let runtime = daemon.connect(NODE).await?;
     let there = async || -> Result<BTreeSet<String>, Failure> {
-        let sandboxes = runtime.sandboxes().await?.into_iter().map(|sandbox| sandbox.id.0);
+        let sandboxes = runtime
+            .list_pod_sandboxes()
+            .await?
+            .into_iter()
+            .map(|sandbox| sandbox.id.0);
         let containers = runtime
-            .containers()
+            .list_containers()
             .await?
             .into_iter()
             .map(|container| container.id.0);

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use k3_node::runtime::{Owner, Runtime, cri::Cri, engine::Engine};
+use k3_node::runtime::{ContainerOwner, Runtime, cri::CriRuntime, docker::DockerRuntime};
 use k3_test_services::{Containerd, Docker, Podman};
 
 use crate::{Failure, choices::RuntimeName};
@@ -60,10 +60,12 @@ impl Daemon {
 
     /// Talks to it as a node of that name.
     pub(super) async fn connect(&self, node: &str) -> Result<Arc<dyn Runtime>, Failure> {
-        let owner = Owner::new(node, "bench");
+        let owner = ContainerOwner::new(node, "bench");
         Ok(match self {
-            Self::Docker(_) | Self::Podman(_) => Arc::new(Engine::connect(self.socket(), owner).await?),
-            Self::Containerd(_) => Arc::new(Cri::connect(self.socket(), owner)?),
+            Self::Docker(_) | Self::Podman(_) => {
+                Arc::new(DockerRuntime::connect(self.socket(), owner).await?)
+            }
+            Self::Containerd(_) => Arc::new(CriRuntime::connect(self.socket(), owner)?),
         })
     }
 }

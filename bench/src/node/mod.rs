@@ -207,7 +207,7 @@ async fn all_at_once(
 async fn clear(cluster: &Cluster<'_>, daemon: &Daemon) -> Result<(), Failure> {
     let runtime = daemon.connect(NODE).await?;
     cluster.delete(None).await?;
-    until(async || Ok(runtime.sandboxes().await?.is_empty())).await
+    until(async || Ok(runtime.list_pod_sandboxes().await?.is_empty())).await
 }
 
 /// A pod that does nothing.

@@ -1,30 +1,30 @@
-//! Which pod is meant.
+//! Identity of a pod.
 
 use std::fmt;
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// A pod, told apart from those that had its name before.
+/// Namespace, name and UID of a pod. The UID distinguishes it from earlier pods of the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodIdentity {
-    /// Its namespace.
+    /// Namespace.
     pub namespace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its uid. For mirrored pods that of the file they come from.
+    /// UID. For a static pod the UID of its manifest, not that of the mirror pod.
     pub uid: String,
 }
 
 // --- PodIdentity ---
 
 impl PodIdentity {
-    /// That of an object of the API.
+    /// The identity of a Pod object.
     pub fn of(pod: &Pod) -> Self {
-        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let value = |field: &Option<String>| field.clone().unwrap_or_default();
         PodIdentity {
-            namespace: text(&pod.metadata.namespace),
-            name: text(&pod.metadata.name),
-            uid: text(&pod.metadata.uid),
+            namespace: value(&pod.metadata.namespace),
+            name: value(&pod.metadata.name),
+            uid: value(&pod.metadata.uid),
         }
     }
 }

@@ -1,21 +1,21 @@
 //! The node agent: pods become containers of Docker, Podman, containerd or CRI-O.
 //!
 //! ```text
-//! API  --pods of this node-->  pod/  --what is missing-->  runtime/  -->  containers
-//!  ^                             |  volumes/ environment/ images/ probes/   |
-//!  '---------- statuses ---------'<--------------- what is there -----------'
+//! API  --pods of this node-->  pod/  -----missing actions----->  runtime/  -->  containers
+//!  ^                             |  volumes/ environment/ images/ probes/       |
+//!  '---------- statuses ---------'<----------- sandboxes, containers -----------'
 //!
-//! agent/    the node itself: registration, conditions, lease, eviction, what is thrown away
-//! server/   the node's own API: logs, exec, attach, port-forward, figures
-//! signing   certificates that the cluster signs for the node
-//! sources/  what pods refer to: config maps, secrets, tokens, claims
+//! agent/    the node: registration, conditions, lease, eviction, image garbage collection, log rotation (upstream's Kubelet)
+//! server/   the kubelet API: logs, exec, attach, port-forward, stats, metrics
+//! signing   client for certificate signing requests
+//! sources/  objects that pods refer to: ConfigMaps, Secrets, tokens, PersistentVolumeClaims
 //! ```
 //!
 //! Promises:
-//! - Only pods that are bound to this node are run, and only containers that carry its labels are touched.
-//! - What runs is found again after a restart of the agent, and is not restarted by it.
-//! - One slow pod delays no other: each has a worker of its own, and every call of the runtime has a limit.
-//! - Nothing is written that is as it should be.
+//! - Only pods that are bound to this node run, and only containers with its labels are changed.
+//! - A restarted agent finds the running containers and does not restart them.
+//! - A slow pod does not delay others: each pod has its own worker, and every runtime call has a timeout.
+//! - A status that did not change is not written.
 
 pub mod agent;
 pub mod environment;
@@ -31,6 +31,6 @@ pub mod sources;
 pub mod volumes;
 
 pub use self::{
-    facts::{Facts, Machine},
+    facts::{HostFacts, NodeFacts},
     identity::PodIdentity,
 };

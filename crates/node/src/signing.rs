@@ -1,6 +1,6 @@
-//! Certificates that a node has signed by its cluster.
+//! Client for certificate signing requests: creates a `CertificateSigningRequest` and waits for its certificate.
 //!
-//! Promise: the key never leaves the machine.
+//! Promise: the private key never leaves this machine.
 
 use std::time::Duration;
 
@@ -10,59 +10,64 @@ use kube::{Api, Client, api::PostParams};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-/// How long it is waited for an answer.
-const PATIENCE: Duration = Duration::from_mins(15);
-/// How often it is looked for the answer: often at first, for a cluster that approves by itself.
-const LOOK: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// Time limit for approval and signing. Upstream uses the same 15 minutes for rotation.
+const SIGNING_TIMEOUT: Duration = Duration::from_mins(15);
+/// First and longest poll interval. The first is short for clusters that approve automatically.
+const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 
-/// A certificate and its key, in PEM form.
-pub struct Signed {
-    /// The certificate.
+/// A signed certificate and its private key, in PEM.
+pub struct IssuedCertificate {
+    /// Certificate chain.
     pub certificate: String,
-    /// Its key.
+    /// Private key.
     pub key: String,
 }
 
-/// Why there is no certificate.
+/// A certificate was not issued.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SigningError {
-    /// A key cannot be made.
-    #[error("cannot make a key: {0}")]
+    /// No key could be generated.
+    #[error("failed to generate a private key: {0}")]
     Key(#[from] KeyError),
-    /// A request cannot be made.
-    #[error("cannot make a request: {0}")]
-    Make(#[from] IssueError),
-    /// The cluster cannot be asked.
-    #[error("cannot ask the cluster: {0}")]
+    /// No PKCS #10 request could be generated.
+    #[error("failed to generate a certificate request: {0}")]
+    Request(#[from] IssueError),
+    /// A request to the API server failed.
+    #[error("API request failed: {0}")]
     Api(#[from] kube::Error),
-    /// Somebody said no.
-    #[error("the request {0} was denied: {1}")]
+    /// The `CertificateSigningRequest` was denied.
+    #[error("CertificateSigningRequest {0} was denied: {1}")]
     Denied(String, String),
-    /// The signer cannot do it.
-    #[error("the request {0} cannot be signed: {1}")]
+    /// The signer failed.
+    #[error("CertificateSigningRequest {0} failed: {1}")]
     Failed(String, String),
-    /// Nobody said anything.
-    #[error("the request {0} was not answered within {PATIENCE:?}")]
-    Unanswered(String),
+    /// The `CertificateSigningRequest` was neither signed nor denied in time.
+    #[error("CertificateSigningRequest {0} was not signed within {SIGNING_TIMEOUT:?}; approve it")]
+    Timeout(String),
 }
 
-/// A certificate with which its bearer is the user `system:node:NAME`. The client must be allowed to ask for it.
-pub async fn client_certificate(client: &Client, node: &str) -> Result<Signed, SigningError> {
+/// Requests a client certificate of the user `system:node:NAME`. `client` must be permitted to create `CertificateSigningRequests`.
+// upstream: pkg/kubelet/certificate/bootstrap/bootstrap.go requestNodeCertificate
+pub async fn request_client_certificate(
+    client: &Client,
+    node: &str,
+) -> Result<IssuedCertificate, SigningError> {
     let key = KeyPair::generate()?;
     let subject = Subject::new(&["system:nodes"], &format!("system:node:{node}"));
     let request = new_request(&subject, &[], &key)?;
     let usages = ["digital signature", "client auth"];
-    let certificate = signed(client, CLIENT_SIGNER, &usages, &request).await?;
-    Ok(Signed {
+    let certificate = request_certificate(client, CLIENT_SIGNER, &usages, &request).await?;
+    Ok(IssuedCertificate {
         certificate,
         key: key.to_pem(),
     })
 }
 
-/// Files a request, and waits for its certificate.
-pub(crate) async fn signed(
+/// Creates a `CertificateSigningRequest` and waits for its certificate.
+// upstream: staging/src/k8s.io/client-go/util/certificate/csr/csr.go RequestCertificate
+pub(crate) async fn request_certificate(
     client: &Client,
     signer: &str,
     usages: &[&str],
@@ -80,15 +85,19 @@ pub(crate) async fn signed(
         },
     });
     let request = serde_json::from_value(request).map_err(kube::Error::SerdeError)?;
-    let made = requests.create(&PostParams::default(), &request).await?;
-    let name = made.metadata.name.unwrap_or_default();
-    let answer = timeout(PATIENCE, answer(&requests, &name)).await;
-    answer.map_err(|_| SigningError::Unanswered(name))?
+    let created = requests.create(&PostParams::default(), &request).await?;
+    let name = created.metadata.name.unwrap_or_default();
+    let signed = timeout(SIGNING_TIMEOUT, wait_for_certificate(&requests, &name)).await;
+    signed.map_err(|_| SigningError::Timeout(name))?
 }
 
-/// Waits until a request was answered.
-async fn answer(requests: &Api<CertificateSigningRequest>, name: &str) -> Result<String, SigningError> {
-    let mut pause = LOOK.0;
+/// Polls a `CertificateSigningRequest` until it is signed, denied or failed.
+// upstream: staging/src/k8s.io/client-go/util/certificate/csr/csr.go WaitForCertificate
+async fn wait_for_certificate(
+    requests: &Api<CertificateSigningRequest>,
+    name: &str,
+) -> Result<String, SigningError> {
+    let (mut interval, longest_interval) = POLL_INTERVALS;
     loop {
         let request = requests.get(name).await?;
         let status = request.status.unwrap_or_default();
@@ -106,7 +115,7 @@ async fn answer(requests: &Api<CertificateSigningRequest>, name: &str) -> Result
         if let Some(certificate) = certificate.filter(|certificate| !certificate.is_empty()) {
             return Ok(certificate);
         }
-        sleep(pause).await;
-        pause = (2 * pause).min(LOOK.1);
+        sleep(interval).await;
+        interval = (2 * interval).min(longest_interval);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use k3_node::runtime::engine::{Service, ServicePort, ServiceVolume};
+use k3_node::runtime::docker::{NamedVolume, ServiceContainerPort, ServiceContainerSpec};
 use k3_storage::{StorageConfig, mysql::MysqlOptions};
 
 use super::Settings;
@@ -25,7 +25,7 @@ pub(super) fn service(
     storage: &StorageConfig,
     address: IpAddr,
     port: u16,
-) -> Option<Service> {
+) -> Option<ServiceContainerSpec> {
     match storage {
         StorageConfig::Memory | StorageConfig::File(_) => None,
         StorageConfig::Mysql(options) => Some(mysql(settings, options, address)),
@@ -33,7 +33,7 @@ pub(super) fn service(
     }
 }
 
-fn mysql(settings: &Settings, options: &MysqlOptions, address: IpAddr) -> Service {
+fn mysql(settings: &Settings, options: &MysqlOptions, address: IpAddr) -> ServiceContainerSpec {
     let mut env = vec![
         ("MYSQL_DATABASE", &options.database),
         ("MYSQL_ROOT_PASSWORD", &options.password),
@@ -44,22 +44,22 @@ fn mysql(settings: &Settings, options: &MysqlOptions, address: IpAddr) -> Servic
             ("MYSQL_PASSWORD", &options.password),
         ]);
     }
-    Service {
+    ServiceContainerSpec {
         image: settings.mysql_image.clone(),
         env: env
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value.clone()))
             .collect(),
-        ports: vec![ServicePort {
-            address,
-            machine: options.port,
-            container: MYSQL_PORT,
+        ports: vec![ServiceContainerPort {
+            host_ip: address,
+            host_port: options.port,
+            container_port: MYSQL_PORT,
         }],
         ..named(settings, "mysql", "/var/lib/mysql")
     }
 }
 
-fn etcd(settings: &Settings, address: IpAddr, client: u16) -> Service {
+fn etcd(settings: &Settings, address: IpAddr, client: u16) -> ServiceContainerSpec {
     let peer = peer_port(client);
     let args = [
         ("name", "k3".to_owned()),
@@ -72,15 +72,15 @@ fn etcd(settings: &Settings, address: IpAddr, client: u16) -> Service {
         ("initial-cluster-token", "k3-etcd".to_owned()),
         ("initial-cluster-state", "new".to_owned()),
     ];
-    Service {
+    ServiceContainerSpec {
         image: settings.etcd_image.clone(),
         entrypoint: vec![ETCD.to_owned()],
         args: args.map(|(flag, value)| format!("--{flag}={value}")).into(),
         ports: [client, peer]
-            .map(|port| ServicePort {
-                address,
-                machine: port,
-                container: port,
+            .map(|port| ServiceContainerPort {
+                host_ip: address,
+                host_port: port,
+                container_port: port,
             })
             .into(),
         ..named(settings, "etcd", "/etcd-data")
@@ -96,21 +96,21 @@ fn peer_port(client: u16) -> u16 {
 }
 
 /// What it is called, and where its data are kept.
-fn named(settings: &Settings, database: &str, path: &str) -> Service {
+fn named(settings: &Settings, database: &str, path: &str) -> ServiceContainerSpec {
     let ending = |mark: char| match settings.instance.as_str() {
         "" => String::new(),
         instance => format!("{mark}{instance}"),
     };
-    Service {
+    ServiceContainerSpec {
         name: format!("k8s_storage_{database}_{database}{}", ending('_')),
-        volume: ServiceVolume {
+        volume: NamedVolume {
             name: format!("k3-{database}-data{}", ending('-')),
             path: path.to_owned(),
         },
         labels: [(DATABASE_LABEL, database), (INSTANCE_LABEL, &settings.instance)]
             .map(|(label, value)| (label.to_owned(), value.to_owned()))
             .into(),
-        ..Service::default()
+        ..ServiceContainerSpec::default()
     }
 }
 
@@ -118,7 +118,7 @@ fn named(settings: &Settings, database: &str, path: &str) -> Service {
 mod tests {
     use std::{net::Ipv4Addr, path::PathBuf};
 
-    use k3_node::runtime::detect::Wanted;
+    use k3_node::runtime::detect::RuntimeSelection;
     use k3_storage::etcd::EtcdOptions;
 
     use super::{super::Autostart, *};
@@ -132,11 +132,11 @@ mod tests {
             etcd_image: "etcd:3".to_owned(),
             instance: instance.to_owned(),
             directory: PathBuf::new(),
-            runtime: Wanted::default(),
+            runtime: RuntimeSelection::default(),
         }
     }
 
-    fn of_mysql(user: &str) -> Service {
+    fn of_mysql(user: &str) -> ServiceContainerSpec {
         let options = MysqlOptions {
             user: user.to_owned(),
             password: "s3cret".to_owned(),
@@ -146,7 +146,7 @@ mod tests {
         service(&settings(""), &StorageConfig::Mysql(options), LOOPBACK, 3307).unwrap()
     }
 
-    fn of_etcd(port: u16, instance: &str) -> Service {
+    fn of_etcd(port: u16, instance: &str) -> ServiceContainerSpec {
         let storage = StorageConfig::Etcd(EtcdOptions::default());
         service(&settings(instance), &storage, LOOPBACK, port).unwrap()
     }
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(root.env, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
         let port = root.ports[0];
         assert_eq!(
-            (port.address, port.machine, port.container),
+            (port.host_ip, port.host_port, port.container_port),
             (LOOPBACK, 3307, 3306)
         );
         let other = of_mysql("k3");
@@ -174,7 +174,7 @@ mod tests {
             let ports: Vec<_> = of_etcd(client, "")
                 .ports
                 .iter()
-                .map(|port| port.machine)
+                .map(|port| port.host_port)
                 .collect();
             assert_eq!(ports, [client, peer]);
         }

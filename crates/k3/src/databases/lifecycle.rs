@@ -4,8 +4,8 @@ use std::{pin::pin, time::Duration};
 
 use k3_node::runtime::{
     Runtime, RuntimeError,
-    detect::detect_engine,
-    engine::{Engine, FoundService, Service, ServiceState},
+    detect::detect_docker,
+    docker::{DockerRuntime, ServiceContainer, ServiceContainerSpec, ServiceContainerState},
 };
 use k3_storage::{OpenError, StorageConfig};
 use tokio::time::{sleep, timeout};
@@ -47,8 +47,8 @@ enum EnsureOutcome {
 
 /// A container that serves a database.
 struct DatabaseContainer {
-    engine: Engine,
-    service: Service,
+    engine: DockerRuntime,
+    service: ServiceContainerSpec,
     id: String,
     /// Only what we started is ours to stop.
     is_ours: bool,
@@ -61,7 +61,7 @@ enum ExistingDatabase {
     /// A container that serves, or is about to.
     Running(Box<DatabaseContainer>),
     /// Nothing: this can be started.
-    Nothing(Box<(Engine, Service)>),
+    Nothing(Box<(DockerRuntime, ServiceContainerSpec)>),
 }
 
 /// Does something with a store whose database is there: started before, if it is missing and may be started, and ended after.
@@ -148,7 +148,7 @@ async fn find_existing(
     endpoint: &LocalEndpoint,
 ) -> Result<ExistingDatabase, Failure> {
     let is_in_use = endpoint.is_in_use().await;
-    let engine = match detect_engine(&settings.runtime).await {
+    let engine = match detect_docker(&settings.runtime).await {
         Ok(engine) => engine,
         Err(reason) if is_in_use => {
             tracing::warn!("databases cannot be started here ({reason}); using what listens at {endpoint}");
@@ -163,11 +163,11 @@ async fn find_existing(
     };
     let spec = build_spec(settings, storage, endpoint);
     let found = engine
-        .service(&spec.name)
+        .service_container(&spec.name)
         .await
         .map_err(|error| runtime_failure(&engine, "look for the database", error))?;
     match found {
-        Some(found) if found.state == ServiceState::Running => {
+        Some(found) if found.state == ServiceContainerState::Running => {
             if found.ports.contains(&endpoint.port) {
                 if is_ours(&found)
                     && let Some(password) = password::load(&settings.directory)?
@@ -217,13 +217,17 @@ async fn find_existing(
     }
 }
 
-fn build_spec(settings: &Settings, storage: &StorageConfig, endpoint: &LocalEndpoint) -> Service {
+fn build_spec(
+    settings: &Settings,
+    storage: &StorageConfig,
+    endpoint: &LocalEndpoint,
+) -> ServiceContainerSpec {
     let address = endpoint.loopback().expect("a endpoint is on this machine");
     container_spec::service(settings, storage, address, endpoint.port)
         .expect("a store with a endpoint needs a database")
 }
 
-fn is_ours(found: &FoundService) -> bool {
+fn is_ours(found: &ServiceContainer) -> bool {
     found.labels.contains_key(DATABASE_LABEL)
 }
 
@@ -236,12 +240,16 @@ fn fill_password(storage: &mut StorageConfig, password: String) {
 }
 
 /// Removes a container of ours that has ended. One that was only made may be about to be started by another process.
-async fn remove_stopped(engine: &Engine, name: &str, mut found: FoundService) -> Result<(), Failure> {
+async fn remove_stopped(
+    engine: &DockerRuntime,
+    name: &str,
+    mut found: ServiceContainer,
+) -> Result<(), Failure> {
     let failed = |error| runtime_failure(engine, "remove the container of a database that has ended", error);
     let waited = timeout(CREATED_TIMEOUT, async {
-        while found.state == ServiceState::Made {
+        while found.state == ServiceContainerState::Created {
             sleep(PAUSE).await;
-            match engine.service(name).await? {
+            match engine.service_container(name).await? {
                 Some(now) => found = now,
                 None => break,
             }
@@ -250,21 +258,21 @@ async fn remove_stopped(engine: &Engine, name: &str, mut found: FoundService) ->
     });
     // It was not started in this time: it is abandoned.
     waited.await.unwrap_or(Ok(())).map_err(failed)?;
-    if found.state == ServiceState::Running {
+    if found.state == ServiceContainerState::Running {
         // The name is taken then, which leads to another look.
         return Ok(());
     }
     tracing::info!("removing the container {name} of a database that has ended");
-    engine.remove_service(&found.id).await.map_err(failed)
+    engine.remove_service_container(&found.id).await.map_err(failed)
 }
 
-async fn pull_image_if_missing(engine: &Engine, image: &str) -> Result<(), Failure> {
+async fn pull_image_if_missing(engine: &DockerRuntime, image: &str) -> Result<(), Failure> {
     let failed = |error| {
         let advice = "see that the image exists and that the registry can be reached; --mysql-image and --etcd-image choose another;\n\
                       or start the database yourself";
         Failure::new(format!("cannot get the image {image} for the database"), advice).caused_by(error)
     };
-    if engine.image(image).await.map_err(failed)?.is_none() {
+    if engine.image_status(image).await.map_err(failed)?.is_none() {
         tracing::info!("pulling {image} for the database");
         engine.pull_image(image, None).await.map_err(failed)?;
     }
@@ -273,17 +281,17 @@ async fn pull_image_if_missing(engine: &Engine, image: &str) -> Result<(), Failu
 
 /// Starts the container. `None` if another process did so at the same time.
 async fn start_container(
-    engine: Engine,
-    service: Service,
+    engine: DockerRuntime,
+    service: ServiceContainerSpec,
     endpoint: &LocalEndpoint,
 ) -> Result<Option<Box<DatabaseContainer>>, Failure> {
-    match engine.run_service(&service).await {
+    match engine.run_service_container(&service).await {
         Ok(id) => {
             tracing::info!(
                 "started {} as the container {} for {endpoint} ({}): it ends with this process, its data stay in the volume {}",
                 service.image,
                 service.name,
-                engine.place(),
+                engine.endpoint(),
                 service.volume.name,
             );
             Ok(Some(Box::new(DatabaseContainer {
@@ -298,9 +306,9 @@ async fn start_container(
     }
 }
 
-fn runtime_failure(engine: &Engine, what: &str, error: RuntimeError) -> Failure {
+fn runtime_failure(engine: &DockerRuntime, what: &str, error: RuntimeError) -> Failure {
     Failure::new(
-        format!("cannot {what} ({})", engine.place()),
+        format!("cannot {what} ({})", engine.endpoint()),
         "check the log of the container runtime; or start the database yourself, and use --database-autostart=false",
     )
     .caused_by(error)
@@ -317,7 +325,7 @@ impl DatabaseHandle {
         let DatabaseContainer {
             engine, service, id, ..
         } = *container;
-        match engine.end_service(&id, STOP_TIMEOUT).await {
+        match engine.stop_service_container(&id, STOP_TIMEOUT).await {
             Ok(()) => tracing::info!(
                 "stopped the database in the container {}; its data are in the volume {}",
                 service.name,
@@ -377,11 +385,11 @@ impl DatabaseContainer {
     }
 
     async fn check_running(&self) -> Result<(), Failure> {
-        let found = self.engine.service(&self.id).await;
+        let found = self.engine.service_container(&self.id).await;
         let found = found.map_err(|error| runtime_failure(&self.engine, "look after the database", error))?;
         let how = match found.map(|found| found.state) {
-            Some(ServiceState::Running | ServiceState::Made) => return Ok(()),
-            Some(ServiceState::Ended(code)) => format!("ended with {code}"),
+            Some(ServiceContainerState::Running | ServiceContainerState::Created) => return Ok(()),
+            Some(ServiceContainerState::Exited(code)) => format!("ended with {code}"),
             None => "was removed".to_owned(),
         };
         Err(Failure::new(
@@ -399,7 +407,7 @@ impl DatabaseContainer {
 
     /// What it said last, for people.
     async fn last_log_lines(&self) -> String {
-        match self.engine.last_words(&self.id, LOG_LINES).await {
+        match self.engine.log_tail(&self.id, LOG_LINES).await {
             Ok(lines) if !lines.is_empty() => format!("its last log lines:\n{lines}"),
             _ => String::new(),
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
-use k3_node::runtime::detect::Wanted;
+use k3_node::runtime::detect::RuntimeSelection;
 
 /// The flags of databases on demand.
 #[derive(Clone, Debug, Args)]
@@ -48,14 +48,14 @@ pub(crate) struct Settings {
     /// The data directory, which stores a generated password.
     pub(crate) directory: PathBuf,
     /// Where Docker or Podman is looked for.
-    pub(crate) runtime: Wanted,
+    pub(crate) runtime: RuntimeSelection,
 }
 
 // --- DatabaseFlags ---
 
 impl DatabaseFlags {
     /// What the flags say. `directory` keeps a password that has to be made, `runtime` is where Docker or Podman is looked for.
-    pub(crate) fn settings(&self, directory: PathBuf, runtime: Wanted) -> Settings {
+    pub(crate) fn settings(&self, directory: PathBuf, runtime: RuntimeSelection) -> Settings {
         Settings {
             autostart: if self.database_autostart {
                 Autostart::On

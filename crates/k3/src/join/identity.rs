@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderValue, Uri, header};
-use k3_node::signing::{self, Signed, SigningError};
+use k3_node::signing::{self, IssuedCertificate, SigningError};
 use k3_pki::{Certificate, find_certificates};
 use kube::{Client, Config, config::AuthInfo};
 use rustls::pki_types::CertificateDer;
@@ -48,7 +48,7 @@ impl NodeIdentity {
         server: &Uri,
         authority: &str,
     ) -> Result<Self, SigningError> {
-        let Signed { certificate, key } = signing::client_certificate(client, name).await?;
+        let IssuedCertificate { certificate, key } = signing::request_client_certificate(client, name).await?;
         Ok(NodeIdentity {
             name: name.to_owned(),
             server: server.to_string(),
@@ -61,7 +61,7 @@ impl NodeIdentity {
 
     /// Has another certificate signed through `client`, who is this node.
     pub(super) async fn renew(&mut self, client: &Client) -> Result<(), SigningError> {
-        let Signed { certificate, key } = signing::client_certificate(client, &self.name).await?;
+        let IssuedCertificate { certificate, key } = signing::request_client_certificate(client, &self.name).await?;
         (self.certificate, self.key) = (certificate, key);
         Ok(())
     }

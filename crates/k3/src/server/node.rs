@@ -3,10 +3,10 @@
 use std::{path::Path, pin::pin, time::Duration};
 
 use k3_node::{
-    agent::{Agent, Config},
+    agent::{AgentConfig, NodeAgent},
     runtime::{
-        Owner,
-        detect::{NoRuntime, Wanted, detect, socket_of},
+        ContainerOwner,
+        detect::{DetectError, RuntimeSelection, detect, parse_endpoint},
     },
 };
 use kube::Client;
@@ -37,8 +37,8 @@ pub(crate) struct ApiEndpoint<'a> {
 }
 
 /// The configuration of a node agent whose state is in the directory `node` of `data_dir`.
-pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &ApiEndpoint<'_>) -> Config {
-    let mut config = Config {
+pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &ApiEndpoint<'_>) -> AgentConfig {
+    let mut config = AgentConfig {
         runtime: settings.runtime,
         runtime_endpoint: settings.runtime_endpoint,
         port: settings.port,
@@ -49,11 +49,11 @@ pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &ApiEndpoint<
         stop_limit: settings.stop_limit,
         seccomp_default: settings.seccomp_default,
         log_dir: data_dir.join("node/logs"),
-        ..Config::new(&settings.name, data_dir.join("node"))
+        ..AgentConfig::new(&settings.name, data_dir.join("node"))
     };
-    config.eviction.hard = settings.eviction;
-    config.images.high = settings.images_high;
-    config.images.low = config.images.low.min(settings.images_high);
+    config.eviction.thresholds = settings.eviction;
+    config.image_gc.high_threshold_percent = settings.images_high;
+    config.image_gc.low_threshold_percent = config.image_gc.low_threshold_percent.min(settings.images_high);
     config
 }
 
@@ -61,15 +61,15 @@ pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &ApiEndpoint<
 pub(super) async fn detect_runtime(settings: &NodeSettings) -> Result<String, String> {
     let choice = settings.runtime.as_deref().unwrap_or_default().parse();
     let endpoint = settings.runtime_endpoint.as_deref();
-    let wanted = Wanted {
+    let wanted = RuntimeSelection {
         choice: choice.unwrap_or_default(),
-        socket: endpoint.and_then(|endpoint| socket_of(endpoint).ok()),
+        socket: endpoint.and_then(|endpoint| parse_endpoint(endpoint).ok()),
     };
-    let owner = Owner::new(settings.name.as_str(), "");
+    let owner = ContainerOwner::new(settings.name.as_str(), "");
     let version = async {
         let runtime = detect(&wanted, &owner)
             .await
-            .map_err(|error: NoRuntime| error.to_string())?;
+            .map_err(|error: DetectError| error.to_string())?;
         let version = runtime.version().await.map_err(|error| error.to_string())?;
         Ok(format!("{} {}", version.name, version.version))
     };
@@ -80,7 +80,7 @@ pub(super) async fn detect_runtime(settings: &NodeSettings) -> Result<String, St
 
 /// Runs a node, and restarts its agent whenever the certificate authority changes. Pods keep running.
 pub(crate) async fn run_renewed(
-    mut config: Config,
+    mut config: AgentConfig,
     client: Client,
     stop: Stop,
     mut authority: watch::Receiver<String>,
@@ -105,8 +105,8 @@ pub(crate) async fn run_renewed(
 }
 
 /// Runs a node until `stop`. An agent that fails is restarted: the API server keeps running without it.
-async fn run(config: Config, client: Client, stop: Stop) {
-    let agent = Agent::new(config, client);
+async fn run(config: AgentConfig, client: Client, stop: Stop) {
+    let agent = NodeAgent::new(config, client);
     loop {
         let Err(error) = agent.run(stop.clone()).await else {
             break;

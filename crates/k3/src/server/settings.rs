@@ -7,7 +7,7 @@ use std::{
 };
 
 use k3_apiserver::{AuditConfig, Authentication, Limits, PodAccounts, Subnet, service_range};
-use k3_node::agent::Threshold;
+use k3_node::agent::EvictionThreshold;
 use k3_storage::StorageConfig;
 use kubecontroller::manager;
 
@@ -109,7 +109,7 @@ pub(crate) struct NodeSettings {
     /// Whether containers without a seccomp profile get the runtime's default profile.
     pub(crate) seccomp_default: bool,
     /// Eviction thresholds.
-    pub(crate) eviction: Vec<Threshold>,
+    pub(crate) eviction: Vec<EvictionThreshold>,
     /// Disk usage in percent from which unused images are removed.
     pub(crate) images_high: u8,
 }

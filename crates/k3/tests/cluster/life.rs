@@ -5,8 +5,8 @@ use std::{fs, path::Path};
 use k3_node::{
     agent::owner_of_directory,
     runtime::{
-        Owner, Runtime,
-        engine::{Engine, Service, ServiceVolume},
+        ContainerOwner, Runtime,
+        docker::{DockerRuntime, NamedVolume, ServiceContainerSpec},
     },
 };
 use k3_test_services::{PAUSE_IMAGE, docker, load_database_images};
@@ -115,8 +115,8 @@ fn a_cluster_on_etcd_has_a_database_of_its_own() {
     assert!(said.contains("and 1 volumes"), "{said}");
     let left = asked(async |engine| {
         let label = "k3.io/database-instance";
-        let containers = engine.services_labelled(label, &id).await.unwrap();
-        let volumes = engine.remove_volumes_labelled(label, &id).await.unwrap();
+        let containers = engine.list_containers_with_label(label, &id).await.unwrap();
+        let volumes = engine.remove_volumes_with_label(label, &id).await.unwrap();
         (containers, volumes)
     });
     assert_eq!(left, (Vec::new(), Vec::new()));
@@ -163,17 +163,17 @@ fn pid(cluster: &ClusterDir, number: usize) -> Pid {
 }
 
 /// What Docker answers.
-fn asked<T>(question: impl AsyncFnOnce(&Engine) -> T) -> T {
+fn asked<T>(question: impl AsyncFnOnce(&DockerRuntime) -> T) -> T {
     let waits = Builder::new_current_thread().enable_all().build().unwrap();
-    waits.block_on(async { question(&Engine::for_services(docker()).await.unwrap()).await })
+    waits.block_on(async { question(&DockerRuntime::connect_without_owner(docker()).await.unwrap()).await })
 }
 
 fn is_there(name: &str) -> bool {
-    asked(async |engine| engine.service(name).await.unwrap().is_some())
+    asked(async |engine| engine.service_container(name).await.unwrap().is_some())
 }
 
 /// The nodes of a cluster as owners of containers.
-fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<Owner> {
+fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<ContainerOwner> {
     let directories = (1..).map(|number| cluster.directory().join(format!("node-{number}/data/node")));
     directories
         .zip(names)
@@ -182,11 +182,11 @@ fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<Owner> {
 }
 
 /// How many pods of a node Docker has.
-fn sandboxes(owner: &Owner) -> usize {
+fn sandboxes(owner: &ContainerOwner) -> usize {
     let owner = owner.clone();
     asked(async |_| {
-        let engine = Engine::connect(docker(), owner).await.unwrap();
-        engine.sandboxes().await.unwrap().len()
+        let engine = DockerRuntime::connect(docker(), owner).await.unwrap();
+        engine.list_pod_sandboxes().await.unwrap().len()
     })
 }
 
@@ -196,17 +196,17 @@ struct Stranger(String);
 impl Stranger {
     fn start() -> Self {
         let name = format!("k8s_stranger_{}", std::process::id());
-        let service = Service {
+        let service = ServiceContainerSpec {
             name: name.clone(),
             image: PAUSE_IMAGE.to_owned(),
-            volume: ServiceVolume {
+            volume: NamedVolume {
                 name: name.clone(),
                 path: "/kept".to_owned(),
             },
             labels: [("k3.test/of".to_owned(), name.clone())].into(),
-            ..Service::default()
+            ..ServiceContainerSpec::default()
         };
-        asked(async |engine| engine.run_service(&service).await.unwrap());
+        asked(async |engine| engine.run_service_container(&service).await.unwrap());
         Self(name)
     }
 
@@ -219,8 +219,8 @@ impl Drop for Stranger {
     fn drop(&mut self) {
         // Best effort: the runtime of tests goes anyway.
         asked(async |engine| {
-            let _ = engine.remove_service(&self.0).await;
-            let _ = engine.remove_volumes_labelled("k3.test/of", &self.0).await;
+            let _ = engine.remove_service_container(&self.0).await;
+            let _ = engine.remove_volumes_with_label("k3.test/of", &self.0).await;
         });
     }
 }

@@ -1,6 +1,8 @@
 //! An etcd on demand.
 
-use k3_node::runtime::engine::{Service, ServicePort, ServiceState, ServiceVolume};
+use k3_node::runtime::docker::{
+    NamedVolume, ServiceContainerPort, ServiceContainerSpec, ServiceContainerState,
+};
 use k3_test_services::{Etcd, TEST_ETCD_IMAGE, TEST_IMAGE, docker, podman};
 use rustix::process::Signal;
 
@@ -23,7 +25,7 @@ fn its_life(machine: &Machine) {
     let (data, name) = (Data::new(), machine.name("etcd"));
     let server = start(&data, &machine.etcd(&[]));
     let container = machine.container(&name).unwrap();
-    assert_eq!(container.state, ServiceState::Running);
+    assert_eq!(container.state, ServiceContainerState::Running);
     let mut ports = container.ports.clone();
     ports.sort_unstable();
     assert_eq!(ports, [machine.port, machine.port + 1]);
@@ -40,7 +42,7 @@ fn its_life(machine: &Machine) {
     assert_eq!(machine.container(&name), None, "{}", data.log());
 
     // One that a killed server left behind, and that has ended since, is in nobody's way.
-    let left = machine.run(&Service {
+    let left = machine.run(&ServiceContainerSpec {
         name: name.clone(),
         image: TEST_IMAGE.to_owned(),
         entrypoint: vec!["/bin/true".to_owned()],
@@ -51,7 +53,7 @@ fn its_life(machine: &Machine) {
         .map(|(label, value)| (label.to_owned(), value.to_owned()))
         .into(),
         volume: volume(machine, "left"),
-        ..Service::default()
+        ..ServiceContainerSpec::default()
     });
     let server = start(&data, &machine.etcd(&[]));
     assert_ne!(machine.container(&name).unwrap().id, left);
@@ -69,12 +71,12 @@ fn its_life(machine: &Machine) {
 fn what_somebody_else_started_is_used_and_never_touched() {
     let machine = Machine::new("docker", docker());
     let (data, name) = (Data::new(), machine.name("etcd"));
-    let port = ServicePort {
-        address: [127, 0, 0, 1].into(),
-        machine: machine.port,
-        container: 2379,
+    let port = ServiceContainerPort {
+        host_ip: [127, 0, 0, 1].into(),
+        host_port: machine.port,
+        container_port: 2379,
     };
-    let theirs = Service {
+    let theirs = ServiceContainerSpec {
         name: name.clone(),
         image: TEST_ETCD_IMAGE.to_owned(),
         entrypoint: vec!["/usr/local/bin/etcd".to_owned()],
@@ -88,7 +90,7 @@ fn what_somebody_else_started_is_used_and_never_touched() {
         volume: volume(&machine, "theirs"),
         // Only so that nothing of the test is left: this is not what k3 knows its own by.
         labels: [("k3.io/database-instance".to_owned(), machine.instance.clone())].into(),
-        ..Service::default()
+        ..ServiceContainerSpec::default()
     };
     let id = machine.run(&theirs);
     let status = start(&data, &machine.etcd(&[])).end_by(Signal::TERM);
@@ -97,7 +99,7 @@ fn what_somebody_else_started_is_used_and_never_touched() {
     machine.remove(&id);
 
     // One that does not serve is told, and left alone.
-    let idle = Service {
+    let idle = ServiceContainerSpec {
         entrypoint: vec!["/bin/true".to_owned()],
         image: TEST_IMAGE.to_owned(),
         args: Vec::new(),
@@ -144,8 +146,8 @@ fn nothing_is_started_where_that_is_off_or_cannot_be() {
 }
 
 /// A volume of the test's own, which goes with the machine's others.
-fn volume(machine: &Machine, name: &str) -> ServiceVolume {
-    ServiceVolume {
+fn volume(machine: &Machine, name: &str) -> NamedVolume {
+    NamedVolume {
         name: format!("{name}-{}", machine.instance),
         path: "/kept".to_owned(),
     }

@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use k3_node::runtime::engine::{Engine, FoundService, Service};
+use k3_node::runtime::docker::{DockerRuntime, ServiceContainer, ServiceContainerSpec};
 use k3_test_services::{TEST_ETCD_IMAGE, TEST_MYSQL_IMAGE, find_program, free_port, load_database_images};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Runtime;
@@ -19,7 +19,7 @@ const INSTANCE: &str = "k3.io/database-instance";
 pub(crate) struct Machine {
     socket: PathBuf,
     runtime: &'static str,
-    pub(crate) engine: Engine,
+    pub(crate) engine: DockerRuntime,
     /// What names of containers end with: others use the same runtime.
     pub(crate) instance: String,
     /// Free, as the one after it.
@@ -36,7 +36,9 @@ impl Machine {
             .enable_all()
             .build()
             .unwrap();
-        let engine = waits.block_on(Engine::for_services(socket)).unwrap();
+        let engine = waits
+            .block_on(DockerRuntime::connect_without_owner(socket))
+            .unwrap();
         let port = free_pair();
         Machine {
             socket: socket.to_path_buf(),
@@ -100,8 +102,8 @@ impl Machine {
         format!("k8s_storage_{database}_{database}_{}", self.instance)
     }
 
-    pub(crate) fn container(&self, name: &str) -> Option<FoundService> {
-        self.waits.block_on(self.engine.service(name)).unwrap()
+    pub(crate) fn container(&self, name: &str) -> Option<ServiceContainer> {
+        self.waits.block_on(self.engine.service_container(name)).unwrap()
     }
 
     /// Kills the program of a container, as a crash would.
@@ -115,12 +117,16 @@ impl Machine {
     }
 
     /// Runs a container of the test's own.
-    pub(crate) fn run(&self, service: &Service) -> String {
-        self.waits.block_on(self.engine.run_service(service)).unwrap()
+    pub(crate) fn run(&self, service: &ServiceContainerSpec) -> String {
+        self.waits
+            .block_on(self.engine.run_service_container(service))
+            .unwrap()
     }
 
     pub(crate) fn remove(&self, id: &str) {
-        self.waits.block_on(self.engine.remove_service(id)).unwrap();
+        self.waits
+            .block_on(self.engine.remove_service_container(id))
+            .unwrap();
     }
 }
 
@@ -128,13 +134,16 @@ impl Drop for Machine {
     fn drop(&mut self) {
         // Best effort: a test that failed may have left anything.
         self.waits.block_on(async {
-            let left = self.engine.services_labelled(INSTANCE, &self.instance).await;
+            let left = self
+                .engine
+                .list_containers_with_label(INSTANCE, &self.instance)
+                .await;
             for id in left.unwrap_or_default() {
-                let _ = self.engine.remove_service(&id).await;
+                let _ = self.engine.remove_service_container(&id).await;
             }
             let _ = self
                 .engine
-                .remove_volumes_labelled(INSTANCE, &self.instance)
+                .remove_volumes_with_label(INSTANCE, &self.instance)
                 .await;
         });
     }

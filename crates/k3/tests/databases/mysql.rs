@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use k3_node::runtime::engine::ServiceState;
+use k3_node::runtime::docker::ServiceContainerState;
 use k3_test_services::{docker, podman};
 use rustix::process::Signal;
 
@@ -27,7 +27,7 @@ fn its_life(machine: &Machine) {
     let container = machine.container(&name).unwrap();
     assert_eq!(
         (container.state, container.ports),
-        (ServiceState::Running, vec![machine.port])
+        (ServiceContainerState::Running, vec![machine.port])
     );
     let file = data.path().join("databases/mysql.password");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use k3_node::signing::client_certificate;
+use k3_node::signing::request_client_certificate;
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client, Config,
@@ -139,7 +139,7 @@ async fn admin_config(kubeconfig: &Path) -> Config {
 
 /// What becomes of a request for the identity of a node: nothing is wrong, or what the server says.
 async fn ask(client: &Client, node: &str) -> Result<(), String> {
-    let signed = client_certificate(client, node).await;
+    let signed = request_client_certificate(client, node).await;
     signed.map(drop).map_err(|error| error.to_string())
 }
 

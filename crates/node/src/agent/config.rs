@@ -1,121 +1,126 @@
-//! How an agent is set up.
+//! Configuration of the node agent.
+// upstream: pkg/kubelet/apis/config/types.go KubeletConfiguration
 
 use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, time::Duration};
 
 use k8s_openapi::api::core::v1::Taint;
 
-use super::pressure::Threshold;
+use super::eviction::EvictionThreshold;
 
-/// Pods of at least this priority are the system's own.
-pub(super) const CRITICAL: i32 = 2_000_000_000;
+/// Lowest priority of critical pods (`system-cluster-critical`).
+pub(super) const SYSTEM_CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
-/// How an agent is set up. [`Config::new`] has the defaults of each.
+/// Configuration of the node agent. [`AgentConfig::new`] sets the defaults.
 #[derive(Clone, Debug)]
-pub struct Config {
-    /// The name of the node: lower case, a name that the API takes.
+pub struct AgentConfig {
+    /// Name of the node: a lower-case DNS subdomain.
     pub node_name: String,
-    /// Where the agent keeps what it must find again. Two agents on one machine differ in it.
+    /// Directory of the persistent state. Two agents on one machine need different directories.
     pub data_dir: PathBuf,
-    /// Which runtime: `docker`, `podman`, `containerd` or `cri-o`; the first that answers if none is named.
+    /// Container runtime: `docker`, `podman`, `containerd` or `cri-o`. `None` uses the first one that responds.
     pub runtime: Option<String>,
-    /// Where that runtime listens: a path, or `unix://` with one; its usual places if none is given.
+    /// Socket of the container runtime: a path or a `unix://` URL. `None` tries the default paths of the runtime.
     pub runtime_endpoint: Option<String>,
-    /// The addresses of the node; the one that its default route uses if none is given.
+    /// Addresses of the node. If empty, the address of the interface with the default route.
     pub addresses: Vec<IpAddr>,
-    /// The port of the node's own API. Default: 10250. With 0 a free one is taken, and told.
+    /// Port of the kubelet API. Default: 10250. 0 selects a free port, which the Node status reports.
     pub port: u16,
-    /// The address that the node's own API listens on. Default: all.
+    /// Listen address of the kubelet API. Default: all addresses.
     pub listen: IpAddr,
-    /// The networks of the pods of this node, for runtimes that are told of them; of the Node's `spec.podCIDRs` if empty.
+    /// Pod networks of this node, for runtimes whose network the agent configures. If empty, `spec.podCIDRs` of the Node.
     pub pod_networks: Vec<String>,
-    /// The name servers of the cluster; none where it has no DNS.
+    /// Name servers of the cluster. Empty if the cluster has no DNS.
     pub cluster_dns: Vec<IpAddr>,
-    /// The suffix of the cluster's names. Default: `cluster.local`.
+    /// DNS domain of the cluster. Default: `cluster.local`.
     pub cluster_domain: String,
-    /// Where pods reach the API.
+    /// Address and port of the API server for pods.
     pub api_address: Option<(String, u16)>,
-    /// The certificate of the cluster's authority, in PEM: who asks the node's own API with a certificate of it is known by it.
+    /// CA certificates of the cluster, in PEM. They verify client certificates of the kubelet API.
     pub authority: String,
-    /// Labels that the node registers with, beside its own.
+    /// Labels of the Node at registration, in addition to the default labels.
     pub labels: BTreeMap<String, String>,
-    /// Taints that the node registers with. One that is there already keeps its own.
+    /// Taints of the Node at registration. An existing Node keeps its taints.
     pub taints: Vec<Taint>,
-    /// How many pods there may be. Default: 110.
+    /// Maximum number of pods. Default: 110.
     pub max_pods: u32,
-    /// The folder of static pods, if there is one.
+    /// Directory of static pod manifests, if any.
     pub static_pods: Option<PathBuf>,
-    /// Where logs of containers are, for runtimes that write them to files. Default: `/var/log/pods`.
+    /// Directory of container logs, for runtimes that write them to files. Default: `/var/log/pods`.
     pub log_dir: PathBuf,
-    /// How long starting a pod's container may take, pulling its image included. Default: 2 min.
+    /// Timeout of starting a container, including the image pull. Default: 2 min.
     pub start_limit: Duration,
-    /// How long stopping one may take beyond its own grace. Default: 30 s.
+    /// Timeout of stopping a container, beyond its grace period. Default: 30 s.
     pub stop_limit: Duration,
-    /// Whether containers that name no profile of seccomp get the runtime's own; without it they have none. Default: true
-    /// (upstream's `seccompDefault` is off by default).
+    /// Whether containers without a seccomp profile get `RuntimeDefault`; otherwise they are unconfined. Default: true; upstream's
+    /// `seccompDefault` is off by default.
     pub seccomp_default: bool,
-    /// How often the node looks at itself and renews its lease. Default: 10 s.
-    pub heartbeat: Duration,
-    /// How often it writes its status although nothing changed. Default: 5 min.
-    pub report: Duration,
-    /// What is done with pods when the agent is told that the machine goes down. Default: nothing, they go on running.
-    pub shutdown: Shutdown,
-    /// When pods are thrown off the node.
-    pub eviction: Eviction,
-    /// When images are thrown away.
-    pub images: ImageLimits,
-    /// When logs are rotated.
-    pub logs: LogLimits,
+    /// Period of computing the node status and of renewing the lease. Default: 10 s.
+    pub status_update_frequency: Duration,
+    /// Period of writing an unchanged node status. Default: 5 min.
+    pub status_report_frequency: Duration,
+    /// Termination of pods when the agent stops. Default: none, pods keep running.
+    pub shutdown: ShutdownConfig,
+    /// Eviction of pods.
+    pub eviction: EvictionConfig,
+    /// Image garbage collection.
+    pub image_gc: ImageGcPolicy,
+    /// Rotation of container logs.
+    pub log_rotation: LogRotatePolicy,
 }
 
-/// How pods end before the machine does.
+/// Graceful node shutdown.
+// upstream: pkg/kubelet/nodeshutdown/nodeshutdown_manager.go migrateConfig
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shutdown {
-    /// How long pods have, by priority: those of at least that priority, up to the next. Those with the lowest go first. Empty:
-    /// pods keep running, and are found again by the next agent.
-    pub grace: Vec<(i32, Duration)>,
+pub struct ShutdownConfig {
+    /// Grace periods of priority bands: lowest priority of the band, and its grace period. The band with the lowest priority is
+    /// terminated first. If empty, pods keep running and the next agent process adopts them.
+    pub grace_by_priority: Vec<(i32, Duration)>,
 }
 
-/// When pods are thrown off the node.
+/// Configuration of the eviction manager.
+// upstream: pkg/kubelet/eviction/types.go Config
 #[derive(Clone, Debug, PartialEq)]
-pub struct Eviction {
-    /// What there must be left.
-    pub hard: Vec<Threshold>,
-    /// How long a condition is told after it has gone. Default: 5 min.
-    pub transition: Duration,
-    /// How often it is looked. Default: 10 s.
-    pub period: Duration,
+pub struct EvictionConfig {
+    /// Hard eviction thresholds (`evictionHard`).
+    pub thresholds: Vec<EvictionThreshold>,
+    /// How long a pressure condition remains after the pressure has ended (`evictionPressureTransitionPeriod`). Default: 5 min.
+    pub pressure_transition_period: Duration,
+    /// Period of checking the thresholds. Default: 10 s.
+    pub monitoring_interval: Duration,
 }
 
-/// When images are thrown away.
+/// Configuration of image garbage collection.
+// upstream: pkg/kubelet/images/image_gc_manager.go ImageGCPolicy
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ImageLimits {
-    /// Percent of the disk in use from which images are thrown away. Default: 85; 100 never.
-    pub high: u8,
-    /// Down to this percentage. Default: 80.
-    pub low: u8,
-    /// How long an image must have been there. Default: 2 min.
+pub struct ImageGcPolicy {
+    /// Disk usage in percent that triggers garbage collection. Default: 85; 100 disables it.
+    pub high_threshold_percent: u8,
+    /// Disk usage in percent at which garbage collection stops. Default: 80.
+    pub low_threshold_percent: u8,
+    /// Minimum age of an image before it is removed. Default: 2 min.
     pub min_age: Duration,
-    /// How often it is looked. Default: 5 min.
+    /// Period of garbage collection. Default: 5 min.
     pub period: Duration,
 }
 
-/// When logs are rotated.
+/// Configuration of log rotation.
+// upstream: pkg/kubelet/logs/container_log_manager.go LogRotatePolicy
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogLimits {
-    /// The size from which a log is rotated. Default: 10 MiB.
-    pub size: u64,
-    /// How many files of a container are kept. Default: 5.
-    pub files: usize,
-    /// How often it is looked. Default: 10 s.
+pub struct LogRotatePolicy {
+    /// Size in bytes that triggers rotation (`containerLogMaxSize`). Default: 10 MiB.
+    pub max_size: u64,
+    /// Maximum number of log files per container (`containerLogMaxFiles`). Default: 5.
+    pub max_files: usize,
+    /// Period of checking the sizes. Default: 10 s.
     pub period: Duration,
 }
 
-// --- Config ---
+// --- AgentConfig ---
 
-impl Config {
-    /// The defaults for a node of that name, which keeps its things in that folder.
+impl AgentConfig {
+    /// Defaults for a node with this name and data directory.
     pub fn new(node_name: &str, data_dir: impl Into<PathBuf>) -> Self {
-        Config {
+        AgentConfig {
             node_name: node_name.to_lowercase(),
             data_dir: data_dir.into(),
             runtime: None,
@@ -136,93 +141,96 @@ impl Config {
             start_limit: Duration::from_mins(2),
             seccomp_default: true,
             stop_limit: Duration::from_secs(30),
-            heartbeat: Duration::from_secs(10),
-            report: Duration::from_mins(5),
-            shutdown: Shutdown::default(),
-            eviction: Eviction::default(),
-            images: ImageLimits::default(),
-            logs: LogLimits::default(),
+            status_update_frequency: Duration::from_secs(10),
+            status_report_frequency: Duration::from_mins(5),
+            shutdown: ShutdownConfig::default(),
+            eviction: EvictionConfig::default(),
+            image_gc: ImageGcPolicy::default(),
+            log_rotation: LogRotatePolicy::default(),
         }
     }
 }
 
-impl Shutdown {
-    /// As upstream is usually told it: how long there is, and how much of that is for critical pods.
+impl ShutdownConfig {
+    /// Two bands, like upstream's `shutdownGracePeriod` and `shutdownGracePeriodCriticalPods`.
     pub fn new(total: Duration, critical: Duration) -> Self {
         if total.is_zero() {
-            return Shutdown::default();
+            return ShutdownConfig::default();
         }
-        Shutdown {
-            grace: vec![(0, total.saturating_sub(critical)), (CRITICAL, critical)],
-        }
-    }
-}
-
-impl Default for Eviction {
-    fn default() -> Self {
-        Eviction {
-            hard: Threshold::defaults(),
-            transition: Duration::from_mins(5),
-            period: Duration::from_secs(10),
+        ShutdownConfig {
+            grace_by_priority: vec![
+                (0, total.saturating_sub(critical)),
+                (SYSTEM_CRITICAL_PRIORITY, critical),
+            ],
         }
     }
 }
 
-impl Default for ImageLimits {
+impl Default for EvictionConfig {
     fn default() -> Self {
-        ImageLimits {
-            high: 85,
-            low: 80,
+        EvictionConfig {
+            thresholds: EvictionThreshold::defaults(),
+            pressure_transition_period: Duration::from_mins(5),
+            monitoring_interval: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Default for ImageGcPolicy {
+    fn default() -> Self {
+        ImageGcPolicy {
+            high_threshold_percent: 85,
+            low_threshold_percent: 80,
             min_age: Duration::from_mins(2),
             period: Duration::from_mins(5),
         }
     }
 }
 
-impl Default for LogLimits {
+impl Default for LogRotatePolicy {
     fn default() -> Self {
-        LogLimits {
-            size: 10 << 20,
-            files: 5,
+        LogRotatePolicy {
+            max_size: 10 << 20,
+            max_files: 5,
             period: Duration::from_secs(10),
         }
     }
 }
 
-/// A name that no node can have.
+/// An invalid node name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is not a valid node name: {why}")]
+#[error("{name:?} is not a valid node name: {reason}")]
 pub struct InvalidNodeName {
     name: String,
-    why: String,
+    reason: String,
 }
 
-/// Reads the name of a node: in lower case, as the API takes it.
+/// Parses the name of a node, and converts it to lower case.
 pub fn parse_node_name(text: &str) -> Result<String, InvalidNodeName> {
     let name = text.trim().to_lowercase();
-    let faults = k3_api::name::validate_dns1123_subdomain(&name);
-    match faults.first() {
+    let errors = k3_api::name::validate_dns1123_subdomain(&name);
+    match errors.first() {
         None => Ok(name),
-        Some(fault) => Err(InvalidNodeName {
-            why: fault.clone(),
+        Some(error) => Err(InvalidNodeName {
+            reason: error.clone(),
             name,
         }),
     }
 }
 
-/// The name of this node where none is given: `NODE_NAME`, or the name of the machine, in lower case; `node-1` on one that has
-/// none.
+/// The default node name: the environment variable `NODE_NAME`, else the host name, in lower case; `node-1` if both are unset.
+// upstream: staging/src/k8s.io/component-helpers/node/util/hostname.go GetHostname
 pub fn default_node_name() -> String {
-    let given = std::env::var("NODE_NAME").ok();
-    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    name_of([given.unwrap_or_default(), machine])
+    let from_environment = std::env::var("NODE_NAME").ok();
+    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    first_node_name([from_environment.unwrap_or_default(), host_name])
 }
 
-/// The first that is a name.
-fn name_of(names: [String; 2]) -> String {
+/// The first name that is set. The kernel reports an unset host name as `(none)`.
+fn first_node_name(names: [String; 2]) -> String {
     let mut names = names.into_iter().map(|name| name.trim().to_lowercase());
-    let known = names.find(|name| !name.is_empty() && name != "(none)");
-    known.unwrap_or_else(|| "node-1".to_owned())
+    let first = names.find(|name| !name.is_empty() && name != "(none)");
+    first.unwrap_or_else(|| "node-1".to_owned())
 }
 
 #[cfg(test)]
@@ -230,10 +238,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_called_what_is_said_or_as_its_machine_or_node_1() {
-        let named = |given: &str, machine: &str| name_of([given, machine].map(str::to_owned));
-        assert_eq!(named(" My-Node ", "host"), "my-node");
-        assert_eq!(named("", "Host"), "host");
-        assert_eq!(named(" ", "(none)"), "node-1");
+    fn default_node_name_prefers_environment_over_host_name() {
+        let name = |from_environment: &str, host_name: &str| {
+            first_node_name([from_environment, host_name].map(str::to_owned))
+        };
+        assert_eq!(name(" My-Node ", "host"), "my-node");
+        assert_eq!(name("", "Host"), "host");
+        assert_eq!(name(" ", "(none)"), "node-1");
     }
 }

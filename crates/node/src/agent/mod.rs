@@ -1,39 +1,38 @@
-//! The node itself: registration, conditions, lease, certificate, eviction, what is thrown away; and the agent that builds and
-//! runs everything of this crate.
+//! The node agent: registration, node status, lease, serving certificate, eviction, image garbage collection, log rotation.
 //!
 //! ```text
-//! cluster       which cluster it is of
-//! config        how it is set up              machine   what the machine is and has
-//! link          the runtime, once it is found node      the Node and its lease
-//! serving       the certificate of its API    pressure  what is done when something runs short
-//! images        what is thrown away of them   logs      rotated
-//! tenants       the pods, as all these need them
-//! keepers       all of these together         running   everything together
+//! node_agent            builds and runs the agent       tasks                  background tasks of the node
+//! config                configuration and defaults      cluster_uid            UID of the cluster of a data directory
+//! runtime_detection     finds the container runtime     runtime_monitor        readiness of the container runtime
+//! machine               capacity and stats of the host  node/                  Node object and its lease
+//! serving_certificate/  certificate of the kubelet API  tls                    TLS configuration and listener
+//! eviction/             eviction manager                image_gc_manager       image garbage collection
+//! host                  pods for eviction and server    container_log_manager  log rotation
 //! ```
+// upstream: pkg/kubelet/kubelet.go Kubelet; its syncLoop is in `pod/manager.rs`
 
-mod cluster;
+mod cluster_uid;
 mod config;
-mod images;
-mod keepers;
-mod link;
-mod logs;
+mod container_log_manager;
+mod eviction;
+mod host;
+mod image_gc_manager;
 mod machine;
 mod node;
-mod pressure;
-mod running;
-mod search;
-mod serving;
-mod tenants;
+mod node_agent;
+mod runtime_detection;
+mod runtime_monitor;
+mod serving_certificate;
+mod tasks;
 mod tls;
-mod view;
 
 pub use self::{
-    cluster::owner_of_directory,
+    cluster_uid::owner_of_directory,
     config::{
-        Config, Eviction as EvictionLimits, ImageLimits, InvalidNodeName, LogLimits, Shutdown,
+        AgentConfig, EvictionConfig, ImageGcPolicy, InvalidNodeName, LogRotatePolicy, ShutdownConfig,
         default_node_name, parse_node_name,
     },
-    pressure::{Least, Signal, Threshold},
-    running::{Agent, AgentError},
-    serving::Resolver,
+    eviction::{EvictionSignal, EvictionThreshold, ThresholdValue},
+    node_agent::{NodeAgent, NodeAgentError},
+    serving_certificate::ServingCertResolver,
 };

@@ -1,9 +1,10 @@
-//! `$(NAME)` in texts.
+//! Expands `$(NAME)` references.
 //!
-//! `$$` is a dollar sign, so that `$$(NAME)` is the text `$(NAME)`. A reference that has no end, and a dollar sign before
-//! anything else, stay as they are.
+//! `$$` is an escaped dollar sign: `$$(NAME)` expands to the literal `$(NAME)`. A reference without `)` and a single dollar sign
+//! are literals too.
+// The counterpart is `Expand` in third_party/forked/golang/expansion/expand.go.
 
-/// Replaces references by what `value` says of their names. What it knows nothing of stays a reference.
+/// Expands references with the values that `value` returns. A reference without a value stays as it is.
 pub(crate) fn expand_with(text: &str, mut value: impl FnMut(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -28,12 +29,13 @@ pub(crate) fn expand_with(text: &str, mut value: impl FnMut(&str) -> Option<Stri
     out
 }
 
-/// Replaces references to variables of an environment, for commands and arguments.
+/// Expands references to environment variables in a command or an argument.
+// upstream: pkg/kubelet/container/helpers.go ExpandContainerCommandAndArgs
 pub fn expand(text: &str, environment: &[(String, String)]) -> String {
     expand_with(text, |name| {
         let mut variables = environment.iter().rev();
         variables
-            .find(|(known, _)| known == name)
+            .find(|(variable, _)| variable == name)
             .map(|(_, value)| value.clone())
     })
 }
@@ -43,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_replaced_and_dollar_signs_escaped() {
+    fn expands_references_and_escapes() {
         let environment = [("A", "1"), ("B", "$(A)"), ("EMPTY", "")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         for (text, expected) in [

@@ -1,16 +1,17 @@
-//! Fields of a pod that its containers may know.
+//! Fields of the pod for `fieldRef`, in environment variables and downward API volumes.
 
 use std::{collections::BTreeMap, fmt::Write as _, net::IpAddr};
 
 use k8s_openapi::api::core::v1::{ObjectFieldSelector, Pod};
 
-use crate::Facts;
+use crate::NodeFacts;
 
-/// What a variable says that refers to a field of its pod.
-pub(super) fn of_variable(
+/// Value of a `fieldRef` in an environment variable.
+// upstream: pkg/kubelet/kubelet_pods.go podFieldSelectorRuntimeValue
+pub(super) fn pod_field_selector_runtime_value(
     selector: &ObjectFieldSelector,
     pod: &Pod,
-    facts: &Facts,
+    facts: &NodeFacts,
     pod_ips: &[IpAddr],
 ) -> Result<String, String> {
     let version = selector.api_version.as_deref().unwrap_or("v1");
@@ -18,30 +19,31 @@ pub(super) fn of_variable(
         return Err(format!("unsupported pod version: {version}"));
     }
     let spec = pod.spec.as_ref();
-    let spec_text = |field: Option<&Option<String>>| field.cloned().flatten().unwrap_or_default();
-    let uses_host = spec.is_some_and(|spec| spec.host_network == Some(true));
-    // A pod on the network of its node has the node's addresses, and is never told any by its sandbox.
-    let pod_ips = if pod_ips.is_empty() && uses_host {
+    let spec_string = |field: Option<&Option<String>>| field.cloned().flatten().unwrap_or_default();
+    let is_host_network = spec.is_some_and(|spec| spec.host_network == Some(true));
+    // The sandbox of a hostNetwork pod reports no addresses; the pod has those of the node.
+    let pod_ips = if pod_ips.is_empty() && is_host_network {
         &facts.addresses
     } else {
         pod_ips
     };
     match selector.field_path.as_str() {
-        "spec.nodeName" | "spec.host" => Ok(spec_text(spec.map(|spec| &spec.node_name))),
-        "spec.serviceAccountName" => Ok(spec_text(spec.map(|spec| &spec.service_account_name))),
+        "spec.nodeName" | "spec.host" => Ok(spec_string(spec.map(|spec| &spec.node_name))),
+        "spec.serviceAccountName" => Ok(spec_string(spec.map(|spec| &spec.service_account_name))),
         "status.hostIP" => Ok(first(&facts.addresses)),
         "status.hostIPs" => Ok(joined(&facts.addresses)),
         "status.podIP" => Ok(first(pod_ips)),
         "status.podIPs" => Ok(joined(pod_ips)),
-        path => of_metadata(path, pod),
+        path => extract_field_path_as_string(path, pod),
     }
 }
 
-/// What a file says that refers to a field of its pod: labels, annotations, its name.
-pub(crate) fn of_metadata(path: &str, pod: &Pod) -> Result<String, String> {
+/// Value of a `metadata` field, for environment variables and files.
+// upstream: pkg/fieldpath/fieldpath.go ExtractFieldPathAsString
+pub(crate) fn extract_field_path_as_string(path: &str, pod: &Pod) -> Result<String, String> {
     let meta = &pod.metadata;
-    let text = |field: &Option<String>| Ok(field.clone().unwrap_or_default());
-    if let Some((map, key)) = subscript(path) {
+    let string = |field: &Option<String>| Ok(field.clone().unwrap_or_default());
+    if let Some((map, key)) = split_subscript(path) {
         let map = match map {
             "metadata.annotations" => &meta.annotations,
             "metadata.labels" => &meta.labels,
@@ -51,35 +53,37 @@ pub(crate) fn of_metadata(path: &str, pod: &Pod) -> Result<String, String> {
         return Ok(value.cloned().unwrap_or_default());
     }
     match path {
-        "metadata.annotations" => Ok(lines(meta.annotations.as_ref())),
-        "metadata.labels" => Ok(lines(meta.labels.as_ref())),
-        "metadata.name" => text(&meta.name),
-        "metadata.namespace" => text(&meta.namespace),
-        "metadata.uid" => text(&meta.uid),
+        "metadata.annotations" => Ok(format_map(meta.annotations.as_ref())),
+        "metadata.labels" => Ok(format_map(meta.labels.as_ref())),
+        "metadata.name" => string(&meta.name),
+        "metadata.namespace" => string(&meta.namespace),
+        "metadata.uid" => string(&meta.uid),
         _ => Err(format!("unsupported fieldPath: {path}")),
     }
 }
 
-/// The two halves of `metadata.labels['key']`.
-fn subscript(path: &str) -> Option<(&str, &str)> {
+/// Splits `metadata.labels['key']` into the path of the map and the key.
+// upstream: pkg/fieldpath/fieldpath.go SplitMaybeSubscriptedPath
+fn split_subscript(path: &str) -> Option<(&str, &str)> {
     let halves = path.strip_suffix("']")?.split_once("['")?;
     (!halves.0.is_empty()).then_some(halves)
 }
 
-/// `key="value"` lines, by key, values quoted as Go quotes them.
-fn lines(map: Option<&BTreeMap<String, String>>) -> String {
+/// Formats a map as lines `key="value"`, sorted by key.
+// upstream: pkg/fieldpath/fieldpath.go FormatMap
+fn format_map(map: Option<&BTreeMap<String, String>>) -> String {
     let lines = map.into_iter().flatten();
     let lines: Vec<_> = lines
-        .map(|(key, value)| format!("{key}={}", quoted(value)))
+        .map(|(key, value)| format!("{key}={}", quote(value)))
         .collect();
     lines.join("\n")
 }
 
-/// A text as Go's `strconv.Quote` has it, which readers of these files undo.
-fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
+/// Quotes a string like Go's `strconv.Quote`: programs that read the files unquote it.
+fn quote(value: &str) -> String {
+    let mut out = String::with_capacity(value.len() + 2);
     out.push('"');
-    for c in text.chars() {
+    for c in value.chars() {
         match c {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
@@ -93,7 +97,7 @@ fn quoted(text: &str) -> String {
             c if is_printable(c) => out.push(c),
             c => {
                 let code = u32::from(c);
-                // Writing to a text never fails.
+                // Writing to a String never fails.
                 let _ = match code {
                     0..=0x7f => write!(out, "\\x{code:02x}"),
                     0x80..=0xffff => write!(out, "\\u{code:04x}"),
@@ -106,7 +110,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Whether Go prints a character as it is: not controls, and no space but the plain one.
+/// Whether `strconv.Quote` leaves a character as it is: no control characters, and no white space except the ASCII space.
 fn is_printable(c: char) -> bool {
     c == ' '
         || !(c.is_control()
@@ -139,15 +143,15 @@ mod tests {
         .unwrap()
     }
 
-    fn facts() -> Facts {
-        Facts {
+    fn facts() -> NodeFacts {
+        NodeFacts {
             addresses: vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()],
-            ..Facts::default()
+            ..NodeFacts::default()
         }
     }
 
     #[test]
-    fn each_field_has_its_value() {
+    fn resolves_each_field() {
         let ips = ["10.1.0.5".parse().unwrap(), "fd00::5".parse().unwrap()];
         for (path, expected) in [
             ("metadata.name", "web"),
@@ -173,7 +177,7 @@ mod tests {
                 ..Default::default()
             };
             assert_eq!(
-                of_variable(&selector, &pod(false), &facts(), &ips).as_deref(),
+                pod_field_selector_runtime_value(&selector, &pod(false), &facts(), &ips).as_deref(),
                 Ok(expected),
                 "{path}"
             );
@@ -181,34 +185,34 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_on_the_network_of_its_node_has_its_addresses() {
+    fn host_network_pod_has_addresses_of_the_node() {
         let selector = ObjectFieldSelector {
             field_path: "status.podIP".to_owned(),
             ..Default::default()
         };
         assert_eq!(
-            of_variable(&selector, &pod(true), &facts(), &[]).as_deref(),
+            pod_field_selector_runtime_value(&selector, &pod(true), &facts(), &[]).as_deref(),
             Ok("10.0.0.1")
         );
         assert_eq!(
-            of_variable(&selector, &pod(false), &facts(), &[]).as_deref(),
+            pod_field_selector_runtime_value(&selector, &pod(false), &facts(), &[]).as_deref(),
             Ok("")
         );
     }
 
     #[test]
-    fn what_is_no_such_field_is_told() {
-        let ask = |version: Option<&str>, path: &str| {
+    fn rejects_unsupported_fields() {
+        let error = |version: Option<&str>, path: &str| {
             let selector = ObjectFieldSelector {
                 api_version: version.map(str::to_owned),
                 field_path: path.to_owned(),
             };
-            of_variable(&selector, &pod(false), &facts(), &[]).unwrap_err()
+            pod_field_selector_runtime_value(&selector, &pod(false), &facts(), &[]).unwrap_err()
         };
-        assert_eq!(ask(None, "status.phase"), "unsupported fieldPath: status.phase");
-        assert_eq!(ask(Some("v2"), "metadata.name"), "unsupported pod version: v2");
+        assert_eq!(error(None, "status.phase"), "unsupported fieldPath: status.phase");
+        assert_eq!(error(Some("v2"), "metadata.name"), "unsupported pod version: v2");
         assert_eq!(
-            ask(None, "spec.nodeName['a']"),
+            error(None, "spec.nodeName['a']"),
             "fieldPath \"spec.nodeName['a']\" does not support subscript"
         );
     }

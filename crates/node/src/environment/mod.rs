@@ -1,15 +1,23 @@
-//! The environment of a container.
+//! Environment variables of containers.
+//!
+//! ```text
+//! expand      `$(NAME)` references
+//! fields      fieldRef: metadata, spec and status of the pod
+//! resources   resourceFieldRef: requests and limits
+//! env_file    fileKeyRef: files that init containers wrote (KEP-3721)
+//! services    service environment variables (`..._SERVICE_HOST`)
+//! ```
 //!
 //! Promises:
-//! - Variables are told in the order in which the container declares them: first those that come from whole config maps and
-//!   secrets, then its own, then those of services. A later one replaces an earlier one of its name, in its place.
-//! - `$(NAME)` in a value sees the variables declared before it, and those of services.
-//! - What cannot be resolved and is not optional is an error in the words that `kubectl describe` shows for
-//!   `CreateContainerConfigError`.
+//! - The order is: `envFrom` in order of declaration, `env` in order of declaration, services. A later variable replaces the value of
+//!   an earlier one of the same name, at the earlier position.
+//! - `$(NAME)` in a value refers to variables that are declared before it, and to those of services.
+//! - A reference that cannot be resolved and is not optional is an error. Its message is upstream's: `kubectl describe` shows it
+//!   for containers that wait with reason `CreateContainerConfigError`.
 
+mod env_file;
 mod expand;
 mod fields;
-mod file;
 mod resources;
 mod services;
 #[cfg(test)]
@@ -23,65 +31,69 @@ use std::{
 use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, EnvVarSource, FileKeySelector, Pod};
 
 pub use self::expand::expand;
-pub(crate) use self::{expand::expand_with, fields::of_metadata, resources::of_file};
+pub(crate) use self::{
+    expand::expand_with, fields::extract_field_path_as_string,
+    resources::extract_resource_value_by_container_name,
+};
 use crate::{
-    Facts,
-    sources::{SourceError, Sources},
-    volumes::Volumes,
+    NodeFacts,
+    sources::{ObjectSourceError, ObjectSources},
+    volumes::VolumeManager,
 };
 
-/// Why a container has no environment: its status waits with `CreateContainerConfigError`, and these words.
+/// Why the environment of a container cannot be made. Message of the waiting reason `CreateContainerConfigError`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvironmentError {
-    /// A config map or a secret is not there.
+    /// A ConfigMap or Secret does not exist.
     #[error("{kind} {name:?} not found")]
     NotFound {
         /// `configmap` or `secret`.
         kind: &'static str,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
-    /// It is there, without the key.
+    /// The ConfigMap or Secret does not have the key.
     #[error("couldn't find key {key} in {kind} {namespace}/{name}")]
-    NoKey {
-        /// The key.
+    KeyNotFound {
+        /// The missing key.
         key: String,
         /// `ConfigMap` or `Secret`.
         kind: &'static str,
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
-    /// Whether it is there is not known.
+    /// The ConfigMap or Secret cannot be read.
     #[error(transparent)]
-    Source(#[from] SourceError),
-    /// A field, a resource or a file cannot be told, in upstream's words.
+    Source(#[from] ObjectSourceError),
+    /// A field, resource, file or the list of services cannot be resolved. Contains upstream's message.
     #[error("{0}")]
-    Value(String),
+    Unresolved(String),
 }
 
-/// The environment of a container, without that of its image.
-pub async fn of(
+/// The environment variables of a container, without those of its image.
+// upstream: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables
+pub async fn make_environment_variables(
     pod: &Pod,
     container: &Container,
-    sources: &dyn Sources,
-    facts: &Facts,
+    sources: &dyn ObjectSources,
+    facts: &NodeFacts,
     pod_ips: &[IpAddr],
-    volumes: &Volumes,
+    volumes: &VolumeManager,
 ) -> Result<Vec<(String, String)>, EnvironmentError> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let services = match sources.services(namespace).await {
         Ok(services) => services,
-        // A static pod may be what makes the API come up: it does not wait for it.
-        Err(_) if is_static(pod) => Vec::new(),
+        // A static pod may be the API server itself, so it must not wait for it.
+        Err(_) if is_static_pod(pod) => Vec::new(),
         Err(_) => {
-            let why = "services have not yet been read at least once, cannot construct envvars";
-            return Err(EnvironmentError::Value(why.to_owned()));
+            let message = "services have not yet been read at least once, cannot construct envvars";
+            return Err(EnvironmentError::Unresolved(message.to_owned()));
         }
     };
-    let scene = Scene {
+    let context = EnvironmentContext {
         pod,
         container,
         namespace,
@@ -90,13 +102,13 @@ pub async fn of(
         pod_ips,
         volumes,
     };
-    let services = services::of_pod(pod, &services, facts);
-    let mut variables = Variables::default();
+    let services = services::service_env_vars(pod, &services, facts);
+    let mut variables = EnvironmentVariables::default();
     for source in container.env_from.iter().flatten() {
-        scene.all_of(source, &mut variables).await?;
+        context.add_env_from(source, &mut variables).await?;
     }
     for variable in container.env.iter().flatten() {
-        if let Some(value) = scene.value(variable, &variables, &services).await? {
+        if let Some(value) = context.resolve_value(variable, &variables, &services).await? {
             variables.set(&variable.name, value);
         }
     }
@@ -108,56 +120,58 @@ pub async fn of(
     Ok(variables.ordered)
 }
 
-/// Whether a pod comes from a file of this node.
-fn is_static(pod: &Pod) -> bool {
+/// Whether the pod comes from a manifest on this node.
+// upstream: pkg/kubelet/types/pod_update.go IsStaticPod
+fn is_static_pod(pod: &Pod) -> bool {
     let annotations = pod.metadata.annotations.as_ref();
     let source = annotations.and_then(|annotations| annotations.get("kubernetes.io/config.source"));
     source.is_some_and(|source| source != "api")
 }
 
-/// Variables in order, found by name.
+/// Ordered variables with unique names.
 #[derive(Default)]
-struct Variables {
+struct EnvironmentVariables {
     ordered: Vec<(String, String)>,
-    places: HashMap<String, usize>,
+    /// Index in `ordered` by name.
+    index_by_name: HashMap<String, usize>,
 }
 
-/// What values are made of.
-struct Scene<'a> {
+/// What the values of variables are resolved from.
+struct EnvironmentContext<'a> {
     pod: &'a Pod,
     container: &'a Container,
     namespace: &'a str,
-    sources: &'a dyn Sources,
-    facts: &'a Facts,
+    sources: &'a dyn ObjectSources,
+    facts: &'a NodeFacts,
     pod_ips: &'a [IpAddr],
-    volumes: &'a Volumes,
+    volumes: &'a VolumeManager,
 }
 
-// --- Variables ---
+// --- EnvironmentVariables ---
 
-impl Variables {
+impl EnvironmentVariables {
     fn get(&self, name: &str) -> Option<&String> {
-        self.places.get(name).map(|place| &self.ordered[*place].1)
+        self.index_by_name.get(name).map(|index| &self.ordered[*index].1)
     }
 
     fn set(&mut self, name: &str, value: String) {
-        if let Some(place) = self.places.get(name) {
-            self.ordered[*place].1 = value;
+        if let Some(index) = self.index_by_name.get(name) {
+            self.ordered[*index].1 = value;
         } else {
-            self.places.insert(name.to_owned(), self.ordered.len());
+            self.index_by_name.insert(name.to_owned(), self.ordered.len());
             self.ordered.push((name.to_owned(), value));
         }
     }
 }
 
-// --- Scene ---
+// --- EnvironmentContext ---
 
-impl Scene<'_> {
-    /// All entries of a config map or a secret.
-    async fn all_of(
+impl EnvironmentContext<'_> {
+    /// Adds all keys of a ConfigMap or Secret.
+    async fn add_env_from(
         &self,
         source: &EnvFromSource,
-        variables: &mut Variables,
+        variables: &mut EnvironmentVariables,
     ) -> Result<(), EnvironmentError> {
         let prefix = source.prefix.as_deref().unwrap_or_default();
         if let Some(reference) = &source.config_map_ref {
@@ -187,30 +201,32 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// The value of a variable; none if it refers to something optional that is not there.
-    async fn value(
+    /// The value of a variable; `None` if it refers to an optional object or key that does not exist.
+    async fn resolve_value(
         &self,
         variable: &EnvVar,
-        before: &Variables,
+        declared_before: &EnvironmentVariables,
         services: &BTreeMap<String, String>,
     ) -> Result<Option<String>, EnvironmentError> {
-        let text = variable.value.as_deref().unwrap_or_default();
+        let value = variable.value.as_deref().unwrap_or_default();
         match &variable.value_from {
-            Some(source) if text.is_empty() => self.referred(source).await,
-            _ => Ok(Some(expand_with(text, |name| {
-                before.get(name).or_else(|| services.get(name)).cloned()
+            Some(source) if value.is_empty() => self.resolve_value_from(source).await,
+            _ => Ok(Some(expand_with(value, |name| {
+                declared_before.get(name).or_else(|| services.get(name)).cloned()
             }))),
         }
     }
 
-    async fn referred(&self, source: &EnvVarSource) -> Result<Option<String>, EnvironmentError> {
+    async fn resolve_value_from(&self, source: &EnvVarSource) -> Result<Option<String>, EnvironmentError> {
         if let Some(selector) = &source.field_ref {
-            let value = fields::of_variable(selector, self.pod, self.facts, self.pod_ips);
-            return value.map(Some).map_err(EnvironmentError::Value);
+            let value =
+                fields::pod_field_selector_runtime_value(selector, self.pod, self.facts, self.pod_ips);
+            return value.map(Some).map_err(EnvironmentError::Unresolved);
         }
         if let Some(selector) = &source.resource_field_ref {
-            let value = resources::of_variable(selector, self.pod, self.container, self.facts);
-            return value.map(Some).map_err(EnvironmentError::Value);
+            let value =
+                resources::container_resource_runtime_value(selector, self.pod, self.container, self.facts);
+            return value.map(Some).map_err(EnvironmentError::Unresolved);
         }
         if let Some(selector) = &source.config_map_key_ref {
             let is_optional = selector.optional == Some(true);
@@ -220,7 +236,7 @@ impl Scene<'_> {
                 Some(map) => match map.data.as_ref().and_then(|data| data.get(&selector.key)) {
                     Some(value) => Ok(Some(value.clone())),
                     None if is_optional => Ok(None),
-                    None => Err(self.no_key(&selector.key, "ConfigMap", &selector.name)),
+                    None => Err(self.key_not_found(&selector.key, "ConfigMap", &selector.name)),
                 },
             };
         }
@@ -232,47 +248,50 @@ impl Scene<'_> {
                 Some(secret) => match secret.data.as_ref().and_then(|data| data.get(&selector.key)) {
                     Some(value) => Ok(Some(String::from_utf8_lossy(&value.0).into_owned())),
                     None if is_optional => Ok(None),
-                    None => Err(self.no_key(&selector.key, "Secret", &selector.name)),
+                    None => Err(self.key_not_found(&selector.key, "Secret", &selector.name)),
                 },
             };
         }
         if let Some(selector) = &source.file_key_ref {
-            return self.of_file(selector).await;
+            return self.resolve_file_key(selector).await;
         }
         Ok(Some(String::new()))
     }
 
-    /// A variable that an earlier container wrote into a file.
-    async fn of_file(&self, selector: &FileKeySelector) -> Result<Option<String>, EnvironmentError> {
-        let read = self.volumes.read(self.pod, &selector.volume_name, &selector.path);
-        let text = match read
+    /// A variable that an init container wrote into a file of a volume. The details of a parse error are only logged, as upstream:
+    /// they could disclose the content of the file.
+    async fn resolve_file_key(&self, selector: &FileKeySelector) -> Result<Option<String>, EnvironmentError> {
+        let parse_error = || EnvironmentError::Unresolved("couldn't parse env file".to_owned());
+        let content = self
+            .volumes
+            .read_file(self.pod, &selector.volume_name, &selector.path)
             .await
-            .map_err(|error| EnvironmentError::Value(error.to_string()))?
-        {
-            Some(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            None => return Err(EnvironmentError::Value("couldn't parse env file".to_owned())),
+            .map_err(|error| EnvironmentError::Unresolved(error.to_string()))?;
+        let Some(content) = content else {
+            return Err(parse_error());
         };
-        let value = file::value_of(&text, &selector.key).map_err(|why| {
+        let content = String::from_utf8_lossy(&content);
+        let value = env_file::parse_env(&content, &selector.key).map_err(|reason| {
             tracing::warn!(
                 volume = selector.volume_name,
                 file = selector.path,
-                why,
-                "an environment file makes no sense"
+                reason,
+                "failed to parse an environment file"
             );
-            EnvironmentError::Value("couldn't parse env file".to_owned())
+            parse_error()
         })?;
         match (value.is_empty(), selector.optional == Some(true)) {
             (false, _) => Ok(Some(value)),
             (true, true) => Ok(None),
-            (true, false) => Err(EnvironmentError::Value(format!(
+            (true, false) => Err(EnvironmentError::Unresolved(format!(
                 "environment variable key {:?} not found in file {:?}",
                 selector.key, selector.path
             ))),
         }
     }
 
-    fn no_key(&self, key: &str, kind: &'static str, name: &str) -> EnvironmentError {
-        EnvironmentError::NoKey {
+    fn key_not_found(&self, key: &str, kind: &'static str, name: &str) -> EnvironmentError {
+        EnvironmentError::KeyNotFound {
             key: key.to_owned(),
             kind,
             namespace: self.namespace.to_owned(),

@@ -1,111 +1,124 @@
-//! Resources of containers that they may know.
+//! Requests and limits for `resourceFieldRef`, in environment variables and downward API volumes.
 
 use k3_quantity::Quantity;
 use k8s_openapi::{
     api::core::v1::{Container, Pod, ResourceFieldSelector},
-    apimachinery::pkg::api::resource::Quantity as Text,
+    apimachinery::pkg::api::resource::Quantity as ApiQuantity,
 };
 
-use crate::Facts;
+use crate::NodeFacts;
 
-/// Limits that are told as the node's if the container has none. Huge pages are never given to more than one.
-const DEFAULTED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+/// Resources whose limit defaults to the limit of the pod or the allocatable of the node. Huge pages have no default: a pod without
+/// a limit cannot use them.
+const DEFAULTED_RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// What a variable of a container says that refers to resources of it, or of another container of its pod.
-pub(super) fn of_variable(
+/// Value of a `resourceFieldRef` in an environment variable.
+// upstream: pkg/kubelet/kubelet_pods.go containerResourceRuntimeValue
+// upstream: pkg/kubelet/kubelet_resources.go defaultPodLimitsForDownwardAPI
+pub(super) fn container_resource_runtime_value(
     selector: &ResourceFieldSelector,
     pod: &Pod,
     container: &Container,
-    facts: &Facts,
+    facts: &NodeFacts,
 ) -> Result<String, String> {
     let pod_limits = pod
         .spec
         .as_ref()
         .and_then(|spec| spec.resources.as_ref()?.limits.as_ref());
-    let default = |resource: &str| {
-        let of_pod = pod_limits.and_then(|limits| amount(limits.get(resource)));
-        let of_node = facts.allocatable.get(resource);
-        of_pod
-            .filter(|limit| !limit.is_zero() && of_node.is_some())
-            .or_else(|| of_node.cloned())
+    let default_limit = |resource: &str| {
+        let pod_limit = pod_limits.and_then(|limits| parse_quantity(limits.get(resource)));
+        let allocatable = facts.allocatable.get(resource);
+        pod_limit
+            .filter(|limit| !limit.is_zero() && allocatable.is_some())
+            .or_else(|| allocatable.cloned())
     };
     match selector.container_name.as_deref().unwrap_or_default() {
-        "" => value(selector, container, default),
-        name => match find(pod, name)? {
-            Found::Regular(container) => value(selector, container, default),
-            // Only limits of regular containers are filled in.
-            Found::Init(container) => value(selector, container, |_| None),
+        "" => extract_container_resource_value(selector, container, default_limit),
+        name => match find_container_in_pod(pod, name)? {
+            PodContainer::Regular(container) => {
+                extract_container_resource_value(selector, container, default_limit)
+            }
+            // Upstream sets default limits only for regular containers of the pod.
+            PodContainer::Init(container) => extract_container_resource_value(selector, container, |_| None),
         },
     }
 }
 
-/// What a file says that refers to resources of a container.
-pub(crate) fn of_file(selector: &ResourceFieldSelector, pod: &Pod, facts: &Facts) -> Result<String, String> {
-    let (Found::Regular(container) | Found::Init(container)) =
-        find(pod, selector.container_name.as_deref().unwrap_or_default())?;
-    value(selector, container, |resource| {
+/// Value of a `resourceFieldRef` in a downward API volume.
+// upstream: pkg/api/v1/resource/helpers.go ExtractResourceValueByContainerNameAndNodeAllocatable
+pub(crate) fn extract_resource_value_by_container_name(
+    selector: &ResourceFieldSelector,
+    pod: &Pod,
+    facts: &NodeFacts,
+) -> Result<String, String> {
+    let name = selector.container_name.as_deref().unwrap_or_default();
+    let (PodContainer::Regular(container) | PodContainer::Init(container)) =
+        find_container_in_pod(pod, name)?;
+    extract_container_resource_value(selector, container, |resource| {
         facts.allocatable.get(resource).cloned()
     })
 }
 
-enum Found<'a> {
+enum PodContainer<'a> {
     Regular(&'a Container),
     Init(&'a Container),
 }
 
-fn find<'a>(pod: &'a Pod, name: &str) -> Result<Found<'a>, String> {
+// upstream: pkg/api/v1/resource/helpers.go findContainerInPod
+fn find_container_in_pod<'a>(pod: &'a Pod, name: &str) -> Result<PodContainer<'a>, String> {
     let spec = pod.spec.as_ref();
     let regular = spec
         .into_iter()
         .flat_map(|spec| &spec.containers)
-        .map(Found::Regular);
+        .map(PodContainer::Regular);
     let init = spec.and_then(|spec| spec.init_containers.as_ref());
-    let init = init.into_iter().flatten().map(Found::Init);
+    let init = init.into_iter().flatten().map(PodContainer::Init);
     let mut all = regular.chain(init);
-    all.find(|(Found::Regular(container) | Found::Init(container))| container.name == name)
+    all.find(|(PodContainer::Regular(container) | PodContainer::Init(container))| container.name == name)
         .ok_or_else(|| format!("container {name} not found"))
 }
 
-/// The amount, in units of the divisor, rounded up.
-fn value(
+/// The quantity divided by the divisor, rounded up.
+// upstream: pkg/api/v1/resource/helpers.go ExtractContainerResourceValue
+fn extract_container_resource_value(
     selector: &ResourceFieldSelector,
     container: &Container,
-    default: impl Fn(&str) -> Option<Quantity>,
+    default_limit: impl Fn(&str) -> Option<Quantity>,
 ) -> Result<String, String> {
     let unsupported = || format!("unsupported container resource : {}", selector.resource);
     let resources = container.resources.as_ref();
     let (list, name) = selector.resource.split_once('.').ok_or_else(unsupported)?;
-    if !DEFAULTED.contains(&name) && !name.starts_with("hugepages-") {
+    if !DEFAULTED_RESOURCES.contains(&name) && !name.starts_with("hugepages-") {
         return Err(unsupported());
     }
-    let known = match list {
+    let quantity = match list {
         "limits" => {
-            let limit = resources.and_then(|resources| amount(resources.limits.as_ref()?.get(name)));
+            let limit = resources.and_then(|resources| parse_quantity(resources.limits.as_ref()?.get(name)));
             match limit.filter(|limit| !limit.is_zero()) {
-                None if DEFAULTED.contains(&name) => default(name),
+                None if DEFAULTED_RESOURCES.contains(&name) => default_limit(name),
                 limit => limit,
             }
         }
-        "requests" => resources.and_then(|resources| amount(resources.requests.as_ref()?.get(name))),
+        "requests" => resources.and_then(|resources| parse_quantity(resources.requests.as_ref()?.get(name))),
         _ => return Err(unsupported()),
     };
-    let known = known.unwrap_or_else(Quantity::zero);
-    let divisor = amount(selector.divisor.as_ref()).filter(|divisor| !divisor.is_zero());
+    let quantity = quantity.unwrap_or_else(Quantity::zero);
+    let divisor = parse_quantity(selector.divisor.as_ref()).filter(|divisor| !divisor.is_zero());
     let divisor = divisor.unwrap_or_else(|| Quantity::new(1, k3_quantity::Format::DecimalSi));
     let in_units = |quantity: &Quantity| match name {
         "cpu" => quantity.milli_value(),
         _ => quantity.value(),
     };
-    let known = i128::from(in_units(&known));
+    let dividend = i128::from(in_units(&quantity));
     let divisor = i128::from(in_units(&divisor));
-    // A divisor that is nothing in these units was refused by the API.
-    let rounded = known.checked_div(divisor).ok_or_else(unsupported)?;
-    let more = i128::from(known % divisor != 0 && (known > 0) == (divisor > 0));
-    Ok((rounded + more).to_string())
+    // The API server rejects divisors that are zero in these units.
+    let quotient = dividend.checked_div(divisor).ok_or_else(unsupported)?;
+    let round_up = i128::from(dividend % divisor != 0 && (dividend > 0) == (divisor > 0));
+    Ok((quotient + round_up).to_string())
 }
 
-fn amount(text: Option<&Text>) -> Option<Quantity> {
-    text?.0.parse().ok()
+fn parse_quantity(quantity: Option<&ApiQuantity>) -> Option<Quantity> {
+    quantity?.0.parse().ok()
 }
 
 #[cfg(test)]
@@ -124,23 +137,30 @@ mod tests {
         .unwrap()
     }
 
-    fn ask(pod: &Pod, of: &str, container: &str, resource: &str, divisor: &str) -> Result<String, String> {
+    /// Resolves a `resourceFieldRef` in the container `of`.
+    fn resolve(
+        pod: &Pod,
+        of: &str,
+        container: &str,
+        resource: &str,
+        divisor: &str,
+    ) -> Result<String, String> {
         let selector: ResourceFieldSelector = serde_json::from_value(
             json!({"containerName": container, "resource": resource, "divisor": divisor}),
         )
         .unwrap();
-        let facts = Facts {
+        let facts = NodeFacts {
             allocatable: [("cpu", "4"), ("memory", "8Gi")]
                 .map(|(name, amount)| (name.to_owned(), amount.parse().unwrap()))
                 .into(),
-            ..Facts::default()
+            ..NodeFacts::default()
         };
-        let (Found::Regular(own) | Found::Init(own)) = find(pod, of).unwrap();
-        of_variable(&selector, pod, own, &facts)
+        let (PodContainer::Regular(own) | PodContainer::Init(own)) = find_container_in_pod(pod, of).unwrap();
+        container_resource_runtime_value(&selector, pod, own, &facts)
     }
 
     #[test]
-    fn amounts_are_told_in_units_and_rounded_up() {
+    fn divides_by_divisor_and_rounds_up() {
         let pod = pod(&json!({}));
         for (of, container, resource, divisor, expected) in [
             ("a", "", "limits.cpu", "0", "2"),
@@ -161,7 +181,7 @@ mod tests {
             ("first", "", "limits.cpu", "1", "4"),
         ] {
             assert_eq!(
-                ask(&pod, of, container, resource, divisor).as_deref(),
+                resolve(&pod, of, container, resource, divisor).as_deref(),
                 Ok(expected),
                 "{of} {container} {resource} {divisor}"
             );
@@ -169,21 +189,24 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_the_pod_come_before_those_of_the_node() {
+    fn default_limit_is_pod_limit_before_node_allocatable() {
         let pod = pod(&json!({"memory": "1Gi"}));
-        assert_eq!(ask(&pod, "b", "", "limits.memory", "1Mi").as_deref(), Ok("1024"));
-        assert_eq!(ask(&pod, "b", "", "limits.cpu", "1").as_deref(), Ok("4"));
+        assert_eq!(
+            resolve(&pod, "b", "", "limits.memory", "1Mi").as_deref(),
+            Ok("1024")
+        );
+        assert_eq!(resolve(&pod, "b", "", "limits.cpu", "1").as_deref(), Ok("4"));
     }
 
     #[test]
-    fn what_is_not_there_is_told() {
+    fn rejects_unknown_containers_and_resources() {
         let pod = pod(&json!({}));
         assert_eq!(
-            ask(&pod, "a", "c", "limits.cpu", "1").unwrap_err(),
+            resolve(&pod, "a", "c", "limits.cpu", "1").unwrap_err(),
             "container c not found"
         );
         assert_eq!(
-            ask(&pod, "a", "", "limits.gpu", "1").unwrap_err(),
+            resolve(&pod, "a", "", "limits.gpu", "1").unwrap_err(),
             "unsupported container resource : limits.gpu"
         );
     }

@@ -1,70 +1,77 @@
-//! Variables that tell containers where services are.
+//! Service environment variables, such as `MY_DB_SERVICE_HOST`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::{Pod, Service, ServicePort};
 
-use crate::Facts;
+use crate::NodeFacts;
 
-/// The variables of the services that a pod may know: those of its namespace if it wants links to them, and always that of the
-/// API.
-pub(super) fn of_pod(pod: &Pod, services: &[Arc<Service>], facts: &Facts) -> BTreeMap<String, String> {
+/// The variables of the services in the namespace of the pod, unless `enableServiceLinks` is false, and those of
+/// `default/kubernetes`.
+// upstream: pkg/kubelet/kubelet_pods.go getServiceEnvVarMap
+pub(super) fn service_env_vars(
+    pod: &Pod,
+    services: &[Arc<Service>],
+    facts: &NodeFacts,
+) -> BTreeMap<String, String> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let wants_links = pod.spec.as_ref().and_then(|spec| spec.enable_service_links) != Some(false);
+    let enable_service_links = pod.spec.as_ref().and_then(|spec| spec.enable_service_links) != Some(false);
     let mut variables = BTreeMap::new();
-    let mut has_own_api = false;
-    let mut api = None;
-    for service in services.iter().filter_map(Known::of) {
+    let mut has_service_named_kubernetes = false;
+    let mut kubernetes = None;
+    for service in services.iter().filter_map(AddressedService::from_service) {
         if service.namespace == "default" && service.name == "kubernetes" {
-            api = Some(service);
-        } else if service.namespace == namespace && wants_links {
-            has_own_api |= service.name == "kubernetes";
-            service.add_to(&mut variables);
+            kubernetes = Some(service);
+        } else if service.namespace == namespace && enable_service_links {
+            has_service_named_kubernetes |= service.name == "kubernetes";
+            service.add_env_vars(&mut variables);
         }
     }
-    // A service of the pod's namespace with the name of the API's hides that.
-    if has_own_api {
+    // A service `kubernetes` in the namespace of the pod hides the one in `default`, as upstream.
+    if has_service_named_kubernetes {
         return variables;
     }
-    match (&facts.api_address, api) {
+    match (&facts.api_address, kubernetes) {
+        // The cluster IP may not be routed on this node, so a configured address of the API server replaces it.
         (Some((host, port)), _) => {
             let port = ServicePort {
                 name: Some("https".to_owned()),
                 port: i32::from(*port),
                 ..ServicePort::default()
             };
-            let reachable = Known {
+            let service = AddressedService {
                 namespace: "default",
                 name: "kubernetes",
                 host,
                 ports: std::slice::from_ref(&port),
             };
-            reachable.add_to(&mut variables);
+            service.add_env_vars(&mut variables);
         }
-        (None, Some(api)) => api.add_to(&mut variables),
+        (None, Some(service)) => service.add_env_vars(&mut variables),
         (None, None) => {}
     }
     variables
 }
 
-/// A service with an address.
-struct Known<'a> {
+/// A service that has a cluster IP.
+struct AddressedService<'a> {
     namespace: &'a str,
     name: &'a str,
     host: &'a str,
     ports: &'a [ServicePort],
 }
 
-// --- Known ---
+// --- AddressedService ---
 
-impl<'a> Known<'a> {
-    fn of(service: &'a Arc<Service>) -> Option<Self> {
+impl<'a> AddressedService<'a> {
+    /// `None` for a headless service.
+    fn from_service(service: &'a Arc<Service>) -> Option<Self> {
         let spec = service.spec.as_ref()?;
         let host = spec
             .cluster_ip
             .as_deref()
             .filter(|ip| !matches!(*ip, "" | "None"))?;
-        Some(Known {
+        Some(AddressedService {
             namespace: service.metadata.namespace.as_deref().unwrap_or_default(),
             name: service.metadata.name.as_deref()?,
             host,
@@ -72,39 +79,41 @@ impl<'a> Known<'a> {
         })
     }
 
-    fn add_to(&self, variables: &mut BTreeMap<String, String>) {
-        let name = variable(self.name);
+    // upstream: pkg/kubelet/envvars/envvars.go FromServices, makeLinkVariables
+    fn add_env_vars(&self, variables: &mut BTreeMap<String, String>) {
+        let name = make_env_variable_name(self.name);
         let mut add = |name: String, value: String| {
             variables.insert(name, value);
         };
         add(format!("{name}_SERVICE_HOST"), self.host.to_owned());
         for (index, port) in self.ports.iter().enumerate() {
             let number = port.port.to_string();
-            let upper = port.protocol.as_deref().unwrap_or("TCP").to_uppercase();
-            let lower = upper.to_lowercase();
+            let protocol = port.protocol.as_deref().unwrap_or("TCP").to_uppercase();
+            let scheme = protocol.to_lowercase();
             let address = if self.host.contains(':') {
-                format!("{lower}://[{}]:{number}", self.host)
+                format!("{scheme}://[{}]:{number}", self.host)
             } else {
-                format!("{lower}://{}:{number}", self.host)
+                format!("{scheme}://{}:{number}", self.host)
             };
             if index == 0 {
                 add(format!("{name}_SERVICE_PORT"), number.clone());
                 add(format!("{name}_PORT"), address.clone());
             }
             if let Some(port) = port.name.as_deref().filter(|name| !name.is_empty()) {
-                add(format!("{name}_SERVICE_PORT_{}", variable(port)), number.clone());
+                let port_name = make_env_variable_name(port);
+                add(format!("{name}_SERVICE_PORT_{port_name}"), number.clone());
             }
-            let prefix = format!("{name}_PORT_{number}_{upper}");
+            let prefix = format!("{name}_PORT_{number}_{protocol}");
             add(prefix.clone(), address);
-            add(format!("{prefix}_PROTO"), lower);
+            add(format!("{prefix}_PROTO"), scheme);
             add(format!("{prefix}_PORT"), number);
             add(format!("{prefix}_ADDR"), self.host.to_owned());
         }
     }
 }
 
-/// A name as variables have it.
-fn variable(name: &str) -> String {
+// upstream: pkg/kubelet/envvars/envvars.go makeEnvVariableName
+fn make_env_variable_name(name: &str) -> String {
     name.replace('-', "_").to_uppercase()
 }
 
@@ -119,12 +128,12 @@ mod tests {
         Arc::new(serde_json::from_value(service).unwrap())
     }
 
-    fn pod(links: bool) -> Pod {
-        serde_json::from_value(json!({"metadata": {"namespace": "shop"}, "spec": {"containers": [], "enableServiceLinks": links}})).unwrap()
+    fn pod(enable_service_links: bool) -> Pod {
+        serde_json::from_value(json!({"metadata": {"namespace": "shop"}, "spec": {"containers": [], "enableServiceLinks": enable_service_links}})).unwrap()
     }
 
-    fn variables(links: bool, services: &[Arc<Service>], facts: &Facts) -> Vec<String> {
-        let variables = of_pod(&pod(links), services, facts);
+    fn variables(enable_service_links: bool, services: &[Arc<Service>], facts: &NodeFacts) -> Vec<String> {
+        let variables = service_env_vars(&pod(enable_service_links), services, facts);
         variables
             .into_iter()
             .map(|(name, value)| format!("{name}={value}"))
@@ -132,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_has_the_variables_of_upstream_and_of_docker() {
+    fn service_has_host_port_and_docker_link_variables() {
         let ports = json!([{"name": "web-ui", "port": 80}, {"name": "dns", "port": 53, "protocol": "UDP"}]);
         let services = [
             service("shop", "my-db", "10.0.0.9", &ports),
@@ -154,27 +163,27 @@ mod tests {
             "MY_DB_SERVICE_PORT_DNS=53",
             "MY_DB_SERVICE_PORT_WEB_UI=80",
         ];
-        assert_eq!(variables(true, &services, &Facts::default()), expected);
-        assert!(variables(false, &services, &Facts::default()).is_empty());
+        assert_eq!(variables(true, &services, &NodeFacts::default()), expected);
+        assert!(variables(false, &services, &NodeFacts::default()).is_empty());
     }
 
     #[test]
-    fn the_api_is_told_to_all_and_where_it_can_be_reached() {
+    fn kubernetes_service_is_always_included_with_reachable_address() {
         let ports = json!([{"name": "https", "port": 443}]);
         let services = [service("default", "kubernetes", "10.0.0.1", &ports)];
-        let plain = variables(false, &services, &Facts::default());
-        assert!(plain.contains(&"KUBERNETES_SERVICE_HOST=10.0.0.1".to_owned()));
-        assert!(plain.contains(&"KUBERNETES_SERVICE_PORT=443".to_owned()));
-        let facts = Facts {
+        let with_cluster_ip = variables(false, &services, &NodeFacts::default());
+        assert!(with_cluster_ip.contains(&"KUBERNETES_SERVICE_HOST=10.0.0.1".to_owned()));
+        assert!(with_cluster_ip.contains(&"KUBERNETES_SERVICE_PORT=443".to_owned()));
+        let facts = NodeFacts {
             api_address: Some(("fd00::2".to_owned(), 6443)),
-            ..Facts::default()
+            ..NodeFacts::default()
         };
         for services in [&services[..], &[]] {
-            let moved = variables(false, services, &facts);
-            assert!(moved.contains(&"KUBERNETES_SERVICE_HOST=fd00::2".to_owned()));
-            assert!(moved.contains(&"KUBERNETES_SERVICE_PORT_HTTPS=6443".to_owned()));
-            assert!(moved.contains(&"KUBERNETES_PORT=tcp://[fd00::2]:6443".to_owned()));
-            assert_eq!(moved.len(), 8);
+            let with_api_address = variables(false, services, &facts);
+            assert!(with_api_address.contains(&"KUBERNETES_SERVICE_HOST=fd00::2".to_owned()));
+            assert!(with_api_address.contains(&"KUBERNETES_SERVICE_PORT_HTTPS=6443".to_owned()));
+            assert!(with_api_address.contains(&"KUBERNETES_PORT=tcp://[fd00::2]:6443".to_owned()));
+            assert_eq!(with_api_address.len(), 8);
         }
     }
 }

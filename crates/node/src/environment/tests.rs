@@ -1,4 +1,4 @@
-//! Environments of whole containers.
+//! Environment variables of containers, with all kinds of sources.
 
 use std::sync::Arc;
 
@@ -7,11 +7,12 @@ use kubecontroller::Clock;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::sources::memory::MemorySources;
+use crate::sources::fake::FakeObjectSources;
 
-/// The environment of a container, in a namespace with a config map, a secret and a service.
+/// Environment variables of a container in a namespace with a ConfigMap, a Secret and a service `x`. Omits the variables of the
+/// service.
 async fn environment(container: Value) -> Result<Vec<String>, String> {
-    let sources = Arc::new(MemorySources::default());
+    let sources = Arc::new(FakeObjectSources::default());
     let meta = json!({"namespace": "shop", "name": "x"});
     let map = json!({"metadata": meta, "data": {"b": "2", "a": "1", "odd.name": "3"}});
     sources.put_config_map(serde_json::from_value::<ConfigMap>(map).unwrap());
@@ -26,23 +27,24 @@ async fn environment(container: Value) -> Result<Vec<String>, String> {
         "spec": {"containers": [container], "enableServiceLinks": true}
     }))
     .unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let volumes = Volumes::new(
-        folder.path().into(),
-        Arc::<MemorySources>::clone(&sources),
+    let temp = tempfile::tempdir().unwrap();
+    let volumes = VolumeManager::new(
+        temp.path().into(),
+        Arc::<FakeObjectSources>::clone(&sources),
         Clock::system(),
     );
     let container = &pod.spec.as_ref().unwrap().containers[0];
-    let environment = of(&pod, container, &*sources, &Facts::default(), &[], &volumes).await;
+    let environment =
+        make_environment_variables(&pod, container, &*sources, &NodeFacts::default(), &[], &volumes).await;
     let environment = environment.map_err(|error| error.to_string())?;
-    let own = environment
+    let declared = environment
         .into_iter()
         .filter(|(name, _)| !name.starts_with("X_"));
-    Ok(own.map(|(name, value)| format!("{name}={value}")).collect())
+    Ok(declared.map(|(name, value)| format!("{name}={value}")).collect())
 }
 
 #[tokio::test]
-async fn variables_come_in_order_and_see_those_before_them() {
+async fn keeps_order_and_expands_earlier_variables() {
     let container = json!({
         "envFrom": [{"configMapRef": {"name": "x"}}, {"prefix": "S_", "secretRef": {"name": "x"}},
             {"configMapRef": {"name": "none", "optional": true}}],
@@ -75,8 +77,8 @@ async fn variables_come_in_order_and_see_those_before_them() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_told_in_the_words_of_upstream() {
-    for (container, words) in [
+async fn reports_missing_references_with_messages_of_upstream() {
+    for (container, message) in [
         (
             json!({"envFrom": [{"configMapRef": {"name": "y"}}]}),
             "configmap \"y\" not found",
@@ -104,7 +106,7 @@ async fn what_is_missing_is_told_in_the_words_of_upstream() {
     ] {
         assert_eq!(
             environment(container.clone()).await.unwrap_err(),
-            words,
+            message,
             "{container}"
         );
     }

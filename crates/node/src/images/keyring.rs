@@ -1,4 +1,6 @@
-//! Secrets of registries, and which one is for which image.
+//! Image pull secrets, and lookup of the credentials for a repository.
+// upstream: pkg/credentialprovider/keyring.go BasicDockerKeyring
+// upstream: pkg/credentialprovider/config.go DockerConfigJSON, DockerConfigEntry
 
 use std::collections::BTreeMap;
 
@@ -8,69 +10,73 @@ use serde::Deserialize;
 
 use crate::runtime::PullSecret;
 
-/// The secrets that a pod brings, by the registry they are for.
+/// Registry credentials from the image pull secrets of a pod.
 #[derive(Clone, Debug, Default)]
-pub struct Keyring {
-    /// Longer and more special names first.
-    secrets: Vec<(String, PullSecret)>,
+pub struct DockerKeyring {
+    /// Credentials by registry pattern, in reverse order of the patterns: a longer path of the same host precedes a shorter one.
+    credentials: Vec<(String, PullSecret)>,
 }
 
+/// Content of a secret of type `kubernetes.io/dockerconfigjson`.
 #[derive(Deserialize)]
-struct Config {
+struct DockerConfigJson {
     #[serde(default)]
-    auths: BTreeMap<String, Entry>,
+    auths: BTreeMap<String, DockerConfigEntry>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Entry {
+struct DockerConfigEntry {
     username: String,
     password: String,
     auth: String,
 }
 
-// --- Keyring ---
+// --- DockerKeyring ---
 
-impl Keyring {
-    /// Of secrets of the types `kubernetes.io/dockerconfigjson` and `kubernetes.io/dockercfg`. Others, and what cannot be read
-    /// in them, are left out: an image that needs it says so.
-    pub fn of<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
-        let mut found = Vec::new();
+impl DockerKeyring {
+    /// Reads secrets of the types `kubernetes.io/dockerconfigjson` and `kubernetes.io/dockercfg`. Other secrets and unreadable
+    /// entries are skipped: the pull of an image that needs one fails and reports it.
+    pub fn from_secrets<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
+        let mut credentials = Vec::new();
         for secret in secrets {
-            for (server, entry) in entries(secret) {
-                if let Some(key) = entry.secret(&server) {
-                    found.push((location(&server), key));
+            for (server, entry) in read_entries(secret) {
+                if let Some(credential) = entry.decode(&server) {
+                    credentials.push((normalize_server(&server), credential));
                 }
             }
         }
-        // Stable: of two secrets for one registry the first one named is tried first.
-        found.sort_by(|(one, _), (other, _)| other.cmp(one));
-        Keyring { secrets: found }
+        // Stable: of two secrets for one registry the first one listed is tried first.
+        credentials.sort_by(|(one, _), (other, _)| other.cmp(one));
+        DockerKeyring { credentials }
     }
 
-    /// Those for the repository of an image, in the order in which they are tried.
-    pub fn for_repository(&self, repository: &str) -> Vec<&PullSecret> {
-        let fitting = |name: &str| {
-            let pairs = self.secrets.iter();
-            pairs
-                .filter(|(pattern, _)| fits(pattern, name))
-                .map(|(_, key)| key)
+    /// Credentials for the repository of an image, in the order in which they are tried.
+    // upstream: pkg/credentialprovider/keyring.go Lookup, isDefaultRegistryMatch
+    pub fn lookup(&self, repository: &str) -> Vec<&PullSecret> {
+        let matching = |name: &str| {
+            self.credentials
+                .iter()
+                .filter(|(pattern, _)| matches_repository(pattern, name))
+                .map(|(_, credential)| credential)
                 .collect::<Vec<_>>()
         };
-        let found = fitting(repository);
+        let found = matching(repository);
+        // Credentials of Docker Hub are stored under the name of its old index.
         if found.is_empty() && repository.starts_with("docker.io/") {
-            return fitting("index.docker.io");
+            return matching("index.docker.io");
         }
         found
     }
 }
 
-impl Entry {
-    fn secret(self, server: &str) -> Option<PullSecret> {
+impl DockerConfigEntry {
+    /// The credential for a server; `None` if `auth` cannot be decoded.
+    fn decode(self, server: &str) -> Option<PullSecret> {
         let (username, password) = if self.auth.is_empty() {
             (self.username, self.password)
         } else {
-            // Both alphabets and missing ends are seen in the wild.
+            // Tools write both base64 alphabets, with and without padding.
             let text = self.auth.trim().trim_end_matches('=');
             let bytes = general_purpose::STANDARD_NO_PAD
                 .decode(text)
@@ -89,22 +95,23 @@ impl Entry {
     }
 }
 
-fn entries(secret: &Secret) -> BTreeMap<String, Entry> {
+fn read_entries(secret: &Secret) -> BTreeMap<String, DockerConfigEntry> {
     let data = |name: &str| secret.data.as_ref().and_then(|data| data.get(name));
-    let read = match secret.type_.as_deref() {
+    let entries = match secret.type_.as_deref() {
         Some("kubernetes.io/dockerconfigjson") => data(".dockerconfigjson")
-            .and_then(|bytes| kubecontroller::decode::from_slice::<Config>(&bytes.0).ok())
+            .and_then(|bytes| kubecontroller::decode::from_slice::<DockerConfigJson>(&bytes.0).ok())
             .map(|config| config.auths),
         Some("kubernetes.io/dockercfg") => {
             data(".dockercfg").and_then(|bytes| kubecontroller::decode::from_slice(&bytes.0).ok())
         }
         _ => None,
     };
-    read.unwrap_or_default()
+    entries.unwrap_or_default()
 }
 
-/// A registry without its scheme and the path of its API.
-fn location(server: &str) -> String {
+/// A registry without its scheme, and without the path `v1` or `v2` of its API.
+// upstream: pkg/credentialprovider/keyring.go Add
+fn normalize_server(server: &str) -> String {
     let rest = server.split_once("://").map_or(server, |(_, rest)| rest);
     let rest = rest.trim_end_matches('/');
     let is_api = |text: &str| text == "v1" || text == "v2";
@@ -122,32 +129,33 @@ fn location(server: &str) -> String {
     }
 }
 
-/// Whether a registry, in which parts of the host may be `*`, is that of a repository: the same host, the same port, and a
-/// beginning of its path.
-fn fits(pattern: &str, repository: &str) -> bool {
+/// Whether a registry pattern matches a repository: same port, matching host, and a prefix of its path. Labels of the host may
+/// contain `*`.
+// upstream: pkg/credentialprovider/keyring.go URLsMatch
+fn matches_repository(pattern: &str, repository: &str) -> bool {
     let split = |text: &str| {
         let (host, path) = text.split_once('/').unwrap_or((text, ""));
         let (host, port) = host.rsplit_once(':').unwrap_or((host, ""));
         (host.to_owned(), port.to_owned(), path.to_owned())
     };
-    let wanted = split(pattern);
-    let there = split(repository);
-    let (wanted_parts, parts): (Vec<_>, Vec<_>) =
-        (wanted.0.split('.').collect(), there.0.split('.').collect());
-    wanted.1 == there.1
-        && there.2.starts_with(&wanted.2)
-        && wanted_parts.len() == parts.len()
-        && wanted_parts
+    let (pattern_host, pattern_port, pattern_path) = split(pattern);
+    let (host, port, path) = split(repository);
+    let pattern_labels: Vec<_> = pattern_host.split('.').collect();
+    let labels: Vec<_> = host.split('.').collect();
+    pattern_port == port
+        && path.starts_with(&pattern_path)
+        && pattern_labels.len() == labels.len()
+        && pattern_labels
             .iter()
-            .zip(parts)
-            .all(|(pattern, part)| glob(pattern, part))
+            .zip(labels)
+            .all(|(pattern, label)| matches_glob(pattern, label))
 }
 
-fn glob(pattern: &str, text: &str) -> bool {
+fn matches_glob(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((before, after)) => text.strip_prefix(before).is_some_and(|rest| {
-            (0..=rest.len()).any(|at| rest.is_char_boundary(at) && glob(after, &rest[at..]))
+            (0..=rest.len()).any(|at| rest.is_char_boundary(at) && matches_glob(after, &rest[at..]))
         }),
     }
 }
@@ -170,20 +178,20 @@ mod tests {
         }
     }
 
-    fn users(keyring: &Keyring, repository: &str) -> Vec<String> {
-        let found = keyring.for_repository(repository);
+    fn users(keyring: &DockerKeyring, repository: &str) -> Vec<String> {
+        let found = keyring.lookup(repository);
         found
             .iter()
-            .map(|key| format!("{}:{}", key.username, key.password))
+            .map(|credential| format!("{}:{}", credential.username, credential.password))
             .collect()
     }
 
     #[test]
-    fn both_kinds_of_secrets_are_read() {
+    fn reads_dockerconfigjson_and_dockercfg() {
         let auth = general_purpose::STANDARD.encode("one:a:b");
         let config = json!({"auths": {"https://example.com/v1/": {"auth": auth}}});
         let old = json!({"other.com:5000": {"username": "two", "password": "c"}});
-        let keyring = Keyring::of([
+        let keyring = DockerKeyring::from_secrets([
             &secret("dockerconfigjson", ".dockerconfigjson", &config),
             &secret("dockercfg", ".dockercfg", &old),
             &secret("tls", ".dockercfg", &old),
@@ -194,13 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_name_of_a_registry_comes_first() {
+    fn tries_longest_registry_path_first() {
         let entry = |name: &str| json!({"username": name, "password": ""});
         let config = json!({"auths": {
             "example.com": entry("all"), "example.com/team": entry("team"), "*.example.com": entry("sub"),
             "https://index.docker.io/v1/": entry("hub"),
         }});
-        let keyring = Keyring::of([&secret("dockerconfigjson", ".dockerconfigjson", &config)]);
+        let keyring =
+            DockerKeyring::from_secrets([&secret("dockerconfigjson", ".dockerconfigjson", &config)]);
         assert_eq!(users(&keyring, "example.com/team/app"), ["team:", "all:"]);
         assert_eq!(users(&keyring, "example.com/app"), ["all:"]);
         assert_eq!(users(&keyring, "eu.example.com/app"), ["sub:"]);
@@ -209,9 +218,10 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_not_shown() {
+    fn debug_output_hides_passwords() {
         let config = json!({"auths": {"example.com": {"username": "one", "password": "hunter2"}}});
-        let keyring = Keyring::of([&secret("dockerconfigjson", ".dockerconfigjson", &config)]);
+        let keyring =
+            DockerKeyring::from_secrets([&secret("dockerconfigjson", ".dockerconfigjson", &config)]);
         assert!(!format!("{keyring:?}").contains("hunter2"));
     }
 }

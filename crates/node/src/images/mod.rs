@@ -1,19 +1,21 @@
-//! Images: when they are pulled, with whose secrets, and when again.
+//! Image pulls: pull policy, registry credentials, back-off after errors.
 //!
 //! ```text
-//! reference  names of images, as users write them
-//! keyring    secrets of registries, and which one is for which image
-//! puller     policies, waits after failures, what users are told
-//! pulled     which images were pulled, and so may be thrown away
+//! manager        EnsureImageExists: pull policies, pull back-off, events
+//! reference      parses image names
+//! keyring        image pull secrets, and lookup of the credentials for a repository
+//! pulled_images  persistent list of the images that this node pulled; only those may be garbage collected
 //! ```
+//!
+//! Garbage collection is in `agent/image_gc_manager.rs`.
 
 pub mod keyring;
-mod pulled;
-mod puller;
+mod manager;
+mod pulled_images;
 pub mod reference;
 
-pub(crate) use self::puller::limited;
+pub(crate) use self::manager::with_timeout;
 pub use self::{
-    pulled::PulledImages,
-    puller::{Images, Limits, Request, Trouble},
+    manager::{EnsureImageError, EnsureImageRequest, ImageManager, ImagePullLimits},
+    pulled_images::PulledImages,
 };

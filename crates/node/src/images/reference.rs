@@ -1,32 +1,33 @@
-//! Names of images, as users write them.
+//! Parses image names.
+// upstream: pkg/util/parsers/parsers.go ParseImageName
 
-/// Why a name is none.
+/// An image name cannot be parsed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("couldn't parse image name \"{name}\": {problem}")]
-pub struct BadReference {
-    /// The name.
+pub struct InvalidImageReference {
+    /// Image name of the pod spec.
     pub name: String,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub problem: &'static str,
 }
 
-/// The name of an image, taken apart.
+/// A parsed image name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
-    /// With its registry: `docker.io/library/busybox`.
+pub struct ImageReference {
+    /// Repository with its registry: `docker.io/library/busybox`.
     pub repository: String,
-    /// Its tag, if it has one.
+    /// Tag, if given.
     pub tag: Option<String>,
-    /// Its digest, if it has one.
+    /// Digest, if given.
     pub digest: Option<String>,
 }
 
-// --- Reference ---
+// --- ImageReference ---
 
-impl Reference {
-    /// Takes a name apart.
-    pub fn parse(name: &str) -> Result<Self, BadReference> {
-        let bad = |problem| BadReference {
+impl ImageReference {
+    /// Parses an image name.
+    pub fn parse(name: &str) -> Result<Self, InvalidImageReference> {
+        let invalid = |problem| InvalidImageReference {
             name: name.to_owned(),
             problem,
         };
@@ -35,7 +36,7 @@ impl Reference {
             None => (name, None),
         };
         if digest.is_some_and(|digest| !is_digest(digest)) {
-            return Err(bad("invalid reference format"));
+            return Err(invalid("invalid reference format"));
         }
         // A colon after the last slash begins a tag; one before it a port.
         let path = rest.rfind('/').map_or(0, |slash| slash + 1);
@@ -44,17 +45,19 @@ impl Reference {
             None => (rest, None),
         };
         if tag.is_some_and(|tag| !is_tag(tag)) {
-            return Err(bad("invalid reference format"));
+            return Err(invalid("invalid reference format"));
         }
         let (registry, path) = match repository.split_once('/') {
             Some((first, path)) if first.contains(['.', ':']) || first == "localhost" => (Some(first), path),
             _ => (None, repository),
         };
         if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            return Err(bad("invalid reference format: repository name must be lowercase"));
+            return Err(invalid(
+                "invalid reference format: repository name must be lowercase",
+            ));
         }
         if !path.split('/').all(is_component) || registry.is_some_and(|registry| !is_host(registry)) {
-            return Err(bad("invalid reference format"));
+            return Err(invalid("invalid reference format"));
         }
         let repository = match registry {
             Some("index.docker.io" | "docker.io") | None if !path.contains('/') => {
@@ -63,7 +66,7 @@ impl Reference {
             Some("index.docker.io") | None => format!("docker.io/{path}"),
             Some(registry) => format!("{registry}/{path}"),
         };
-        Ok(Reference {
+        Ok(ImageReference {
             repository,
             tag: tag.map(str::to_owned),
             digest: digest.map(str::to_owned),
@@ -71,10 +74,11 @@ impl Reference {
     }
 }
 
-/// A name with the tag that it has if it says none. Otherwise as it was written: which registry a short name means is the
-/// runtime's business.
-pub fn with_tag(name: &str) -> Result<String, BadReference> {
-    let reference = Reference::parse(name)?;
+/// Adds the tag `latest` to a name without tag and digest. The rest stays as written: the runtime resolves short names, and may
+/// be configured to use another registry than Docker Hub.
+// upstream: pkg/kubelet/images/image_manager.go applyDefaultImageTag
+pub fn apply_default_image_tag(name: &str) -> Result<String, InvalidImageReference> {
+    let reference = ImageReference::parse(name)?;
     Ok(match (reference.tag, reference.digest) {
         (None, None) => format!("{name}:latest"),
         _ => name.to_owned(),
@@ -113,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_without_a_tag_get_the_latest_one() {
+    fn applies_latest_tag_by_default() {
         let digest = format!("busybox@sha256:{}", "0".repeat(64));
         for (name, full) in [
             ("busybox", "busybox:latest"),
@@ -122,12 +126,12 @@ mod tests {
             ("registry:5000/a/b:v1", "registry:5000/a/b:v1"),
             (&digest, &digest),
         ] {
-            assert_eq!(with_tag(name).as_deref(), Ok(full));
+            assert_eq!(apply_default_image_tag(name).as_deref(), Ok(full));
         }
     }
 
     #[test]
-    fn registries_are_told_from_folders() {
+    fn distinguishes_registry_from_repository_path() {
         for (name, repository) in [
             ("busybox", "docker.io/library/busybox"),
             ("a/b", "docker.io/a/b"),
@@ -135,17 +139,17 @@ mod tests {
             ("localhost/a:1", "localhost/a"),
             ("example.com:5000/a", "example.com:5000/a"),
         ] {
-            assert_eq!(Reference::parse(name).unwrap().repository, repository);
+            assert_eq!(ImageReference::parse(name).unwrap().repository, repository);
         }
     }
 
     #[test]
-    fn names_that_are_none_say_why() {
-        let upper = Reference::parse("Busybox").unwrap_err().to_string();
-        let words = "couldn't parse image name \"Busybox\": invalid reference format: repository name must be lowercase";
-        assert_eq!(upper, words);
+    fn rejects_invalid_names() {
+        let upper = ImageReference::parse("Busybox").unwrap_err().to_string();
+        let expected = "couldn't parse image name \"Busybox\": invalid reference format: repository name must be lowercase";
+        assert_eq!(upper, expected);
         for name in ["", "a//b", "a:", "a b", "-a", "a@sha256:12"] {
-            assert!(Reference::parse(name).is_err(), "{name:?}");
+            assert!(ImageReference::parse(name).is_err(), "{name:?}");
         }
     }
 }

@@ -19,7 +19,7 @@ use super::{
     },
 };
 use crate::{
-    probes::{Outcome, ProbeResults},
+    probes::{ProbeOutcome, ProbeResults},
     runtime::{self, ContainerId, ContainerState, SandboxId, SandboxState},
 };
 
@@ -42,7 +42,7 @@ pub(super) struct PodActions {
     /// Stop all containers and sandboxes.
     pub kill_pod: bool,
     pub kill: Vec<ContainerToKill>,
-    /// Remove these containers, after stopping those that run: the pod restarts in its sandbox (RestartAllContainers).
+    /// Remove these containers, after stopping those that run: the pod restarts in its sandbox (`RestartAllContainers`).
     pub reset: Vec<ContainerToRemove>,
     pub sandbox: Option<NewSandbox>,
     /// The sandbox to use, if there is a usable one.
@@ -87,7 +87,7 @@ pub(super) struct ContainerToRemove {
     pub kill: bool,
 }
 
-/// KillReason a container is stopped: some reasons have a grace period of their own.
+/// Why a container is stopped: some reasons have a grace period of their own.
 // upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go containerKillReason
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KillReason {
@@ -295,8 +295,8 @@ fn running_sidecar_actions(
 ) {
     let name = &container.name;
     let started = input.probes.startup(&instance.id);
-    if container.startup_probe.is_some() && started != Some(Outcome::Success) {
-        if started == Some(Outcome::Failure) {
+    if container.startup_probe.is_some() && started != Some(ProbeOutcome::Success) {
+        if started == Some(ProbeOutcome::Failure) {
             let message = format!("Init container {name} failed startup probe");
             actions
                 .kill
@@ -317,7 +317,7 @@ fn running_sidecar_actions(
             .push(container_to_kill(instance, message, KillReason::Other));
         actions.init.push(index);
     } else if container.liveness_probe.is_some()
-        && input.probes.liveness(&instance.id) == Some(Outcome::Failure)
+        && input.probes.liveness(&instance.id) == Some(ProbeOutcome::Failure)
     {
         let message = format!("Init container {name} failed liveness probe");
         actions
@@ -365,12 +365,12 @@ fn regular_container_actions(spec: &PodSpec, input: &PodActionsInput<'_>, action
             // A changed spec is restarted whatever the restart policy is.
             restart = true;
             (format!("Container {name} definition changed"), KillReason::Other)
-        } else if input.probes.liveness(&instance.id) == Some(Outcome::Failure) {
+        } else if input.probes.liveness(&instance.id) == Some(ProbeOutcome::Failure) {
             (
                 format!("Container {name} failed liveness probe"),
                 KillReason::Liveness,
             )
-        } else if input.probes.startup(&instance.id) == Some(Outcome::Failure) {
+        } else if input.probes.startup(&instance.id) == Some(ProbeOutcome::Failure) {
             (
                 format!("Container {name} failed startup probe"),
                 KillReason::Startup,
@@ -465,7 +465,7 @@ fn containers_to_reset(spec: &PodSpec, snapshot: &PodSnapshot) -> Vec<ContainerT
     targets
 }
 
-/// Whether the exit of this container triggers RestartAllContainers.
+/// Whether the exit of this container triggers `RestartAllContainers`.
 fn triggers_restart_all(container: &Container, instance: &runtime::Container) -> bool {
     let only = PodSpec {
         containers: vec![container.clone()],

@@ -9,17 +9,17 @@ use k3_quantity::Quantity;
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
 
 use super::spec::pod_resources;
-use crate::Facts;
+use crate::NodeFacts;
 
 /// Reason and message of a rejection.
 pub(super) type Rejection = (String, String);
 
-/// KillReason this node rejects a pod, next to its other pods.
+/// Why this node rejects a pod, next to its other pods.
 // upstream: pkg/kubelet/lifecycle/predicate.go Admit, rejectPodAdmissionBasedOnOSSelector, rejectPodAdmissionBasedOnOSField
 pub(super) fn rejection(
     pod: &Pod,
     others: &[Pod],
-    facts: &Facts,
+    facts: &NodeFacts,
     is_shutting_down: bool,
 ) -> Option<Rejection> {
     let reject = |reason: &str, message: &str| Some((reason.to_owned(), message.to_owned()));
@@ -62,7 +62,7 @@ pub(super) fn rejection(
 
 /// The first insufficient resource.
 // upstream: pkg/kubelet/lifecycle/predicate.go generalFilter, InsufficientResourceError
-pub(super) fn insufficient_resource(pod: &Pod, others: &[Pod], facts: &Facts) -> Option<Rejection> {
+pub(super) fn insufficient_resource(pod: &Pod, others: &[Pod], facts: &NodeFacts) -> Option<Rejection> {
     let short = |resource: &str, requested: i64, used: i64, capacity: i64| {
         let message = format!(
             "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
@@ -104,7 +104,7 @@ pub(super) fn insufficient_resource(pod: &Pod, others: &[Pod], facts: &Facts) ->
 }
 
 /// A request that exceeds the node's allocatable resources, so that a resize is infeasible.
-pub(super) fn infeasible_request(pod: &Pod, facts: &Facts) -> Option<String> {
+pub(super) fn infeasible_request(pod: &Pod, facts: &NodeFacts) -> Option<String> {
     requests(pod).into_iter().find_map(|(name, requested)| {
         let capacity_value = count(&name, facts.allocatable.get(&name)?);
         (requested > capacity_value).then(|| {
@@ -136,7 +136,7 @@ fn count(name: &str, amount: &Quantity) -> i64 {
     }
 }
 
-fn matches_node_selector(spec: &PodSpec, facts: &Facts) -> bool {
+fn matches_node_selector(spec: &PodSpec, facts: &NodeFacts) -> bool {
     let mut wanted = spec.node_selector.iter().flatten();
     if !wanted.all(|(name, value)| facts.node_labels.get(name) == Some(value)) {
         return false;
@@ -159,7 +159,7 @@ fn matches_node_selector(spec: &PodSpec, facts: &Facts) -> bool {
 }
 
 /// A term without requirements matches nothing.
-fn matches_term(term: &NodeSelectorTerm, facts: &Facts) -> bool {
+fn matches_term(term: &NodeSelectorTerm, facts: &NodeFacts) -> bool {
     let labels = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
     let name = |requirement: &NodeSelectorRequirement| {
@@ -241,15 +241,15 @@ mod tests {
         pod(json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}))
     }
 
-    fn node() -> Facts {
+    fn node() -> NodeFacts {
         let allocatable = [("cpu", "1"), ("pods", "3")];
-        Facts {
+        NodeFacts {
             node_name: "n1".to_owned(),
             allocatable: allocatable
                 .map(|(name, text)| (name.to_owned(), text.parse().unwrap()))
                 .into(),
             node_labels: [("zone".to_owned(), "a".to_owned())].into(),
-            ..Facts::default()
+            ..NodeFacts::default()
         }
     }
 

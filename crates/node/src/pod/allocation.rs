@@ -18,11 +18,11 @@ impl PodWorkers {
     /// Allocates what the spec asks for, if the node has it; otherwise records why not. The previous allocation stays.
     // upstream: pkg/kubelet/allocation/allocation_manager.go handlePodResourcesResize
     pub(super) async fn handle_resize(&self, uid: &str) {
-        let folder = self.deps.settings.folder(uid);
+        let directory = self.deps.settings.directory(uid);
         let pod_and_info = self.store.update(uid, |entry| {
             let resource_info = entry
                 .resource_info
-                .get_or_insert_with(|| PodResourceInfo::read(&folder));
+                .get_or_insert_with(|| PodResourceInfo::read(&directory));
             (Arc::clone(&entry.pod), resource_info.clone())
         });
         let Some((pod, mut resource_info)) = pod_and_info else {
@@ -98,8 +98,8 @@ impl PodWorkers {
     }
 
     fn store_allocation(&self, uid: &str, resource_info: PodResourceInfo) {
-        let folder = self.deps.settings.folder(uid);
-        if let Err(error) = resource_info.write(&folder) {
+        let directory = self.deps.settings.directory(uid);
+        if let Err(error) = resource_info.write(&directory) {
             tracing::warn!(pod = uid, %error, "failed to persist allocated resources");
         }
         self.store

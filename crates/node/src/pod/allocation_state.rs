@@ -32,7 +32,7 @@ pub(super) struct PodResourceInfo {
     pub actuated: BTreeMap<String, ResourceRequirements>,
 }
 
-/// KillReason a resize does not happen now.
+/// Why a resize does not happen now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ResizeRejection {
     /// The node can never fulfil it.
@@ -73,7 +73,7 @@ impl ContainerResources {
         }
     }
 
-    /// Whether a changed resource current the resize policy RestartContainer.
+    /// Whether a changed resource current the resize policy `RestartContainer`.
     pub(super) fn needs_restart(&self, current: &ContainerResources, container: &Container) -> bool {
         let restarts = |resource: &str| {
             let mut policies = container.resize_policy.iter().flatten();
@@ -99,18 +99,18 @@ fn value(quantity: &Quantity) -> i64 {
 
 impl PodResourceInfo {
     /// The persisted state; empty if the pod is new on this node.
-    pub(super) fn read(folder: &Path) -> Self {
-        let read = std::fs::read(folder.join(FILE)).ok();
+    pub(super) fn read(directory: &Path) -> Self {
+        let read = std::fs::read(directory.join(FILE)).ok();
         read.and_then(|bytes| serde_json::from_slice(&bytes).ok())
             .unwrap_or_default()
     }
 
     /// Persists the state: written to a temporary file and renamed, so that readers never see a partial file.
-    pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(folder)?;
-        let new = folder.join(".resources.json");
+    pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        let new = directory.join(".resources.json");
         std::fs::write(&new, serde_json::to_vec(self)?)?;
-        std::fs::rename(new, folder.join(FILE))
+        std::fs::rename(new, directory.join(FILE))
     }
 
     /// The pod with its allocated resources.

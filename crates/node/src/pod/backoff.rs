@@ -1,5 +1,5 @@
 //! Exponential back-off per key.
-// upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go KeyedBackoff
+// upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go Backoff
 
 use std::{collections::HashMap, hash::Hash, time::Duration};
 

@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use super::status::PodSnapshot;
 use crate::{
     PodIdentity,
-    images::limited,
+    images::with_timeout,
     runtime::{Runtime, RuntimeError},
 };
 
@@ -70,8 +70,8 @@ impl PodCache {
             return Ok(Arc::clone(runtime_snapshot));
         }
         let calls_before = self.calls.load(Ordering::SeqCst);
-        let sandboxes = limited(limit, "ListPodSandbox", runtime.sandboxes()).await?;
-        let containers = limited(limit, "ListContainers", runtime.containers()).await?;
+        let sandboxes = with_timeout(limit, "ListPodSandbox", runtime.list_pod_sandboxes()).await?;
+        let containers = with_timeout(limit, "ListContainers", runtime.list_containers()).await?;
         let mut by_pod: HashMap<String, (PodIdentity, Vec<_>, Vec<_>)> = HashMap::new();
         let empty = |pod: &PodIdentity| (pod.clone(), Vec::new(), Vec::new());
         for sandbox in sandboxes {
@@ -99,7 +99,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn concurrent_callers_share_the_next_relist() {
         let runtime = FakeRuntime::new(fake::clock());
-        runtime.slow("sandboxes", 10, Duration::from_secs(1));
+        runtime.delay_calls("list_pod_sandboxes", 10, Duration::from_secs(1));
         let pod_cache = PodCache::default();
         let relist = || pod_cache.relist(&runtime, Duration::from_mins(1));
         let first = relist();
@@ -109,6 +109,6 @@ mod tests {
         })
         .await;
         assert!(one.is_ok() && others.iter().all(Result::is_ok));
-        assert_eq!(runtime.count("sandboxes"), 2);
+        assert_eq!(runtime.count("list_pod_sandboxes"), 2);
     }
 }

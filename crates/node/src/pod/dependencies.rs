@@ -6,12 +6,12 @@ use kubecontroller::{Clock, events::EventRecorder};
 use tokio::sync::watch;
 
 use crate::{
-    Facts, PodIdentity,
+    NodeFacts, PodIdentity,
     images::{self, PulledImages},
-    probes::Prober,
+    probes::ProbeManager,
     runtime::{AdoptedPods, Runtime},
-    sources::Sources,
-    volumes::Volumes,
+    sources::ObjectSources,
+    volumes::VolumeManager,
 };
 
 /// What the pod workers depend on.
@@ -19,11 +19,11 @@ pub struct PodDependencies {
     /// The container runtime, once one was detected.
     pub runtime: watch::Receiver<Option<Arc<dyn Runtime>>>,
     /// Volumes of pods.
-    pub volumes: Arc<Volumes>,
-    /// ConfigMaps, Secrets, tokens and other objects that pods refer to.
-    pub sources: Arc<dyn Sources>,
+    pub volumes: Arc<VolumeManager>,
+    /// `ConfigMaps`, Secrets, tokens and other objects that pods refer to.
+    pub sources: Arc<dyn ObjectSources>,
     /// Probes of containers.
-    pub prober: Arc<Prober>,
+    pub probe_manager: Arc<ProbeManager>,
     /// Records events, as the component `kubelet`.
     pub recorder: EventRecorder,
     /// Client of the API server.
@@ -31,16 +31,16 @@ pub struct PodDependencies {
     /// Wall clock.
     pub clock: Clock,
     /// Facts about the node: addresses, allocatable resources, labels.
-    pub facts: watch::Receiver<Arc<Facts>>,
+    pub facts: watch::Receiver<Arc<NodeFacts>>,
     /// UIDs of the pods of this node, so that the runtime recognizes containers made by older versions.
     pub adopted: AdoptedPods,
     /// Images that this node pulled.
     pub pulled: PulledImages,
-    /// PodSettings of the pod workers.
+    /// `PodSettings` of the pod workers.
     pub settings: PodSettings,
 }
 
-/// PodSettings of the pod workers.
+/// `PodSettings` of the pod workers.
 #[derive(Clone, Debug)]
 pub struct PodSettings {
     /// Data directory of this node; pods have theirs in `pods` below it.
@@ -56,7 +56,7 @@ pub struct PodSettings {
     /// Timeout of a `postStart` hook. Default: an hour; upstream has none.
     pub hook_limit: Duration,
     /// Timeouts and back-off of image pulls.
-    pub images: images::Limits,
+    pub images: images::ImagePullLimits,
     /// Period of a full resync of all pods. Default: 60 seconds. Runtime events trigger syncs earlier; the relist
     /// finds what no event reported.
     pub relist: Duration,
@@ -78,7 +78,7 @@ impl PodSettings {
             start_limit: Duration::from_mins(2),
             stop_limit: Duration::from_secs(30),
             hook_limit: Duration::from_hours(1),
-            images: images::Limits::default(),
+            images: images::ImagePullLimits::default(),
             relist: Duration::from_mins(1),
             refresh: Duration::from_mins(1),
             manifests_every: Duration::from_secs(20),
@@ -86,13 +86,13 @@ impl PodSettings {
     }
 
     /// Data directory of a pod.
-    pub fn folder(&self, uid: &str) -> PathBuf {
+    pub fn directory(&self, uid: &str) -> PathBuf {
         self.root.join("pods").join(uid)
     }
 
     /// Log directory of a pod.
     // upstream: pkg/kubelet/kuberuntime/helpers.go BuildPodLogsDirectory
-    pub fn log_folder(&self, pod: &PodIdentity) -> PathBuf {
+    pub fn log_directory(&self, pod: &PodIdentity) -> PathBuf {
         self.logs
             .join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid))
     }

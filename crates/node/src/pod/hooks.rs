@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Pod
 use super::events;
 use crate::{
     probes::{
-        Found,
-        http::{self, Purpose},
+        ProbeAttempt,
+        http::{self, RequestPurpose},
     },
     runtime::{ContainerId, Runtime},
 };
@@ -80,8 +80,16 @@ async fn http_get(context: &HookContext<'_>, get: &HTTPGetAction, limit: Duratio
         return Err("failed to find networking container".to_owned());
     }
     let address = address.unwrap_or_default();
-    match http::get(get, context.container, &address, Purpose::Lifecycle, limit).await? {
-        Found::Unwell(reason) => Err(reason),
-        Found::Well(_) | Found::Warning(_) => Ok(()),
+    match http::get(
+        get,
+        context.container,
+        &address,
+        RequestPurpose::LifecycleHook,
+        limit,
+    )
+    .await?
+    {
+        ProbeAttempt::Failure(reason) => Err(reason),
+        ProbeAttempt::Success(_) | ProbeAttempt::Warning(_) => Ok(()),
     }
 }

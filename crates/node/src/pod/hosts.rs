@@ -7,13 +7,13 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::spec::{SpecError, hosts_file};
 use crate::{
-    Facts,
-    runtime::{Mount, MountSource, Propagation},
+    NodeFacts,
+    runtime::{Mount, MountPropagation, MountSource},
 };
 
 const TARGET: &str = "/etc/hosts";
 
-/// KillReason the hosts file could not be written.
+/// Why the hosts file could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HostsError {
     #[error(transparent)]
@@ -26,8 +26,8 @@ pub(super) enum HostsError {
 // upstream: pkg/kubelet/kubelet_pods.go shouldMountHostsFile
 pub(super) fn make_hosts_mount(
     pod: &Pod,
-    folder: &Path,
-    facts: &Facts,
+    directory: &Path,
+    facts: &NodeFacts,
     addresses: &[IpAddr],
     mounts: &[Mount],
 ) -> Result<Option<Mount>, HostsError> {
@@ -44,15 +44,15 @@ pub(super) fn make_hosts_mount(
         String::new()
     };
     let text = hosts_file(pod, facts, addresses, &node_hosts)?;
-    let path = folder.join("etc-hosts");
-    std::fs::create_dir_all(folder)?;
+    let path = directory.join("etc-hosts");
+    std::fs::create_dir_all(directory)?;
     // Not replaced by rename: running containers have this inode mounted.
     std::fs::write(&path, text)?;
     Ok(Some(Mount {
         source: MountSource::Host(path),
         target: TARGET.to_owned(),
         read_only: false,
-        propagation: Propagation::Private,
+        propagation: MountPropagation::Private,
         recursive_read_only: false,
     }))
 }

@@ -29,8 +29,8 @@ use super::{
 };
 use crate::{
     PodIdentity,
-    images::{self, Images},
-    runtime::{Change, ContainerId, Runtime, RuntimeError, SandboxId},
+    images::{self, ImageManager},
+    runtime::{ContainerId, PodLifecycleEvent, Runtime, RuntimeError, SandboxId},
 };
 
 /// Delay before the stream of runtime events is opened again.
@@ -55,7 +55,7 @@ pub struct PodRuntimeIds {
     pub previous: Option<ContainerId>,
 }
 
-/// PodManager that are terminated together at node shutdown.
+/// Pods that are terminated together at node shutdown.
 // upstream: pkg/kubelet/nodeshutdown/nodeshutdown_manager.go podShutdownGroup
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownPriorityBand {
@@ -72,13 +72,13 @@ impl PodManager {
     pub fn new(deps: PodDependencies) -> Self {
         let settings = &deps.settings;
         // A pull is part of starting a container and has the same timeout.
-        let limits = images::Limits {
+        let limits = images::ImagePullLimits {
             pull: settings.start_limit,
-            look: settings.start_limit,
+            inspect: settings.start_limit,
             ..settings.images
         };
         let pulled = deps.pulled.clone();
-        let images = Images::new(limits, pulled, deps.recorder.clone(), deps.clock.clone());
+        let images = ImageManager::new(limits, pulled, deps.recorder.clone(), deps.clock.clone());
         let events = PodEventRecorder::new(deps.recorder.clone());
         let client = deps.client.clone();
         let workers = Arc::new_cyclic(|this: &std::sync::Weak<PodWorkers>| {
@@ -172,13 +172,13 @@ impl PodManager {
                 }
                 continue;
             };
-            if let Ok(mut changes) = runtime.changes().await {
+            if let Ok(mut changes) = runtime.container_events().await {
                 // Events before the subscription were missed.
-                self.workers.wake_all();
+                self.workers.enqueue_all();
                 while let Some(change) = changes.next().await {
                     match change {
-                        Change::Pod { uid } => self.workers.wake(&uid),
-                        Change::Any => self.workers.wake_all(),
+                        PodLifecycleEvent::Pod { uid } => self.workers.enqueue(&uid),
+                        PodLifecycleEvent::Any => self.workers.enqueue_all(),
                     }
                 }
             }
@@ -188,8 +188,8 @@ impl PodManager {
 
     async fn watch_probe_results(&self) {
         loop {
-            let uid = self.workers.deps.prober.changed().await;
-            self.workers.wake(&uid);
+            let uid = self.workers.deps.probe_manager.next_changed_pod().await;
+            self.workers.enqueue(&uid);
         }
     }
 
@@ -211,7 +211,7 @@ impl PodManager {
             };
             // A new runtime is listed at once.
             let _ = timeout(due, runtimes.changed()).await;
-            self.workers.wake_all();
+            self.workers.enqueue_all();
         }
     }
 
@@ -226,7 +226,7 @@ impl PodManager {
         let runtime = self.workers.deps.runtime.borrow().clone();
         let runtime = runtime.ok_or_else(|| RuntimeError::Unreachable {
             runtime: "the container runtime".to_owned(),
-            reason: "none was status_or_api_status yet".to_owned(),
+            reason: "none was found yet".to_owned(),
         })?;
         let limit = self.workers.deps.settings.start_limit;
         Ok(self
@@ -237,7 +237,7 @@ impl PodManager {
             .pod_snapshot(uid))
     }
 
-    /// Runtime IDs of a container. Without a UID the pod is status_or_api_status by name.
+    /// Runtime IDs of a container. Without a UID the pod is found by name.
     pub fn find(
         &self,
         namespace: &str,
@@ -373,14 +373,14 @@ impl PodManager {
 
 impl PodWorkers {
     /// Triggers a sync of a pod.
-    pub(super) fn wake(&self, uid: &str) {
+    pub(super) fn enqueue(&self, uid: &str) {
         if self.store.lock().contains_key(uid) {
             self.queue.add(uid.to_owned());
         }
     }
 
     /// Triggers a sync of all pods.
-    pub(super) fn wake_all(&self) {
+    pub(super) fn enqueue_all(&self) {
         let all: Vec<_> = self.store.lock().keys().cloned().collect();
         for uid in all {
             self.queue.add(uid);
@@ -458,7 +458,7 @@ impl PodWorkers {
 
     /// Unmounts volumes and removes directories of removed pods, such as one that was deleted while the agent was down.
     async fn remove_orphaned_directories(&self) {
-        let orphaned = match self.deps.volumes.left_behind().await {
+        let orphaned = match self.deps.volumes.list_pods_from_disk().await {
             Ok(orphaned) => orphaned,
             Err(error) => {
                 tracing::warn!(%error, "failed to list directories of removed pods");
@@ -473,33 +473,33 @@ impl PodWorkers {
                 uid,
                 ..PodIdentity::default()
             };
-            if let Err(error) = self.deps.volumes.tear_down(&pod).await {
+            if let Err(error) = self.deps.volumes.remove_pod_directory(&pod).await {
                 tracing::warn!(pod = pod.uid, %error, "failed to unmount volumes");
             }
         }
         self.remove_orphaned_logs();
     }
 
-    /// Removes logs of removed pods, if the log directory belongs to this node: in a workers one other agents of this machine may
+    /// Removes logs of removed pods, if the log directory belongs to this node: in a shared one other agents of this machine may
     /// have logs.
     fn remove_orphaned_logs(&self) {
         let settings = &self.deps.settings;
         if !settings.logs.starts_with(&settings.root) {
             return;
         }
-        let Ok(folders) = std::fs::read_dir(&settings.logs) else {
+        let Ok(directories) = std::fs::read_dir(&settings.logs) else {
             return;
         };
-        for folder in folders.flatten() {
-            let name = folder.file_name();
+        for directory in directories.flatten() {
+            let name = directory.file_name();
             let uid = name
                 .to_str()
                 .and_then(|name| name.rsplit_once('_'))
                 .map(|(_, uid)| uid);
             if uid.is_some_and(|uid| !self.store.lock().contains_key(uid))
-                && let Err(error) = std::fs::remove_dir_all(folder.path())
+                && let Err(error) = std::fs::remove_dir_all(directory.path())
             {
-                tracing::warn!(folder = %folder.path().display(), %error, "failed to remove logs of a removed pod");
+                tracing::warn!(directory = %directory.path().display(), %error, "failed to remove logs of a removed pod");
             }
         }
     }

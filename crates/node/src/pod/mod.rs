@@ -31,7 +31,7 @@ mod events;
 mod hooks;
 mod hosts;
 mod manager;
-mod server_lookup;
+mod server_host;
 pub mod spec;
 mod start;
 mod start_limiter;

@@ -22,8 +22,8 @@ use super::{
     termination_message,
 };
 use crate::{
-    Facts, environment,
-    images::{self, Images, keyring::Keyring, limited},
+    NodeFacts, environment,
+    images::{self, ImageManager, keyring::DockerKeyring, with_timeout},
     runtime::{ContainerId, ContainerState, Image, Mount, Runtime, RuntimeError, SandboxId, SandboxSpec},
 };
 
@@ -31,27 +31,27 @@ use crate::{
 pub(super) struct ContainerStarter<'a> {
     pub deps: &'a PodDependencies,
     pub events: &'a PodEventRecorder,
-    pub images: &'a Images,
+    pub images: &'a ImageManager,
     /// Limits concurrent starts.
     pub limiter: &'a StartLimiter,
     pub runtime: &'a dyn Runtime,
     /// The pod with its allocated resources.
     pub pod: &'a Pod,
     pub snapshot: &'a PodSnapshot,
-    pub facts: &'a Facts,
+    pub facts: &'a NodeFacts,
     /// Image pull secrets.
-    pub keyring: &'a Keyring,
+    pub keyring: &'a DockerKeyring,
     /// Data directory of the pod.
-    pub folder: &'a Path,
+    pub directory: &'a Path,
     pub sandbox: &'a SandboxId,
     pub sandbox_spec: &'a SandboxSpec,
     pub addresses: &'a [IpAddr],
 }
 
-/// KillReason a container was not started.
+/// Why a container was not started.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StartError {
-    /// WaitingReason state for the container status.
+    /// Waiting state for the container status.
     pub waiting: WaitingReason,
     /// When to retry, if known.
     pub retry_at: Option<Timestamp>,
@@ -64,7 +64,7 @@ impl ContainerStarter<'_> {
     pub(super) async fn start(&self, container: &Container, kind: ContainerType) -> Result<(), StartError> {
         let regarding = container_reference(self.pod, &container.name);
         let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
-        let request = images::Request {
+        let request = images::EnsureImageRequest {
             uid,
             regarding: &regarding,
             image: container.image.as_deref().unwrap_or_default(),
@@ -72,7 +72,7 @@ impl ContainerStarter<'_> {
             keyring: self.keyring,
         };
         for volume in self.image_volumes(container) {
-            let request = images::Request {
+            let request = images::EnsureImageRequest {
                 image: volume.reference.as_deref().unwrap_or_default(),
                 policy: volume.pull_policy.as_deref().unwrap_or("IfNotPresent"),
                 ..request
@@ -99,7 +99,7 @@ impl ContainerStarter<'_> {
             created_id.map_err(|(reason, message)| self.start_failed(container, None, reason, message))?;
         self.record_normal(container, &id, "Created", "Container created");
         let starting = self.runtime.start_container(&id);
-        if let Err(error) = limited(self.deps.settings.start_limit, "StartContainer", starting).await {
+        if let Err(error) = with_timeout(self.deps.settings.start_limit, "StartContainer", starting).await {
             return Err(self.start_failed(container, Some(&id), "RunContainerError", error.to_string()));
         }
         self.record_normal(container, &id, "Started", "Container started");
@@ -110,14 +110,14 @@ impl ContainerStarter<'_> {
     async fn ensure_image(
         &self,
         container: &Container,
-        request: &images::Request<'_>,
+        request: &images::EnsureImageRequest<'_>,
     ) -> Result<Image, StartError> {
-        let ensured = self.images.ensure(self.runtime, request).await;
+        let ensured = self.images.ensure_image_exists(self.runtime, request).await;
         ensured.map_err(|error| {
             self.record_warning(container, None, "Failed", &format!("Error: {}", error.reason));
             StartError {
                 waiting: waiting(error.reason, error.message),
-                retry_at: error.again,
+                retry_at: error.retry_at,
             }
         })
     }
@@ -144,7 +144,7 @@ impl ContainerStarter<'_> {
         for instance in instance {
             if instance.state == ContainerState::Created {
                 let removal = self.runtime.remove_container(&instance.id);
-                let removed = limited(self.deps.settings.stop_limit, "RemoveContainer", removal).await;
+                let removed = with_timeout(self.deps.settings.stop_limit, "RemoveContainer", removal).await;
                 removed.map_err(|error| StartError {
                     waiting: waiting("CreateContainerError", error.to_string()),
                     retry_at: None,
@@ -191,7 +191,7 @@ impl ContainerStarter<'_> {
         const CONFIG: &str = "CreateContainerConfigError";
         let config = |error: &dyn std::fmt::Display| (CONFIG, error.to_string());
         let sources = &*self.deps.sources;
-        let environment = environment::of(
+        let environment = environment::make_environment_variables(
             self.pod,
             container,
             sources,
@@ -203,7 +203,7 @@ impl ContainerStarter<'_> {
         .map_err(|error| config(&error))?;
         let volumes = &*self.deps.volumes;
         let mut mounts = volumes
-            .mounts(self.pod, container, &environment)
+            .make_mounts(self.pod, container, &environment)
             .await
             .map_err(|error| config(&error))?;
         mounts.extend(
@@ -226,7 +226,7 @@ impl ContainerStarter<'_> {
         let creation = self
             .runtime
             .create_container(self.sandbox, self.sandbox_spec, &spec);
-        let created = limited(self.deps.settings.start_limit, "CreateContainer", creation).await;
+        let created = with_timeout(self.deps.settings.start_limit, "CreateContainer", creation).await;
         created.map_err(|error| ("CreateContainerError", error.to_string()))
     }
 
@@ -237,8 +237,8 @@ impl ContainerStarter<'_> {
         attempt: u32,
         mounts: &[Mount],
     ) -> Result<Vec<Mount>, String> {
-        let hosts = hosts::make_hosts_mount(self.pod, self.folder, self.facts, self.addresses, mounts);
-        let message = termination_message::make_message_mount(self.folder, container, attempt);
+        let hosts = hosts::make_hosts_mount(self.pod, self.directory, self.facts, self.addresses, mounts);
+        let message = termination_message::make_message_mount(self.directory, container, attempt);
         let hosts = hosts.map_err(|error| error.to_string())?;
         let message =
             message.map_err(|error| format!("failed to create the termination message file: {error}"))?;
@@ -337,15 +337,15 @@ impl ContainerStarter<'_> {
     }
 }
 
-pub(super) async fn run_sandbox(
+pub(super) async fn run_pod_sandbox(
     deps: &PodDependencies,
     runtime: &dyn Runtime,
     spec: &SandboxSpec,
 ) -> Result<SandboxId, RuntimeError> {
-    limited(
+    with_timeout(
         deps.settings.start_limit,
         "RunPodSandbox",
-        runtime.run_sandbox(spec),
+        runtime.run_pod_sandbox(spec),
     )
     .await
 }

@@ -30,7 +30,7 @@ use super::{
 const CONFIG_HASH: &str = "kubernetes.io/config.hash";
 const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
-const CONFIG_SEEN: &str = "kubernetes.io/config.snapshot";
+const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
 
 /// Reads the manifest directory.
 pub(super) struct StaticPodSource {
@@ -39,7 +39,7 @@ pub(super) struct StaticPodSource {
     files: HashMap<PathBuf, Arc<Pod>>,
 }
 
-/// KillReason a file is not a valid static pod.
+/// Why a file is not a valid static pod.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StaticPodFileError {
     #[error("failed to read the file: {0}")]
@@ -76,13 +76,13 @@ impl StaticPodSource {
     /// Reads the directory once.
     // upstream: pkg/kubelet/config/file.go extractFromDir
     pub(super) fn read(&mut self) {
-        let Some(folder) = self.workers.deps.settings.manifests.clone() else {
+        let Some(directory) = self.workers.deps.settings.manifests.clone() else {
             return;
         };
-        let names = match list_manifests(&folder) {
+        let names = match list_manifests(&directory) {
             Ok(names) => names,
             Err(error) => {
-                tracing::warn!(folder = %folder.display(), %error, "failed to read the static pod directory");
+                tracing::warn!(directory = %directory.display(), %error, "failed to read the static pod directory");
                 return;
             }
         };
@@ -293,9 +293,9 @@ fn annotation<'a>(pod: &'a Pod, name: &str) -> Option<&'a String> {
 }
 
 /// The manifest files in order; hidden files are ignored.
-fn list_manifests(folder: &Path) -> io::Result<Vec<PathBuf>> {
+fn list_manifests(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
+    for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
         let is_hidden = path
             .file_name()

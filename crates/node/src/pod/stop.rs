@@ -28,7 +28,7 @@ use super::{
     status::{PodSnapshot, restart},
 };
 use crate::{
-    images::limited,
+    images::with_timeout,
     runtime::{self, ContainerState, Runtime, RuntimeError, SandboxState},
 };
 
@@ -90,10 +90,10 @@ impl ContainerStopper<'_> {
                 .first()
                 .is_some_and(|newest| newest.id == sandbox.id);
             if sandbox.state == SandboxState::Ready || is_newest {
-                limited(
+                with_timeout(
                     self.limit,
                     "StopPodSandbox",
-                    self.runtime.stop_sandbox(&sandbox.id),
+                    self.runtime.stop_pod_sandbox(&sandbox.id),
                 )
                 .await?;
             }
@@ -190,7 +190,7 @@ impl ContainerStopper<'_> {
         }
         let remaining = remaining.max(MINIMUM_GRACE_PERIOD);
         let stop = self.runtime.stop_container(&instance.id, remaining);
-        match limited(remaining + self.limit, "StopContainer", stop).await {
+        match with_timeout(remaining + self.limit, "StopContainer", stop).await {
             Err(RuntimeError::NotFound(_)) => Ok(()),
             stopped => stopped,
         }

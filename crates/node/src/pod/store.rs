@@ -33,14 +33,14 @@ pub(super) struct PodEntry {
     pub is_removed: bool,
     /// Only ever advances.
     pub worker_state: PodWorkerState,
-    /// KillReason the pod is terminated, other than deletion or completion.
+    /// Why the pod is terminated, other than deletion or completion.
     pub termination_cause: Option<TerminationCause>,
     /// Overrides the grace period of the spec, in seconds.
     pub grace: Option<i64>,
     pub admission: AdmissionState,
     /// The last computed status.
     pub previous: Option<PodStatus>,
-    /// KillReason containers are waiting, by container name.
+    /// Why containers are waiting, by container name.
     pub waiting: BTreeMap<String, WaitingReason>,
     /// Containers that failed to start are not retried before this time.
     pub retry_after: BTreeMap<String, Timestamp>,
@@ -50,7 +50,7 @@ pub(super) struct PodEntry {
     pub snapshot: Arc<PodSnapshot>,
     /// Allocated and actuated resources; read from the pod's directory once.
     pub resource_info: Option<PodResourceInfo>,
-    /// KillReason a resize is rejected, and the generation it was rejected for.
+    /// Why a resize is rejected, and the generation it was rejected for.
     pub resize_rejection: Option<(ResizeRejection, Option<i64>)>,
     /// The last error of updating container resources.
     pub resize_error: String,

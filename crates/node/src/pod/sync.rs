@@ -20,8 +20,8 @@ use super::{
     workers::{NextSync, PodWorkers},
 };
 use crate::{
-    Facts,
-    images::{keyring::Keyring, limited},
+    NodeFacts,
+    images::{keyring::DockerKeyring, with_timeout},
     runtime::{ContainerId, ContainerState, Runtime, RuntimeError, SandboxId, SandboxSpec, SandboxState},
 };
 
@@ -39,7 +39,7 @@ pub(super) struct PodSync<'a> {
     /// The pod with its allocated resources.
     pub pod: Arc<Pod>,
     pub snapshot: Arc<PodSnapshot>,
-    pub facts: Arc<Facts>,
+    pub facts: Arc<NodeFacts>,
 }
 
 /// Result of applying actions.
@@ -129,7 +129,7 @@ impl PodSync<'_> {
                 // Init containers of the old sandbox have to run again in the new one.
                 // upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go purgeInitContainers
                 for id in self.init_containers() {
-                    limited(limit, "RemoveContainer", self.runtime.remove_container(&id)).await?;
+                    with_timeout(limit, "RemoveContainer", self.runtime.remove_container(&id)).await?;
                 }
             }
             return Ok(());
@@ -160,7 +160,7 @@ impl PodSync<'_> {
                         .stop_container(instance, Some("killing"), KillReason::Other, at_once)
                         .await?;
                 }
-                limited(
+                with_timeout(
                     limit,
                     "RemoveContainer",
                     self.runtime.remove_container(&instance.id),
@@ -190,15 +190,14 @@ impl PodSync<'_> {
         if !starts && is_due != Some(true) {
             return true;
         }
-        self.workers.deps.sources.keep(&self.pod);
-        let addresses = self.addresses();
-        let prepared = self
+        self.workers.deps.sources.register_pod(&self.pod);
+        let mounted = self
             .workers
             .deps
             .volumes
-            .prepare(&self.pod, &self.facts, &addresses)
+            .mount_pod_volumes(&self.pod, &self.facts)
             .await;
-        if let Err(error) = prepared {
+        if let Err(error) = mounted {
             self.workers.events.record_pod_event(
                 &self.pod,
                 EventType::Warning,
@@ -223,7 +222,7 @@ impl PodSync<'_> {
             (None, Some(instance)) => instance.attempt,
             (None, None) => 0,
         };
-        let logs = settings.log_folder(&crate::PodIdentity::of(&self.pod));
+        let logs = settings.log_directory(&crate::PodIdentity::of(&self.pod));
         let spec = match spec::generate_pod_sandbox_config(&self.pod, &self.facts, attempt, &logs) {
             Ok(spec) => spec,
             Err(error) => return self.sandbox_failed(&error, result),
@@ -241,7 +240,7 @@ impl PodSync<'_> {
             );
         }
         // The directory marks that the runtime may have something of the pod, even if creating the sandbox is interrupted.
-        if let Err(error) = std::fs::create_dir_all(self.folder()) {
+        if let Err(error) = std::fs::create_dir_all(self.directory()) {
             let message = format!("error making pod data directories: {error}");
             self.workers
                 .events
@@ -249,7 +248,7 @@ impl PodSync<'_> {
             result.schedule_retry(self.later_by(RETRY));
             return None;
         }
-        let making = start::run_sandbox(&self.workers.deps, &*self.runtime, &spec);
+        let making = start::run_pod_sandbox(&self.workers.deps, &*self.runtime, &spec);
         let id = match self.workers.sandbox_limiter.run(making).await {
             Ok(id) => id,
             Err(error) => return self.sandbox_failed(&error, result),
@@ -295,7 +294,7 @@ impl PodSync<'_> {
         }
         // A relist would wait for other pods that are being started.
         let limit = self.workers.deps.settings.start_limit;
-        limited(limit, "PodSandboxStatus", self.runtime.addresses(id)).await
+        with_timeout(limit, "PodSandboxStatus", self.runtime.pod_sandbox_ips(id)).await
     }
 
     /// Updates resources of running containers in place.
@@ -307,8 +306,8 @@ impl PodSync<'_> {
                 continue;
             };
             let resources = spec::generate_container_resources(&self.pod, &container, &self.facts);
-            let update = self.runtime.update_resources(id, &resources);
-            let error = match limited(limit, "UpdateContainerResources", update).await {
+            let update = self.runtime.update_container_resources(id, &resources);
+            let error = match with_timeout(limit, "UpdateContainerResources", update).await {
                 Ok(()) => {
                     self.persist_actuated(&container);
                     result.changed = true;
@@ -333,7 +332,7 @@ impl PodSync<'_> {
             entry.resource_info.clone()
         });
         if let Some(Some(resource_info)) = resource_info
-            && let Err(error) = resource_info.write(&self.folder())
+            && let Err(error) = resource_info.write(&self.directory())
         {
             tracing::warn!(pod = events::format_pod(&self.pod), %error, "failed to persist actuated resources");
         }
@@ -342,7 +341,7 @@ impl PodSync<'_> {
     /// Starts containers: ephemeral, then init, then regular ones.
     async fn start_containers(&self, actions: &PodActions, sandbox: &ActiveSandbox, result: &mut SyncResult) {
         let (keyring, missing) = self.image_pull_secrets().await;
-        let folder = self.folder();
+        let directory = self.directory();
         let starter = ContainerStarter {
             deps: &self.workers.deps,
             events: &self.workers.events,
@@ -353,7 +352,7 @@ impl PodSync<'_> {
             snapshot: &self.snapshot,
             facts: &self.facts,
             keyring: &keyring,
-            folder: &folder,
+            directory: &directory,
             sandbox: &sandbox.id,
             sandbox_spec: &sandbox.spec,
             addresses: &sandbox.addresses,
@@ -499,7 +498,7 @@ impl PodSync<'_> {
 
     /// The image pull secrets of the pod, and the names of those that are missing.
     // upstream: pkg/kubelet/kubelet_pods.go getPullSecretsForPod
-    async fn image_pull_secrets(&self) -> (Keyring, Vec<String>) {
+    async fn image_pull_secrets(&self) -> (DockerKeyring, Vec<String>) {
         let mut found = Vec::new();
         let mut missing = Vec::new();
         let namespace = self.pod.metadata.namespace.as_deref().unwrap_or_default();
@@ -516,7 +515,10 @@ impl PodSync<'_> {
                 Ok(None) | Err(_) => missing.push(named.name.clone()),
             }
         }
-        (Keyring::of(found.iter().map(|secret| &**secret)), missing)
+        (
+            DockerKeyring::from_secrets(found.iter().map(|secret| &**secret)),
+            missing,
+        )
     }
 
     /// Removes dead containers except the newest of each name, and sandboxes without containers.
@@ -529,13 +531,13 @@ impl PodSync<'_> {
         let limit = self.workers.deps.settings.stop_limit;
         let prunable = find_prunable_containers(&self.snapshot);
         for id in prunable.containers {
-            let removed = limited(limit, "RemoveContainer", self.runtime.remove_container(&id)).await;
+            let removed = with_timeout(limit, "RemoveContainer", self.runtime.remove_container(&id)).await;
             if let Err(error) = removed {
                 tracing::debug!(container = %id, %error, "failed to remove a dead container");
             }
         }
         for id in prunable.sandboxes {
-            let removed = limited(limit, "RemovePodSandbox", self.runtime.remove_sandbox(&id)).await;
+            let removed = with_timeout(limit, "RemovePodSandbox", self.runtime.remove_pod_sandbox(&id)).await;
             if let Err(error) = removed {
                 tracing::debug!(sandbox = %id, %error, "failed to remove a dead sandbox");
             }
@@ -571,8 +573,8 @@ impl PodSync<'_> {
         self.pod.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    fn folder(&self) -> PathBuf {
-        self.workers.deps.settings.folder(self.uid())
+    fn directory(&self) -> PathBuf {
+        self.workers.deps.settings.directory(self.uid())
     }
 
     fn later_by(&self, by: Duration) -> Timestamp {

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use tokio::task::spawn_blocking;
 
 use super::spec::ContainerAnnotations;
-use crate::runtime::{self, ContainerState, LogOptions, Mount, MountSource, Propagation, Runtime};
+use crate::runtime::{self, ContainerState, LogOptions, Mount, MountPropagation, MountSource, Runtime};
 
 /// Maximum size of a message from the file.
 const MAX_MESSAGE_FROM_FILE: u64 = 4 << 10;
@@ -25,8 +25,8 @@ const LINES: u64 = 80;
 const LOG_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Path of the message file on the node.
-fn message_path(folder: &Path, name: &str, attempt: u32) -> PathBuf {
-    folder
+fn message_path(directory: &Path, name: &str, attempt: u32) -> PathBuf {
+    directory
         .join("containers")
         .join(name)
         .join(format!("message-{attempt}"))
@@ -34,7 +34,7 @@ fn message_path(folder: &Path, name: &str, attempt: u32) -> PathBuf {
 
 /// Creates the message file, and mounts it at `terminationMessagePath`.
 pub(super) fn make_message_mount(
-    folder: &Path,
+    directory: &Path,
     container: &Container,
     attempt: u32,
 ) -> io::Result<Option<Mount>> {
@@ -43,9 +43,9 @@ pub(super) fn make_message_mount(
         Some("") => return Ok(None),
         Some(path) => path,
     };
-    let path = message_path(folder, &container.name, attempt);
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+    let path = message_path(directory, &container.name, attempt);
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
     }
     std::fs::write(&path, "")?;
     // Any user of the container has to be able to write it.
@@ -60,7 +60,7 @@ pub(super) fn make_message_mount(
         source: MountSource::Host(path),
         target,
         read_only: false,
-        propagation: Propagation::Private,
+        propagation: MountPropagation::Private,
         recursive_read_only: false,
     }))
 }
@@ -68,13 +68,13 @@ pub(super) fn make_message_mount(
 /// The termination message of an exited container.
 pub(super) async fn read_termination_message(
     runtime: &dyn Runtime,
-    folder: &Path,
+    directory: &Path,
     container: &runtime::Container,
 ) -> Option<String> {
     let ContainerState::Exited(exit) = &container.state else {
         return None;
     };
-    let path = message_path(folder, &container.name, container.attempt);
+    let path = message_path(directory, &container.name, container.attempt);
     let message_file = path.clone();
     let read = spawn_blocking(move || read_file(&message_file)).await;
     let mut message = match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
@@ -123,7 +123,7 @@ async fn read_end_of_log(runtime: &dyn Runtime, container: &runtime::Container) 
     };
     let mut bytes = Vec::new();
     let reading = async {
-        let mut lines = runtime.logs(&container.id, &options).await.ok()?;
+        let mut lines = runtime.container_logs(&container.id, &options).await.ok()?;
         while let Some(Ok(line)) = lines.next().await {
             bytes.extend_from_slice(&line.bytes);
             let more = bytes.len().saturating_sub(MAX_MESSAGE_FROM_LOG);
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn reads_the_end_of_a_file_of_any_size() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("message");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("message");
         let file = std::fs::File::create(&path).unwrap();
         // Ten gibibytes without a block on the disk.
         file.set_len(10 << 30).unwrap();
@@ -157,13 +157,13 @@ mod tests {
 
     #[test]
     fn rejects_symlinks_and_special_files() {
-        let folder = tempfile::tempdir().unwrap();
-        let secret = folder.path().join("secret");
+        let directory = tempfile::tempdir().unwrap();
+        let secret = directory.path().join("secret");
         std::fs::write(&secret, "of the machine").unwrap();
-        let link = folder.path().join("message");
+        let link = directory.path().join("message");
         std::os::unix::fs::symlink(&secret, &link).unwrap();
         assert!(read_file(&link).is_err());
-        assert!(read_file(folder.path()).is_err());
+        assert!(read_file(directory.path()).is_err());
         assert!(read_file(Path::new("/dev/zero")).is_err());
     }
 }

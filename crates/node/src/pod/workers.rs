@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     PodIdentity,
-    images::{Images, limited},
+    images::{ImageManager, with_timeout},
     runtime::{ContainerState, Runtime, RuntimeError},
 };
 
@@ -42,21 +42,21 @@ const RETRY: Duration = Duration::from_secs(10);
 /// Retry delay while the runtime cannot be reached.
 const RUNTIME_RETRY: Duration = Duration::from_secs(5);
 const NOW: Duration = Duration::ZERO;
-/// Reason and message of a pod that exceeded activeDeadlineSeconds.
+/// Reason and message of a pod that exceeded `activeDeadlineSeconds`.
 // upstream: pkg/kubelet/active_deadline.go ShouldEvict
 const ACTIVE_DEADLINE: (&str, &str) = (
     "DeadlineExceeded",
     "Pod was active on the node longer than the specified deadline",
 );
 
-/// State workers by all pod workers.
+/// State shared by all pod workers.
 pub(super) struct PodWorkers {
     pub deps: PodDependencies,
     pub store: PodStore,
     /// UIDs of the pods to sync.
     pub queue: WorkQueue<String>,
     pub pod_cache: PodCache,
-    pub images: Images,
+    pub images: ImageManager,
     pub status_manager: StatusManager,
     pub events: PodEventRecorder,
     /// Restart back-off of containers, by pod UID, container name and container hash.
@@ -147,9 +147,9 @@ impl PodWorkers {
                     .collect()
             })
             .unwrap_or_default();
-        let folder = self.deps.settings.folder(uid);
+        let directory = self.deps.settings.directory(uid);
         for instance in unread {
-            let message = termination_message::read_termination_message(runtime, &folder, &instance).await;
+            let message = termination_message::read_termination_message(runtime, &directory, &instance).await;
             self.store
                 .update(uid, |entry| entry.messages.insert(instance.id, message));
         }
@@ -183,13 +183,13 @@ impl PodWorkers {
         let (pod, mut termination) = self.store.read(uid, |entry| {
             (entry.with_allocated_resources(), entry.termination.subscribe())
         })?;
-        self.deps.prober.keep(&pod, snapshot);
+        self.deps.probe_manager.update_pod(&pod, snapshot);
         let should_all_containers_restart = pod
             .spec
             .as_ref()
             .is_some_and(|spec| status::restart::should_all_containers_restart(spec, snapshot, &status));
         let actions = {
-            let probes = self.deps.prober.results(uid);
+            let probes = self.deps.probe_manager.results(uid);
             let actuated = self.store.read(uid, |entry| {
                 entry.resource_info.clone().unwrap_or_default().actuated
             })?;
@@ -216,7 +216,7 @@ impl PodWorkers {
             result = acting => result,
         };
         if !result.changed {
-            // WaitingReason reasons may have changed.
+            // The reasons why containers wait may have changed.
             self.update_status(uid, runtime.as_ref(), PodWorkerState::Syncing)
                 .await?;
         }
@@ -285,7 +285,7 @@ impl PodWorkers {
         if snapshot.any_running() {
             return Some(Duration::from_secs(1));
         }
-        self.deps.prober.forget(uid);
+        self.deps.probe_manager.remove_pod(uid);
         self.advance_to(uid, PodWorkerState::Terminated);
         Some(NOW)
     }
@@ -322,11 +322,11 @@ impl PodWorkers {
         }
         let identity = PodIdentity::of(&pod);
         if !volumes_released {
-            if let Err(error) = self.deps.volumes.release(&identity).await {
+            if let Err(error) = self.deps.volumes.unmount_pod_volumes(&identity).await {
                 tracing::warn!(pod = %identity, %error, "failed to unmount volumes");
                 return Some(RETRY);
             }
-            self.deps.sources.forget(&identity);
+            self.deps.sources.unregister_pod(&identity);
             self.store.update(uid, |entry| entry.volumes_released = true);
         }
         if !must_be_removed {
@@ -336,7 +336,7 @@ impl PodWorkers {
             tracing::warn!(pod = %identity, %error, "failed to remove containers of a pod");
             return Some(RETRY);
         }
-        if let Err(error) = self.deps.volumes.tear_down(&identity).await {
+        if let Err(error) = self.deps.volumes.remove_pod_directory(&identity).await {
             tracing::warn!(pod = %identity, %error, "failed to remove the directory of a pod");
             return Some(RETRY);
         }
@@ -356,7 +356,7 @@ impl PodWorkers {
             let is_orphan = matches!(entry.source, PodSource::Runtime);
             (Arc::clone(&entry.pod), entry.must_be_removed(), is_orphan)
         })?;
-        let was_here = is_orphan || self.deps.settings.folder(uid).exists() || had_containers(&pod);
+        let was_here = is_orphan || self.deps.settings.directory(uid).exists() || had_containers(&pod);
         if must_be_removed && !was_here {
             let is_removed = self.store.read(uid, |entry| entry.is_removed)?;
             if is_removed {
@@ -430,7 +430,7 @@ impl PodWorkers {
     ) -> Option<PodStatus> {
         let name = self.runtime_name(runtime).await;
         let facts = self.deps.facts.borrow().clone();
-        let probes = self.deps.prober.results(uid);
+        let probes = self.deps.probe_manager.results(uid);
         let now = self.deps.clock.now();
         let status = self.store.update(uid, |entry| {
             let pod = entry.with_allocated_resources();
@@ -473,7 +473,7 @@ impl PodWorkers {
     async fn runtime_name(&self, runtime: &dyn Runtime) -> String {
         let mut name = self.runtime_name.lock().await;
         if name.is_none() {
-            let version = limited(self.deps.settings.start_limit, "Version", runtime.version()).await;
+            let version = with_timeout(self.deps.settings.start_limit, "Version", runtime.version()).await;
             *name = version.ok().map(|version| version.name);
         }
         name.clone().unwrap_or_default()
@@ -509,8 +509,8 @@ impl PodWorkers {
         let Some(removed) = self.store.lock().remove(uid) else {
             return;
         };
-        self.deps.prober.forget(uid);
-        self.images.forget(uid);
+        self.deps.probe_manager.remove_pod(uid);
+        self.images.remove_pod(uid);
         self.status_manager.remove_pod(uid);
         self.restart_backoff().remove(|(pod, ..)| pod == uid);
         let entries = self.store.lock();
@@ -553,7 +553,7 @@ impl PodWorkers {
         ))
     }
 
-    /// Terminates a pod that exceeded activeDeadlineSeconds.
+    /// Terminates a pod that exceeded `activeDeadlineSeconds`.
     // upstream: pkg/kubelet/active_deadline.go pastActiveDeadline
     fn check_active_deadline(&self, uid: &str) {
         let is_over = self
@@ -601,21 +601,21 @@ impl PodWorkers {
     ) -> Result<(), RuntimeError> {
         let limit = self.deps.settings.stop_limit;
         for instance in &snapshot.containers {
-            limited(limit, "RemoveContainer", runtime.remove_container(&instance.id)).await?;
+            with_timeout(limit, "RemoveContainer", runtime.remove_container(&instance.id)).await?;
         }
         for sandbox in &snapshot.sandboxes {
-            limited(limit, "StopPodSandbox", runtime.stop_sandbox(&sandbox.id)).await?;
-            limited(limit, "RemovePodSandbox", runtime.remove_sandbox(&sandbox.id)).await?;
+            with_timeout(limit, "StopPodSandbox", runtime.stop_pod_sandbox(&sandbox.id)).await?;
+            with_timeout(limit, "RemovePodSandbox", runtime.remove_pod_sandbox(&sandbox.id)).await?;
         }
         Ok(())
     }
 
     /// Removes the log directory of a pod.
     fn remove_logs(&self, pod: &PodIdentity) {
-        let folder = self.deps.settings.log_folder(pod);
-        match std::fs::remove_dir_all(&folder) {
+        let directory = self.deps.settings.log_directory(pod);
+        match std::fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(folder = %folder.display(), %error, "failed to remove the logs of a pod");
+                tracing::warn!(directory = %directory.display(), %error, "failed to remove the logs of a pod");
             }
             _ => {}
         }

@@ -1,64 +1,66 @@
-//! A command in the container: well if it ends with 0.
+//! Exec probes: a command in the container succeeds if it exits with 0.
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ExecAction};
 use tokio::time::timeout;
 
-use super::{Found, look::length};
+use super::{ProbeAttempt, prober::format_go_duration};
 use crate::{
     environment::expand,
     runtime::{ContainerId, Runtime, RuntimeError},
 };
 
-/// How much longer the runtime may take than the command, to say that it took too long.
-const SLACK: Duration = Duration::from_secs(10);
-/// How much of what it writes is told, in bytes.
-const MOST: usize = 10 * 1024;
+/// Time beyond the timeout of the command in which the runtime has to report the timeout.
+const RUNTIME_SLACK: Duration = Duration::from_secs(10);
+/// Limit of the output in events.
+// upstream: pkg/probe/exec/exec.go Probe
+const MAX_OUTPUT_BYTES: usize = 10 * 1024;
 
-/// Runs the command. What could not be run is neither well nor not.
-pub(super) async fn look(
+/// Runs the command. An error means that it could not be run, which is neither success nor failure.
+pub(super) async fn probe(
     runtime: &dyn Runtime,
     id: &ContainerId,
     container: &Container,
     action: &ExecAction,
     limit: Duration,
-) -> Result<Found, String> {
-    let command = filled(container, action);
-    let late = || RuntimeError::Timeout {
+) -> Result<ProbeAttempt, String> {
+    let command = expand_command(container, action);
+    let runtime_timeout = || RuntimeError::Timeout {
         what: "exec".to_owned(),
-        after: limit + SLACK,
+        after: limit + RUNTIME_SLACK,
     };
-    let ran = timeout(limit + SLACK, runtime.exec_sync(id, &command, limit)).await;
-    match ran.unwrap_or_else(|_| Err(late())) {
+    let result = timeout(limit + RUNTIME_SLACK, runtime.exec_sync(id, &command, limit)).await;
+    match result.unwrap_or_else(|_| Err(runtime_timeout())) {
         Ok(output) => {
-            let mut text = [output.stdout, output.stderr].concat();
-            text.truncate(MOST);
-            let text = String::from_utf8_lossy(&text).into_owned();
+            let mut bytes = [output.stdout, output.stderr].concat();
+            bytes.truncate(MAX_OUTPUT_BYTES);
+            let text = String::from_utf8_lossy(&bytes).into_owned();
             Ok(if output.code == 0 {
-                Found::Well(text)
+                ProbeAttempt::Success(text)
             } else {
-                Found::Unwell(text)
+                ProbeAttempt::Failure(text)
             })
         }
         Err(RuntimeError::Timeout { .. }) => {
             let command = command.join(" ");
-            Ok(Found::Unwell(format!(
+            Ok(ProbeAttempt::Failure(format!(
                 "command timed out: \"{command}\" timed out after {}",
-                length(limit)
+                format_go_duration(limit)
             )))
         }
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// The command with what the container's spec says of its environment, as far as that is plain text.
-fn filled(container: &Container, action: &ExecAction) -> Vec<String> {
+/// Expands `$(NAME)` in the command. Only with variables that have a literal `value`: like upstream, probes do not resolve
+/// `valueFrom`.
+// upstream: pkg/kubelet/container/helpers.go ExpandContainerCommandOnlyStatic
+fn expand_command(container: &Container, action: &ExecAction) -> Vec<String> {
     let variables = container.env.iter().flatten();
-    let value = |text: &Option<String>| text.clone().unwrap_or_default();
     let environment: Vec<_> = variables
-        .map(|one| (one.name.clone(), value(&one.value)))
+        .map(|variable| (variable.name.clone(), variable.value.clone().unwrap_or_default()))
         .collect();
-    let words = action.command.iter().flatten();
-    words.map(|word| expand(word, &environment)).collect()
+    let arguments = action.command.iter().flatten();
+    arguments.map(|argument| expand(argument, &environment)).collect()
 }

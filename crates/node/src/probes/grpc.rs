@@ -1,4 +1,5 @@
-//! The health check of gRPC: well if the server says that it serves.
+//! gRPC probes: the service `grpc.health.v1.Health` responds with `SERVING`.
+// upstream: pkg/probe/grpc/grpc.go Probe
 
 use std::time::Duration;
 
@@ -11,106 +12,113 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-use super::{Found, http::AGENT, look::length, port::joined};
+use super::{ProbeAttempt, http::PROBE_USER_AGENT, port::join_host_port, prober::format_go_duration};
 
-/// How long to wait before a server that refused is asked again.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Delay between attempts to connect.
+const CONNECT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Which service is asked for; all of the server if it is empty.
 #[derive(Clone, PartialEq, prost::Message)]
 struct HealthCheckRequest {
+    /// Empty for the server as a whole.
     #[prost(string, tag = "1")]
     service: String,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 struct HealthCheckResponse {
-    #[prost(enumeration = "Health", tag = "1")]
+    #[prost(enumeration = "ServingStatus", tag = "1")]
     status: i32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
-enum Health {
+enum ServingStatus {
     Unknown = 0,
     Serving = 1,
     NotServing = 2,
     ServiceUnknown = 3,
 }
 
-/// Asks the server, within the limit.
-pub(super) async fn look(host: &str, port: u16, service: &str, limit: Duration) -> Found {
-    let address = joined(host, port);
-    let end = Instant::now() + limit;
-    let late = || {
-        let limit = length(limit);
+/// Connects and checks the health. The limit covers both.
+pub(super) async fn probe(host: &str, port: u16, service: &str, limit: Duration) -> ProbeAttempt {
+    let address = join_host_port(host, port);
+    let deadline = Instant::now() + limit;
+    let connect_timeout = || {
+        let limit = format_go_duration(limit);
         format!("timeout: failed to connect service \"{address}\" within {limit}: context deadline exceeded")
     };
-    let channel = match timeout_at(end, connect(&address)).await {
+    let channel = match timeout_at(deadline, connect(&address)).await {
         Ok(Ok(channel)) => channel,
-        Ok(Err(why)) => {
-            let why = format!("error: failed to connect service at \"{address}\": {why}");
-            return Found::Unwell(why);
+        Ok(Err(reason)) => {
+            let message = format!("error: failed to connect service at \"{address}\": {reason}");
+            return ProbeAttempt::Failure(message);
         }
-        Err(_) => return Found::Unwell(late()),
+        Err(_) => return ProbeAttempt::Failure(connect_timeout()),
     };
-    let answer = match timeout_at(end, check(channel, service)).await {
-        Ok(answer) => answer,
+    let response = match timeout_at(deadline, check_health(channel, service)).await {
+        Ok(response) => response,
         Err(_) => Err(Status::deadline_exceeded("")),
     };
-    judge(answer, limit)
+    evaluate_response(response, limit)
 }
 
-/// A server that is not there yet may come within the limit.
+/// Retries until it succeeds: a blocking dial of gRPC does the same. The caller limits the time.
 async fn connect(address: &str) -> Result<Channel, String> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
-    let endpoint = endpoint.user_agent(AGENT).map_err(|error| error.to_string())?;
+    let endpoint = endpoint
+        .user_agent(PROBE_USER_AGENT)
+        .map_err(|error| error.to_string())?;
     loop {
         match endpoint.connect().await {
             Ok(channel) => return Ok(channel),
-            Err(_) => sleep(PAUSE).await,
+            Err(_) => sleep(CONNECT_RETRY_DELAY).await,
         }
     }
 }
 
-async fn check(channel: Channel, service: &str) -> Result<HealthCheckResponse, Status> {
+async fn check_health(channel: Channel, service: &str) -> Result<HealthCheckResponse, Status> {
     let mut client = Grpc::new(channel);
-    let unready = |error: tonic::transport::Error| Status::unavailable(error.to_string());
-    client.ready().await.map_err(unready)?;
+    let unavailable = |error: tonic::transport::Error| Status::unavailable(error.to_string());
+    client.ready().await.map_err(unavailable)?;
     let request = HealthCheckRequest {
         service: service.to_owned(),
     };
     let path = PathAndQuery::from_static("/grpc.health.v1.Health/Check");
     let codec = ProstCodec::<HealthCheckRequest, HealthCheckResponse>::default();
-    let answer = client.unary(Request::new(request), path, codec).await?;
-    Ok(answer.into_inner())
+    let response = client.unary(Request::new(request), path, codec).await?;
+    Ok(response.into_inner())
 }
 
-fn judge(answer: Result<HealthCheckResponse, Status>, limit: Duration) -> Found {
-    let status = match answer {
-        Ok(answer) => answer.status,
-        Err(refusal) => {
-            let words = refusal.message();
-            return Found::Unwell(match refusal.code() {
+fn evaluate_response(response: Result<HealthCheckResponse, Status>, limit: Duration) -> ProbeAttempt {
+    let status = match response {
+        Ok(response) => response.status,
+        Err(status) => {
+            let message = status.message();
+            return ProbeAttempt::Failure(match status.code() {
                 Code::Unimplemented => format!(
-                    "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {words}"
+                    "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {message}"
                 ),
                 Code::DeadlineExceeded => {
-                    format!("timeout: health rpc did not complete within {}", length(limit))
+                    format!(
+                        "timeout: health rpc did not complete within {}",
+                        format_go_duration(limit)
+                    )
                 }
-                code => format!("error: health rpc probe failed: rpc error: code = {code:?} desc = {words}"),
+                code => {
+                    format!("error: health rpc probe failed: rpc error: code = {code:?} desc = {message}")
+                }
             });
         }
     };
-    if status == i32::from(Health::Serving) {
-        return Found::Well("service healthy".to_owned());
+    if status == i32::from(ServingStatus::Serving) {
+        return ProbeAttempt::Success("service healthy".to_owned());
     }
-    let name = match Health::try_from(status) {
-        Ok(Health::Unknown) => "UNKNOWN".to_owned(),
-        Ok(Health::Serving) => "SERVING".to_owned(),
-        Ok(Health::NotServing) => "NOT_SERVING".to_owned(),
-        Ok(Health::ServiceUnknown) => "SERVICE_UNKNOWN".to_owned(),
+    let name = match ServingStatus::try_from(status) {
+        Ok(ServingStatus::Unknown) => "UNKNOWN".to_owned(),
+        Ok(ServingStatus::Serving) => "SERVING".to_owned(),
+        Ok(ServingStatus::NotServing) => "NOT_SERVING".to_owned(),
+        Ok(ServingStatus::ServiceUnknown) => "SERVICE_UNKNOWN".to_owned(),
         Err(_) => status.to_string(),
     };
-    Found::Unwell(format!("service unhealthy (responded with \"{name}\")"))
+    ProbeAttempt::Failure(format!("service unhealthy (responded with \"{name}\")"))
 }

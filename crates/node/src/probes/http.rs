@@ -1,7 +1,8 @@
-//! A GET of HTTP: well if it is answered with 200 to 399.
+//! HTTP probes and HTTP lifecycle hooks: a GET request succeeds with status 200 to 399.
 //!
-//! Certificates are not checked: it is the pod that is asked whether it is well, not who it is. Redirects are followed on the
-//! same host only: a pod must not make its node ask others.
+//! Certificates are not verified: a probe checks the health of the pod, not its identity. Redirects are followed to the same host
+//! only: a pod must not make the node send requests to other hosts.
+// upstream: pkg/probe/http/http.go DoHTTPProbe
 
 mod connection;
 mod location;
@@ -18,85 +19,93 @@ use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
 use tokio::time::timeout;
 
 use self::{
-    connection::{Answer, Failure},
-    location::{address, target},
+    connection::{ProbeResponse, RequestError},
+    location::{RedirectTarget, format_url, resolve_redirect},
 };
-use super::{Found, port};
+use super::{ProbeAttempt, port};
 
-/// How probes introduce themselves.
-pub(super) const AGENT: &str = "kube-probe/1.37";
-const LIFECYCLE_AGENT: &str = "kube-lifecycle/1.37";
-/// How many redirects are followed.
-const REDIRECTS: usize = 10;
+/// User agent of probes.
+// upstream: pkg/probe/http/request.go userAgent
+pub(super) const PROBE_USER_AGENT: &str = "kube-probe/1.37";
+const LIFECYCLE_USER_AGENT: &str = "kube-lifecycle/1.37";
+// upstream: pkg/probe/http/http.go RedirectChecker
+const MAX_REDIRECTS: usize = 10;
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum RequestPurpose {
     /// A probe.
     Probe,
-    /// A hook of the container's life: any answer will do.
-    Lifecycle,
+    /// A lifecycle hook: any response is a success.
+    LifecycleHook,
 }
 
-/// Sends the request to the action's host, or to `address` if it names none. An error means that it could not be sent as asked
-/// for, or not be read to its end; what the pod made impossible is [`Found::Unwell`].
+/// Sends the request to the host of the action, or to `pod_address` if it has none. An error means that the action is invalid, or
+/// that the body could not be read to its end; if the pod does not respond, the result is [`ProbeAttempt::Failure`].
 pub async fn get(
     action: &HTTPGetAction,
     container: &Container,
     pod_address: &str,
-    purpose: Purpose,
+    purpose: RequestPurpose,
     limit: Duration,
-) -> Result<Found, String> {
-    let port = port::number(&action.port, container)?;
-    let url = address(action, pod_address, port)?;
-    let headers = match headers(action, purpose) {
+) -> Result<ProbeAttempt, String> {
+    let port = port::resolve_container_port(&action.port, container)?;
+    let url = format_url(action, pod_address, port)?;
+    let headers = match request_headers(action, purpose) {
         Ok(headers) => headers,
-        Err(why) => return Ok(Found::Unwell(format!("Get \"{url}\": {why}"))),
+        Err(reason) => return Ok(ProbeAttempt::Failure(format!("Get \"{url}\": {reason}"))),
     };
-    let late = || {
-        Found::Unwell(format!(
+    let timeout_failure = || {
+        ProbeAttempt::Failure(format!(
             "Get \"{url}\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         ))
     };
-    match timeout(limit, follow(&url, &headers, purpose)).await {
-        Ok(found) => found,
-        Err(_) => Ok(late()),
+    match timeout(limit, send_following_redirects(&url, &headers, purpose)).await {
+        Ok(attempt) => attempt,
+        Err(_) => Ok(timeout_failure()),
     }
 }
 
-async fn follow(url: &Uri, headers: &HeaderMap, purpose: Purpose) -> Result<Found, String> {
-    let mut at = url.clone();
+async fn send_following_redirects(
+    first_url: &Uri,
+    headers: &HeaderMap,
+    purpose: RequestPurpose,
+) -> Result<ProbeAttempt, String> {
+    let mut url = first_url.clone();
     let mut headers = headers.clone();
-    for _ in 0..=REDIRECTS {
-        let answer = match ask(&at, &headers).await {
-            Ok(answer) => answer,
-            Err(Failure::Before(why)) => return Ok(Found::Unwell(format!("Get \"{at}\": {why}"))),
-            Err(Failure::InBody(why)) => return Err(why),
+    for _ in 0..=MAX_REDIRECTS {
+        let response = match send_request(&url, &headers).await {
+            Ok(response) => response,
+            Err(RequestError::NoResponse(reason)) => {
+                return Ok(ProbeAttempt::Failure(format!("Get \"{url}\": {reason}")));
+            }
+            Err(RequestError::IncompleteBody(reason)) => return Err(reason),
         };
-        let Some(next) = redirected(&at, &answer) else {
-            return Ok(judge(&answer, purpose));
+        let Some(redirect) = redirect_target(&url, &response) else {
+            return Ok(evaluate_response(&response, purpose));
         };
-        if next.uri.host() != url.host() {
-            return Ok(judge(&answer, purpose));
+        if redirect.uri.host() != first_url.host() {
+            return Ok(evaluate_response(&response, purpose));
         }
-        if next.is_absolute {
+        // Like Go's client: a custom Host header is kept for relative redirects only.
+        if redirect.is_absolute {
             headers.remove(HOST);
         }
-        at = next.uri;
+        url = redirect.uri;
     }
-    Ok(Found::Unwell(format!(
-        "Get \"{at}\": stopped after {REDIRECTS} redirects"
+    Ok(ProbeAttempt::Failure(format!(
+        "Get \"{url}\": stopped after {MAX_REDIRECTS} redirects"
     )))
 }
 
-async fn ask(url: &Uri, headers: &HeaderMap) -> Result<Answer, Failure> {
-    let bad = |error: http::Error| Failure::Before(error.to_string());
+async fn send_request(url: &Uri, headers: &HeaderMap) -> Result<ProbeResponse, RequestError> {
+    let invalid = |error: http::Error| RequestError::NoResponse(error.to_string());
     let path = url.path_and_query().map_or("/", |path| path.as_str());
-    let mut request = Request::get(path).body(Empty::<Bytes>::new()).map_err(bad)?;
+    let mut request = Request::get(path).body(Empty::<Bytes>::new()).map_err(invalid)?;
     *request.headers_mut() = headers.clone();
     if !headers.contains_key(HOST) {
         let authority = url.authority().map_or("", |authority| authority.as_str());
-        let host = HeaderValue::from_str(authority).map_err(|error| bad(error.into()))?;
+        let host = HeaderValue::from_str(authority).map_err(|error| invalid(error.into()))?;
         request.headers_mut().insert(HOST, host);
     }
     request
@@ -105,56 +114,58 @@ async fn ask(url: &Uri, headers: &HeaderMap) -> Result<Answer, Failure> {
     connection::send(url, request).await
 }
 
-/// Where an answer leads, if it leads on.
-fn redirected(from: &Uri, answer: &Answer) -> Option<location::Target> {
-    let leads = [
+/// The target of a redirect; `None` if the response is none.
+fn redirect_target(from: &Uri, response: &ProbeResponse) -> Option<RedirectTarget> {
+    let redirect_statuses = [
         StatusCode::MOVED_PERMANENTLY,
         StatusCode::FOUND,
         StatusCode::SEE_OTHER,
         StatusCode::TEMPORARY_REDIRECT,
         StatusCode::PERMANENT_REDIRECT,
     ];
-    if !leads.contains(&answer.status) {
+    if !redirect_statuses.contains(&response.status) {
         return None;
     }
-    target(from, answer.headers.get(LOCATION)?.to_str().ok()?)
+    resolve_redirect(from, response.headers.get(LOCATION)?.to_str().ok()?)
 }
 
-fn judge(answer: &Answer, purpose: Purpose) -> Found {
-    let body = String::from_utf8_lossy(&answer.body);
-    match answer.status.as_u16() {
-        _ if purpose == Purpose::Lifecycle => Found::Well(body.into_owned()),
-        200..=299 => Found::Well(body.into_owned()),
-        300..=399 => Found::Warning(format!("Probe terminated redirects, Response body: {body}")),
-        // What a pod answers with may be meant for nobody else.
-        code => Found::Unwell(format!("HTTP probe failed with statuscode: {code}")),
+// upstream: pkg/probe/http/http.go DoHTTPProbe
+fn evaluate_response(response: &ProbeResponse, purpose: RequestPurpose) -> ProbeAttempt {
+    let body = String::from_utf8_lossy(&response.body);
+    match response.status.as_u16() {
+        _ if purpose == RequestPurpose::LifecycleHook => ProbeAttempt::Success(body.into_owned()),
+        200..=299 => ProbeAttempt::Success(body.into_owned()),
+        300..=399 => ProbeAttempt::Warning(format!("Probe terminated redirects, Response body: {body}")),
+        // Without the body: it may be confidential, and the message becomes an event.
+        code => ProbeAttempt::Failure(format!("HTTP probe failed with statuscode: {code}")),
     }
 }
 
-/// Those of the action, and how we introduce ourselves unless they say so. An empty `Accept` is none.
-fn headers(action: &HTTPGetAction, purpose: Purpose) -> Result<HeaderMap, String> {
+/// The headers of the action, and defaults for `User-Agent` and `Accept`. An empty `Accept` removes the header.
+// upstream: pkg/probe/http/request.go newProbeRequest, v1HeaderToHTTPHeader
+fn request_headers(action: &HTTPGetAction, purpose: RequestPurpose) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for header in action.http_headers.iter().flatten() {
         let name = &header.name;
         let value = &header.value;
-        let bad_name = |_| format!("net/http: invalid header field name \"{name}\"");
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(bad_name)?;
-        let bad_value = |_| format!("net/http: invalid header field value for \"{name}\"");
-        let value = HeaderValue::from_str(value).map_err(bad_value)?;
+        let name_error = |_| format!("net/http: invalid header field name \"{name}\"");
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(name_error)?;
+        let value_error = |_| format!("net/http: invalid header field value for \"{name}\"");
+        let value = HeaderValue::from_str(value).map_err(value_error)?;
         if name == HOST {
-            // There is one host, and the first that is named is it.
+            // A request has one Host header. The first one wins, as upstream.
             headers.entry(HOST).or_insert(value);
         } else {
             headers.append(name, value);
         }
     }
-    let agent = match purpose {
-        Purpose::Probe => AGENT,
-        Purpose::Lifecycle => LIFECYCLE_AGENT,
+    let user_agent = match purpose {
+        RequestPurpose::Probe => PROBE_USER_AGENT,
+        RequestPurpose::LifecycleHook => LIFECYCLE_USER_AGENT,
     };
     headers
         .entry(USER_AGENT)
-        .or_insert(HeaderValue::from_static(agent));
+        .or_insert(HeaderValue::from_static(user_agent));
     headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
     if headers[ACCEPT].is_empty() {
         headers.remove(ACCEPT);

@@ -1,24 +1,26 @@
-//! Looking whether containers are well: exec, HTTP, TCP and gRPC.
+//! Startup, liveness and readiness probes: exec, HTTP, TCP and gRPC.
 //!
 //! ```text
-//! exec http tcp grpc   one look, a file each
-//! look                 which of them, how often it is tried, what is told of it
-//! schedule             when to look, and how many looks make a result
-//! plan                 which containers are looked at
-//! prober               the workers, and what they found
+//! manager         ProbeManager: the workers and results of all pods
+//! active_probes   which probes of a pod have to run now
+//! worker          runs one probe of one container periodically
+//! schedule        when a probe runs, and when its results cross a threshold
+//! prober          runs a probe once, with retries, and records events
+//! exec http tcp grpc    the probe handlers
+//! results         outcomes of the probes of a pod
 //! ```
 //!
 //! Promises:
-//! - Only containers that run and have probes are looked at; a pod without probes costs nothing.
-//! - A worker is for one run of a container: what was found of an earlier one says nothing of the next.
-//! - Until a container is up by its startup probe, the others are not begun.
-//! - What the API said of a container that ran before the agent did holds until the first result.
+//! - Only running containers are probed. A pod without probes costs nothing.
+//! - A worker belongs to one container ID: results of an earlier instance of the container do not count for the next.
+//! - Liveness and readiness probes wait until the startup probe succeeded.
+//! - For a container that started before the agent, `started` and `ready` of the API status hold until the first result.
 
+mod active_probes;
 mod exec;
 mod grpc;
 pub mod http;
-mod look;
-mod plan;
+mod manager;
 mod port;
 mod prober;
 mod results;
@@ -26,10 +28,10 @@ mod schedule;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 pub use self::{
-    look::Found,
-    plan::grace,
-    prober::Prober,
-    results::{Outcome, ProbeKind, ProbeResults},
+    manager::ProbeManager,
+    prober::ProbeAttempt,
+    results::{ProbeKind, ProbeOutcome, ProbeResults},
 };

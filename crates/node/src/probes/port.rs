@@ -1,9 +1,10 @@
-//! Ports by number and by name.
+//! Container ports by number and by name.
 
 use k8s_openapi::{api::core::v1::Container, apimachinery::pkg::util::intstr::IntOrString};
 
-/// The number of a port that is given as one, or by what the container calls it.
-pub(super) fn number(port: &IntOrString, container: &Container) -> Result<u16, String> {
+/// The number of a port that a probe refers to by number or by name.
+// upstream: pkg/probe/util.go ResolveContainerPort
+pub(super) fn resolve_container_port(port: &IntOrString, container: &Container) -> Result<u16, String> {
     let number = match port {
         IntOrString::Int(number) => *number,
         IntOrString::String(name) => {
@@ -17,8 +18,8 @@ pub(super) fn number(port: &IntOrString, container: &Container) -> Result<u16, S
     valid.ok_or_else(|| format!("invalid port number: {number}"))
 }
 
-/// A host and a port as one.
-pub(super) fn joined(host: &str, port: u16) -> String {
+/// Joins a host and a port, with brackets around an IPv6 address.
+pub(super) fn join_host_port(host: &str, port: u16) -> String {
     if host.contains(':') {
         return format!("[{host}]:{port}");
     }

@@ -1,250 +1,171 @@
-//! The workers that look, and what they found.
+//! Runs a probe once, with retries, and records events about failures.
+// upstream: pkg/kubelet/prober/prober.go prober
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
-use kubecontroller::{Clock, events::EventRecorder};
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval_at},
-};
+use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod, Probe};
+use kubecontroller::events::{EventRecorder, EventType};
+use tokio::sync::watch;
 
-use super::{
-    ProbeKind, ProbeResults,
-    look::{Hands, Subject},
-    plan::{Wanted, plan},
-    schedule::{Tally, Times, share},
-};
-use crate::{
-    Facts,
-    pod::status::{PodSnapshot, first_address},
-    runtime::{ContainerId, Runtime},
-};
+use super::{ProbeKind, exec, grpc, http, port, tcp};
+use crate::runtime::{ContainerId, Runtime};
 
-/// Looks at containers for as long as it is there.
-pub struct Prober {
-    shared: Arc<Shared>,
-    hands: Hands,
-    facts: watch::Receiver<Arc<Facts>>,
-    /// The uids of pods of which a result changed.
-    changed: tokio::sync::Mutex<mpsc::UnboundedReceiver<String>>,
-    /// The workers of each pod; none for one that has no probes.
-    pods: Mutex<HashMap<String, Workers>>,
+/// Attempts to run a probe that ends in an error, as opposed to a failure.
+const MAX_PROBE_RETRIES: usize = 3;
+
+/// The result of one attempt, with its output.
+// upstream: pkg/probe/probe.go Result
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbeAttempt {
+    /// The container is healthy.
+    Success(String),
+    /// The container is healthy; the output is recorded as an event.
+    Warning(String),
+    /// The container is unhealthy, for this reason.
+    Failure(String),
 }
 
-/// Each for one run of a container. A worker that has nothing more to find stays here until its container is gone, so that it
-/// is not begun again.
-type Workers = BTreeMap<(ContainerId, ProbeKind), JoinSet<()>>;
+/// What to probe: one running container.
+#[derive(Clone)]
+pub(super) struct ProbeTarget {
+    pub(super) pod: Arc<Pod>,
+    pub(super) container: Arc<Container>,
+    pub(super) id: ContainerId,
+    /// Address of the pod.
+    pub(super) address: String,
+    pub(super) kind: ProbeKind,
+    pub(super) probe: Probe,
+}
 
-struct Shared {
-    clock: Clock,
-    /// When the agent began, by both clocks.
-    began: (Timestamp, Instant),
-    /// By the uid of the pod.
-    results: Mutex<HashMap<String, ProbeResults>>,
-    /// Where it is told when a result changes.
-    changes: mpsc::UnboundedSender<String>,
+/// Runs probes.
+#[derive(Clone)]
+pub(super) struct Prober {
+    pub(super) runtime: watch::Receiver<Option<Arc<dyn Runtime>>>,
+    pub(super) recorder: EventRecorder,
 }
 
 // --- Prober ---
 
 impl Prober {
-    /// One that runs commands with the runtime there is when they are due. The addresses of the node are those of pods with its
-    /// network.
-    pub fn new(
-        runtime: watch::Receiver<Option<Arc<dyn Runtime>>>,
-        facts: watch::Receiver<Arc<Facts>>,
-        clock: Clock,
-        recorder: EventRecorder,
-    ) -> Self {
-        let (changes, changed) = mpsc::unbounded_channel();
-        let shared = Shared {
-            began: (clock.now(), Instant::now()),
-            clock,
-            results: Mutex::default(),
-            changes,
+    /// Probes a container and records an event unless it succeeds. Returns whether the probe succeeded; `None` if it could not run.
+    // upstream: pkg/kubelet/prober/prober.go probe
+    pub(super) async fn probe(&self, target: &ProbeTarget) -> Option<bool> {
+        let kind = target.kind;
+        let (is_success, reason, message) = match self.run_probe_with_retries(target).await {
+            Ok(ProbeAttempt::Success(_)) => return Some(true),
+            Ok(ProbeAttempt::Warning(output)) => (
+                Some(true),
+                "ProbeWarning",
+                format!("{kind} probe warning: {output}"),
+            ),
+            Ok(ProbeAttempt::Failure(output)) => {
+                (Some(false), "Unhealthy", format!("{kind} probe failed: {output}"))
+            }
+            Err(error) => (
+                None,
+                "Unhealthy",
+                format!("{kind} probe errored and resulted in unknown state: {error}"),
+            ),
         };
-        Prober {
-            shared: Arc::new(shared),
-            hands: Hands { runtime, recorder },
-            facts,
-            changed: tokio::sync::Mutex::new(changed),
-            pods: Mutex::default(),
-        }
+        self.recorder
+            .event(&target.reference(), EventType::Warning, reason, "", message);
+        is_success
     }
 
-    /// Looks at what runs of the pod, and at nothing else of it any more. To be called whenever it was looked what is there.
-    pub fn keep(&self, pod: &Pod, snapshot: &PodSnapshot) {
-        let uid = pod.metadata.uid.clone().unwrap_or_default();
-        self.shared.retain(&uid, snapshot);
-        let results = self.results(&uid);
-        let plan = plan(pod, snapshot, &results);
-        let mut pods = lock(&self.pods);
-        if plan.is_empty() {
-            pods.remove(&uid);
-            return;
+    /// Retries errors only: a failure is a result.
+    // upstream: pkg/kubelet/prober/prober.go runProbeWithRetries
+    async fn run_probe_with_retries(&self, target: &ProbeTarget) -> Result<ProbeAttempt, String> {
+        let mut attempt = Err(String::new());
+        for _ in 0..MAX_PROBE_RETRIES {
+            attempt = self.run_probe(target).await;
+            if attempt.is_ok() {
+                break;
+            }
         }
-        let workers = pods.entry(uid.clone()).or_default();
-        workers.retain(|(id, kind), _| {
-            let mut wanted = plan.iter();
-            wanted.any(|wanted| wanted.id == *id && wanted.kind == *kind)
-        });
-        let missing: Vec<_> = plan
-            .iter()
-            .filter(|wanted| !workers.contains_key(&(wanted.id.clone(), wanted.kind)))
-            .collect();
-        if missing.is_empty() {
-            return;
-        }
-        let facts = self.facts.borrow().clone();
-        let address = first_address(pod, snapshot, &facts).map_or_else(String::new, |ip| ip.to_string());
-        let pod = Arc::new(pod.clone());
-        for wanted in missing {
-            let key = (wanted.id.clone(), wanted.kind);
-            workers.insert(key, self.begin(&uid, &pod, &address, wanted));
-        }
+        attempt
     }
 
-    fn begin(&self, uid: &str, pod: &Arc<Pod>, address: &str, wanted: &Wanted<'_>) -> JoinSet<()> {
-        let subject = Subject {
-            pod: pod.clone(),
-            container: Arc::new(wanted.container.clone()),
-            id: wanted.id.clone(),
-            address: address.to_owned(),
-            kind: wanted.kind,
-            probe: wanted.probe.clone(),
+    // upstream: pkg/kubelet/prober/prober.go runProbe
+    async fn run_probe(&self, target: &ProbeTarget) -> Result<ProbeAttempt, String> {
+        let limit = positive_seconds(target.probe.timeout_seconds, 1);
+        let container = &target.container;
+        if let Some(action) = &target.probe.exec {
+            let runtime = self.runtime.borrow().clone();
+            let runtime = runtime.ok_or("no container runtime is reachable")?;
+            return exec::probe(&*runtime, &target.id, container, action, limit).await;
+        }
+        if let Some(action) = &target.probe.http_get {
+            return http::get(
+                action,
+                container,
+                &target.address,
+                http::RequestPurpose::Probe,
+                limit,
+            )
+            .await;
+        }
+        if let Some(action) = &target.probe.tcp_socket {
+            let port = port::resolve_container_port(&action.port, container)?;
+            let host = action.host.as_deref().filter(|host| !host.is_empty());
+            return Ok(tcp::probe(host.unwrap_or(&target.address), port, limit).await);
+        }
+        if let Some(action) = &target.probe.grpc {
+            let port =
+                u16::try_from(action.port).map_err(|_| format!("invalid port number: {}", action.port))?;
+            let service = action.service.as_deref().unwrap_or_default();
+            return Ok(grpc::probe(&target.address, port, service, limit).await);
+        }
+        let meta = &target.pod.metadata;
+        let string = |field: &Option<String>| field.clone().unwrap_or_default();
+        let name = string(&meta.name);
+        let namespace = string(&meta.namespace);
+        let uid = string(&meta.uid);
+        Err(format!(
+            "missing probe handler for {name}_{namespace}({uid}):{}",
+            container.name
+        ))
+    }
+}
+
+// --- ProbeTarget ---
+
+impl ProbeTarget {
+    /// Reference to the container, for events.
+    fn reference(&self) -> ObjectReference {
+        let meta = &self.pod.metadata;
+        let mut regular = self.pod.spec.iter().flat_map(|spec| &spec.containers);
+        let list = if regular.any(|container| container.name == self.container.name) {
+            "containers"
+        } else {
+            "initContainers"
         };
-        let times = Times::of(wanted.kind, wanted.probe);
-        let age = since(wanted.since, self.shared.clock.now());
-        let up = self.shared.began.1.elapsed();
-        let spread = share(&format!("{uid}/{}/{}", wanted.container.name, wanted.kind));
-        let first = Instant::now() + times.first(age, up, spread);
-        let mut worker = JoinSet::new();
-        worker.spawn(work(
-            self.shared.clone(),
-            self.hands.clone(),
-            uid.to_owned(),
-            subject,
-            (first, times.period),
-        ));
-        worker
-    }
-
-    /// Looks at nothing of that pod any more, and forgets what was found.
-    pub fn forget(&self, uid: &str) {
-        lock(&self.pods).remove(uid);
-        lock(&self.shared.results).remove(uid);
-    }
-
-    /// What was found of a pod's containers by now.
-    pub fn results(&self, uid: &str) -> ProbeResults {
-        let found = lock(&self.shared.results).get(uid).cloned();
-        found.unwrap_or_else(|| ProbeResults::new(self.shared.began.0))
-    }
-
-    /// The uid of a pod of which something else was found than before. Each change is told once; nothing is lost between calls.
-    pub async fn changed(&self) -> String {
-        match self.changed.lock().await.recv().await {
-            Some(uid) => uid,
-            // The other end is in `shared`, so this is never reached.
-            None => std::future::pending().await,
-        }
-    }
-
-    /// How many workers there are.
-    #[cfg(test)]
-    pub(super) fn workers(&self) -> usize {
-        lock(&self.pods).values().map(BTreeMap::len).sum()
-    }
-
-    /// What they are for.
-    #[cfg(test)]
-    pub(super) fn kinds(&self) -> Vec<ProbeKind> {
-        let pods = lock(&self.pods);
-        pods.values()
-            .flat_map(BTreeMap::keys)
-            .map(|(_, kind)| *kind)
-            .collect()
-    }
-}
-
-impl fmt::Debug for Prober {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pods = lock(&self.pods).len();
-        f.debug_struct("Prober")
-            .field("pods", &pods)
-            .finish_non_exhaustive()
-    }
-}
-
-// --- Shared ---
-
-impl Shared {
-    /// Forgets what was found of containers that run no more.
-    fn retain(&self, uid: &str, snapshot: &PodSnapshot) {
-        let mut results = lock(&self.results);
-        if let Some(found) = results.get_mut(uid) {
-            found.retain(|id| {
-                snapshot
-                    .containers
-                    .iter()
-                    .any(|snapshot| snapshot.id == *id && snapshot.is_running())
-            });
-        }
-    }
-
-    fn found(&self, uid: &str, subject: &Subject, outcome: super::Outcome) {
-        let changed = {
-            let mut results = lock(&self.results);
-            let found = results
-                .entry(uid.to_owned())
-                .or_insert_with(|| ProbeResults::new(self.began.0));
-            found.set(&subject.id, subject.kind, outcome)
-        };
-        if changed {
-            // Who does not listen any more needs not know.
-            let _ = self.changes.send(uid.to_owned());
+        ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version.clone(),
+            field_path: Some(format!("spec.{list}{{{}}}", self.container.name)),
         }
     }
 }
 
-/// Looks until there is nothing more to find.
-async fn work(
-    shared: Arc<Shared>,
-    hands: Hands,
-    uid: String,
-    subject: Subject,
-    (first, period): (Instant, Duration),
-) {
-    let mut tally = Tally::of(subject.kind, &subject.probe);
-    let mut ticks = interval_at(first, period);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    loop {
-        ticks.tick().await;
-        let Some(well) = subject.look(&hands).await else {
-            continue;
-        };
-        let verdict = tally.count(well);
-        if let Some(outcome) = verdict.outcome {
-            shared.found(&uid, &subject, outcome);
-        }
-        if verdict.is_last {
-            return;
-        }
+/// A duration of the probe spec; `default` if it is not set or not positive.
+pub(super) fn positive_seconds(field: Option<i32>, default: u64) -> Duration {
+    let seconds = field
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .filter(|seconds| *seconds > 0);
+    Duration::from_secs(seconds.unwrap_or(default))
+}
+
+/// Formats whole seconds like Go's `time.Duration`, for messages.
+pub(super) fn format_go_duration(duration: Duration) -> String {
+    let total_minutes = duration.as_secs() / 60;
+    let seconds = duration.as_secs() % 60;
+    match (total_minutes / 60, total_minutes % 60) {
+        (0, 0) => format!("{seconds}s"),
+        (0, minutes) => format!("{minutes}m{seconds}s"),
+        (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
     }
-}
-
-fn since(then: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(then)).unwrap_or_default()
-}
-
-/// What is locked here is never half done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What the probes of a pod found.
+//! Results of the probes of a pod.
 
 use std::collections::BTreeMap;
 
@@ -6,87 +6,90 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::runtime::{Container, ContainerId, ContainerState};
 
-/// What a probe is for.
+/// The purpose of a probe.
+// upstream: pkg/kubelet/prober/prober_manager.go probeType
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProbeKind {
-    /// Whether the container is up; the other two wait for it.
+    /// Whether the container has started. The other probes wait for it.
     Startup,
-    /// Whether it should be left running.
+    /// Whether the container works. If it fails, the container is restarted.
     Liveness,
-    /// Whether it should be sent work.
+    /// Whether the container can serve requests. If it fails, services do not route to the pod.
     Readiness,
 }
 
-/// What was found.
+/// The outcome of a probe, after enough consecutive equal results.
+// upstream: pkg/kubelet/prober/results/results_manager.go Result
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Often enough in a row it was well.
+pub enum ProbeOutcome {
+    /// The success threshold was reached.
     Success,
-    /// Often enough in a row it was not.
+    /// The failure threshold was reached.
     Failure,
-    /// Neither yet.
+    /// Neither threshold was reached yet.
     Unknown,
 }
 
-/// What the probes of one pod found, by container. A container that was begun again is another one.
+/// Outcomes of the probes of one pod, by container ID: a restarted container has none at first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProbeResults {
-    outcomes: BTreeMap<(ContainerId, ProbeKind), Outcome>,
-    /// When the agent began.
-    since: Option<Timestamp>,
+    outcomes: BTreeMap<(ContainerId, ProbeKind), ProbeOutcome>,
+    agent_started: Option<Timestamp>,
 }
 
 // --- ProbeResults ---
 
 impl ProbeResults {
-    /// Nothing found yet, by an agent that began then.
-    pub fn new(since: Timestamp) -> Self {
+    /// No outcomes, for an agent that started at this time.
+    pub fn new(agent_started: Timestamp) -> Self {
         ProbeResults {
             outcomes: BTreeMap::new(),
-            since: Some(since),
+            agent_started: Some(agent_started),
         }
     }
 
-    /// The same with one more.
+    /// Adds an outcome.
     #[must_use]
-    pub fn with(mut self, id: &ContainerId, kind: ProbeKind, outcome: Outcome) -> Self {
+    pub fn with(mut self, id: &ContainerId, kind: ProbeKind, outcome: ProbeOutcome) -> Self {
         self.set(id, kind, outcome);
         self
     }
 
-    /// Whether a container is up.
-    pub fn startup(&self, id: &ContainerId) -> Option<Outcome> {
+    /// Outcome of the startup probe of a container.
+    pub fn startup(&self, id: &ContainerId) -> Option<ProbeOutcome> {
         self.get(id, ProbeKind::Startup)
     }
 
-    /// Whether a container should be left running. At a [`Outcome::Failure`] it is to be ended, and begun again.
-    pub fn liveness(&self, id: &ContainerId) -> Option<Outcome> {
+    /// Outcome of the liveness probe of a container. It is restarted on [`ProbeOutcome::Failure`].
+    pub fn liveness(&self, id: &ContainerId) -> Option<ProbeOutcome> {
         self.get(id, ProbeKind::Liveness)
     }
 
-    /// Whether a container should be sent work.
-    pub fn readiness(&self, id: &ContainerId) -> Option<Outcome> {
+    /// Outcome of the readiness probe of a container.
+    pub fn readiness(&self, id: &ContainerId) -> Option<ProbeOutcome> {
         self.get(id, ProbeKind::Readiness)
     }
 
-    /// Whether a container was there before the agent was, so that what the API says of it still holds.
-    pub fn ran_before(&self, container: &Container) -> bool {
+    /// Whether a container started before the agent. Then `started` and `ready` of its API status hold until the first outcome.
+    // upstream: pkg/kubelet/prober/prober_manager.go setReadyStateOnKubeletRestart
+    pub fn started_before_agent(&self, container: &Container) -> bool {
         let ContainerState::Running { started } = &container.state else {
             return false;
         };
-        self.since.is_some_and(|since| *started < since)
+        self.agent_started
+            .is_some_and(|agent_started| *started < agent_started)
     }
 
-    fn get(&self, id: &ContainerId, kind: ProbeKind) -> Option<Outcome> {
+    fn get(&self, id: &ContainerId, kind: ProbeKind) -> Option<ProbeOutcome> {
         self.outcomes.get(&(id.clone(), kind)).copied()
     }
 
-    /// Whether that is something else than before.
-    pub(super) fn set(&mut self, id: &ContainerId, kind: ProbeKind, outcome: Outcome) -> bool {
+    /// Returns whether the outcome changed.
+    pub(super) fn set(&mut self, id: &ContainerId, kind: ProbeKind, outcome: ProbeOutcome) -> bool {
         self.outcomes.insert((id.clone(), kind), outcome) != Some(outcome)
     }
 
-    /// Forgets the containers that are not kept.
+    /// Keeps only the outcomes of containers for which `keep` returns true.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&ContainerId) -> bool) {
         self.outcomes.retain(|(id, _), _| keep(id));
     }
@@ -95,7 +98,7 @@ impl ProbeResults {
 // --- ProbeKind ---
 
 impl std::fmt::Display for ProbeKind {
-    /// As events name it.
+    /// The name in event messages.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             ProbeKind::Startup => "Startup",

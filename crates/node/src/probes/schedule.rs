@@ -1,125 +1,133 @@
-//! When to look, and how many looks make a result. Pure.
+//! When a probe runs, and when its results cross a threshold. Pure functions.
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Probe;
 
-use super::{Outcome, ProbeKind, look::seconds};
+use super::{ProbeKind, ProbeOutcome, prober::positive_seconds};
 
-/// What a probe's spec says of time.
+/// Delay and period of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Times {
+pub(super) struct ProbeSchedule {
     kind: ProbeKind,
     initial_delay: Duration,
     pub(super) period: Duration,
 }
 
-/// What was found in a row.
+/// Counts consecutive equal results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct ThresholdCounter {
     kind: ProbeKind,
     success_threshold: u32,
     failure_threshold: u32,
-    last: Option<bool>,
-    run: u32,
+    last_result: Option<bool>,
+    /// Number of consecutive results that equal the last one.
+    result_run: u32,
 }
 
-/// What follows from a look.
+/// What follows from a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
-    /// The result, once enough was found in a row.
-    pub(super) outcome: Option<Outcome>,
-    /// Whether this container need not be looked at any more.
+pub(super) struct ProbeDecision {
+    /// The outcome, if the threshold was reached.
+    pub(super) outcome: Option<ProbeOutcome>,
+    /// Whether this container needs no further probes of this kind.
     pub(super) is_last: bool,
 }
 
-// --- Times ---
+// --- ProbeSchedule ---
 
-impl Times {
-    pub(super) fn of(kind: ProbeKind, probe: &Probe) -> Self {
+impl ProbeSchedule {
+    pub(super) fn new(kind: ProbeKind, probe: &Probe) -> Self {
         let delay = probe
             .initial_delay_seconds
             .and_then(|delay| u64::try_from(delay).ok());
-        Times {
+        ProbeSchedule {
             kind,
             initial_delay: Duration::from_secs(delay.unwrap_or(0)),
-            period: seconds(probe.period_seconds, 10),
+            period: positive_seconds(probe.period_seconds, 10),
         }
     }
 
-    /// How long to wait for the first look at a container that runs for `age`, by an agent that runs for `up`.
+    /// Delay until the first probe of a container.
     ///
-    /// Readiness is looked at as soon as it may be, for somebody waits for it. The others begin a period after their container:
-    /// one that needs that long to listen must not be counted as failing. An agent that began a moment ago spreads its looks
-    /// over the period, by `share` of it, so that all of them do not come at once.
-    pub(super) fn first(&self, age: Duration, up: Duration, share: f64) -> Duration {
-        let delay = self.initial_delay.saturating_sub(age);
-        // What the agent began itself it need not spread.
-        if age > up && up < self.period {
-            return delay.max(self.period.mul_f64(share));
+    /// Readiness probes run as soon as the initial delay permits, because traffic waits for them. Startup and liveness probes run
+    /// at multiples of the period after the start of the container: a container that needs some time to listen must not collect
+    /// failures. After a start of the agent, probes of containers that were already running are spread over the period by
+    /// `fraction`, so that they do not all run at once.
+    // upstream: pkg/kubelet/prober/worker.go run, doProbe
+    pub(super) fn first_delay(
+        &self,
+        container_age: Duration,
+        agent_uptime: Duration,
+        fraction: f64,
+    ) -> Duration {
+        let remaining_delay = self.initial_delay.saturating_sub(container_age);
+        // Containers that this agent started are spread already.
+        if container_age > agent_uptime && agent_uptime < self.period {
+            return remaining_delay.max(self.period.mul_f64(fraction));
         }
         if self.kind == ProbeKind::Readiness {
-            return delay;
+            return remaining_delay;
         }
-        let least = self.initial_delay.max(age).max(Duration::from_secs(1));
-        let whole = least.as_secs() + u64::from(least.subsec_nanos() > 0);
+        let earliest = self.initial_delay.max(container_age).max(Duration::from_secs(1));
+        let whole_seconds = earliest.as_secs() + u64::from(earliest.subsec_nanos() > 0);
         let period = self.period.as_secs().max(1);
-        Duration::from_secs(whole.div_ceil(period) * period).saturating_sub(age)
+        Duration::from_secs(whole_seconds.div_ceil(period) * period).saturating_sub(container_age)
     }
 }
 
-// --- Tally ---
+// --- ThresholdCounter ---
 
-impl Tally {
-    pub(super) fn of(kind: ProbeKind, probe: &Probe) -> Self {
+impl ThresholdCounter {
+    pub(super) fn new(kind: ProbeKind, probe: &Probe) -> Self {
         let threshold = |field: Option<i32>, default| {
-            let given = field.and_then(|count| u32::try_from(count).ok());
-            given.filter(|count| *count > 0).unwrap_or(default)
+            let threshold = field.and_then(|count| u32::try_from(count).ok());
+            threshold.filter(|count| *count > 0).unwrap_or(default)
         };
-        Tally {
+        ThresholdCounter {
             kind,
             success_threshold: threshold(probe.success_threshold, 1),
             failure_threshold: threshold(probe.failure_threshold, 3),
-            last: None,
-            run: 0,
+            last_result: None,
+            result_run: 0,
         }
     }
 
-    /// Counts one look.
-    pub(super) fn count(&mut self, well: bool) -> Verdict {
-        if self.last != Some(well) {
-            self.last = Some(well);
-            self.run = 0;
+    // upstream: pkg/kubelet/prober/worker.go doProbe
+    pub(super) fn count(&mut self, is_success: bool) -> ProbeDecision {
+        if self.last_result != Some(is_success) {
+            self.last_result = Some(is_success);
+            self.result_run = 0;
         }
-        self.run = self.run.saturating_add(1);
-        let (enough, outcome) = if well {
-            (self.success_threshold, Outcome::Success)
+        self.result_run = self.result_run.saturating_add(1);
+        let (threshold, outcome) = if is_success {
+            (self.success_threshold, ProbeOutcome::Success)
         } else {
-            (self.failure_threshold, Outcome::Failure)
+            (self.failure_threshold, ProbeOutcome::Failure)
         };
-        if self.run < enough {
-            return Verdict {
+        if self.result_run < threshold {
+            return ProbeDecision {
                 outcome: None,
                 is_last: false,
             };
         }
-        // A container that fails is ended, and one that is up stays up: to run commands in one that is being ended confuses
-        // some runtimes.
+        // A failed container will be stopped, and exec in a stopping container confuses some runtimes. A started container stays
+        // started.
         let is_last = match self.kind {
             ProbeKind::Startup => true,
-            ProbeKind::Liveness => !well,
+            ProbeKind::Liveness => !is_success,
             ProbeKind::Readiness => false,
         };
-        Verdict {
+        ProbeDecision {
             outcome: Some(outcome),
             is_last,
         }
     }
 }
 
-/// A share of a period, the same for the same text: what is spread by it needs no luck.
-pub(super) fn share(text: &str) -> f64 {
+/// Maps a key to a number from 0 to 1 by its FNV-1a hash. Unlike upstream's random number, it makes schedules reproducible.
+pub(super) fn period_fraction(key: &str) -> f64 {
     let fold = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    let hash = text.bytes().fold(0x811c_9dc5, fold);
+    let hash = key.bytes().fold(0x811c_9dc5, fold);
     f64::from(hash) / f64::from(u32::MAX)
 }

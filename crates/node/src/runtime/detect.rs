@@ -1,10 +1,10 @@
-//! Which runtime is on this machine.
+//! Detection of the container runtime of this machine.
 //!
-//! It is found by talking to it: a command that is installed says nothing of a daemon that runs, and a socket may be another's than
-//! its name says. The order is Docker, Podman, containerd, CRI-O; the first that answers is taken. Nothing found is told with all
-//! that was tried. Looking again costs nothing while there is nobody.
+//! A runtime is detected by calling it: an installed command does not mean that the daemon runs, and a socket may belong to another
+//! runtime than its path suggests. The order is Docker, Podman, containerd, CRI-O; the first that answers is used. If none answers, the
+//! error lists every attempt. Detection is cheap while no socket exists, so callers may repeat it.
 
-mod places;
+mod endpoints;
 
 use std::{
     fmt,
@@ -17,15 +17,15 @@ use std::{
 
 use tokio::time::timeout;
 
-use self::places::{Place, Surroundings, places};
-use super::{Owner, Runtime, RuntimeError, cri::Cri, engine::Engine, network::BridgeNetwork};
+use self::endpoints::{HostEnvironment, RuntimeEndpoint, endpoints};
+use super::{ContainerOwner, Runtime, RuntimeError, cni::CniBridge, cri::CriRuntime, docker::DockerRuntime};
 
-/// What a daemon that listens may take to say who it is: on a busy machine, some time.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Timeout for connecting and the version call. Daemons of a busy machine are slow.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A program that runs containers.
+/// A supported container runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RuntimeKind {
     /// Docker.
     Docker,
     /// Podman.
@@ -36,48 +36,48 @@ pub enum Kind {
     CriO,
 }
 
-/// What is looked for.
+/// Configuration of the detection: `--runtime` and `--runtime-endpoint`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Which one. Default: the first that answers.
-    pub choice: Choice,
-    /// Where it listens. Default: where it usually does.
+pub struct RuntimeSelection {
+    /// Runtime to use. Default: the first that answers.
+    pub choice: RuntimeChoice,
+    /// Socket of the runtime. Default: the usual sockets of each runtime.
     pub socket: Option<PathBuf>,
 }
 
-/// The network for pods on a runtime that has none of its own; Docker and Podman have. Called once such a runtime answers.
+/// Source of the pod network for a CRI runtime without one; Docker and Podman have their own. Called after such a runtime has answered.
 pub type NetworkSource<'a> =
-    dyn Fn() -> Pin<Box<dyn Future<Output = Option<BridgeNetwork>> + Send + 'a>> + Send + Sync + 'a;
+    dyn Fn() -> Pin<Box<dyn Future<Output = Option<CniBridge>> + Send + 'a>> + Send + Sync + 'a;
 
-/// Which runtime is looked for.
+/// Value of `--runtime`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
-    /// The first that answers.
+pub enum RuntimeChoice {
+    /// `auto`: the first that answers.
     #[default]
-    Any,
-    /// This one.
-    Only(Kind),
-    /// None: the node runs no pods.
-    Nothing,
+    Auto,
+    /// Only this runtime.
+    Only(RuntimeKind),
+    /// `none`: the node runs no pods.
+    Disabled,
 }
 
-/// A name of a runtime that nobody has.
+/// Unknown value of `--runtime`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown container runtime \"{0}\": it is one of auto, docker, podman, containerd, cri-o, none")]
-pub struct UnknownRuntime(String);
+#[error("unknown container runtime \"{0}\": use one of auto, docker, podman, containerd, cri-o, none")]
+pub struct UnknownRuntimeError(String);
 
-/// An address that is no socket of this machine.
+/// The endpoint is not a unix socket.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no socket of this machine: write it as unix:///path/to/socket")]
-pub struct BadEndpoint(String);
+#[error("invalid runtime endpoint \"{0}\": not a unix socket; write it as unix:///path/to/socket")]
+pub struct InvalidEndpointError(String);
 
-/// Why there is no runtime. The words stand in the node's condition.
+/// Detection found no runtime. The message is reported in the node's Ready condition.
 #[derive(Debug, thiserror::Error)]
-pub enum NoRuntime {
-    /// None is wanted.
-    #[error("this node was told to run no containers (--runtime none)")]
-    Unwanted,
-    /// Nobody answered.
+pub enum DetectError {
+    /// `--runtime none`.
+    #[error("the container runtime is disabled (--runtime none)")]
+    Disabled,
+    /// No runtime answered; the attempts.
     #[error(
         "no container runtime found: {}; install and start one of docker, podman, containerd, cri-o, or simulate a node with `k3 start --simulated-nodes 1`",
         .0.join("; ")
@@ -85,81 +85,85 @@ pub enum NoRuntime {
     NotFound(Vec<String>),
 }
 
-/// Looks for the runtime that is wanted. To be called again while there is none.
-pub async fn detect(wanted: &Wanted, owner: &Owner) -> Result<Arc<dyn Runtime>, NoRuntime> {
-    detect_with_network(wanted, owner, &|| Box::pin(std::future::ready(None))).await
+/// Detects the configured runtime. Callers repeat it while there is none.
+pub async fn detect(
+    selection: &RuntimeSelection,
+    owner: &ContainerOwner,
+) -> Result<Arc<dyn Runtime>, DetectError> {
+    detect_with_network(selection, owner, &|| Box::pin(std::future::ready(None))).await
 }
 
-/// The same, with a network for the pods.
+/// Like [`detect`], with a pod network for CRI runtimes.
 pub async fn detect_with_network(
-    wanted: &Wanted,
-    owner: &Owner,
+    selection: &RuntimeSelection,
+    owner: &ContainerOwner,
     network: &NetworkSource<'_>,
-) -> Result<Arc<dyn Runtime>, NoRuntime> {
-    if wanted.choice == Choice::Nothing {
-        return Err(NoRuntime::Unwanted);
+) -> Result<Arc<dyn Runtime>, DetectError> {
+    if selection.choice == RuntimeChoice::Disabled {
+        return Err(DetectError::Disabled);
     }
     let mut tried = Vec::new();
-    for place in places(wanted, &Surroundings::of_this_process()) {
-        match try_place(&place, wanted, owner, network).await {
+    for endpoint in endpoints(selection, &HostEnvironment::from_env()) {
+        match connect_to_endpoint(&endpoint, selection, owner, network).await {
             Ok(runtime) => return Ok(runtime),
-            Err(reason) => tried.push(format!("{place}: {reason}")),
+            Err(reason) => tried.push(format!("{endpoint}: {reason}")),
         }
     }
-    Err(NoRuntime::NotFound(tried))
+    Err(DetectError::NotFound(tried))
 }
 
-/// Looks for Docker or Podman: services that are of no pod need volumes with names, which runtimes of CRI do not have.
-pub async fn detect_engine(wanted: &Wanted) -> Result<Engine, NoRuntime> {
-    if wanted.choice == Choice::Nothing {
-        return Err(NoRuntime::Unwanted);
+/// Detects Docker or Podman, for service containers: they need named volumes, which CRI runtimes lack.
+pub async fn detect_docker(selection: &RuntimeSelection) -> Result<DockerRuntime, DetectError> {
+    if selection.choice == RuntimeChoice::Disabled {
+        return Err(DetectError::Disabled);
     }
     let mut tried = Vec::new();
-    for place in places(wanted, &Surroundings::of_this_process()) {
-        if matches!(place.kind, Some(Kind::Containerd | Kind::CriO)) {
-            tried.push(format!(
-                "{place}: it has no volumes with names, as Docker and Podman have"
-            ));
+    for endpoint in endpoints(selection, &HostEnvironment::from_env()) {
+        if matches!(endpoint.kind, Some(RuntimeKind::Containerd | RuntimeKind::CriO)) {
+            tried.push(format!("{endpoint}: no named volumes; use Docker or Podman"));
             continue;
         }
-        match answering(&place, Engine::for_services).await {
+        match connect_with_timeout(&endpoint, DockerRuntime::connect_without_owner).await {
             Ok(engine) => return Ok(engine),
-            Err(reason) => tried.push(format!("{place}: {reason}")),
+            Err(reason) => tried.push(format!("{endpoint}: {reason}")),
         }
     }
-    Err(NoRuntime::NotFound(tried))
+    Err(DetectError::NotFound(tried))
 }
 
-/// Talks to who listens at a place. Whoever it is will do, unless one was asked for.
-async fn try_place(
-    place: &Place,
-    wanted: &Wanted,
-    owner: &Owner,
+/// Connects to the runtime at an endpoint. Its kind matters only if one was configured.
+async fn connect_to_endpoint(
+    endpoint: &RuntimeEndpoint,
+    selection: &RuntimeSelection,
+    owner: &ContainerOwner,
     network: &NetworkSource<'_>,
 ) -> Result<Arc<dyn Runtime>, String> {
-    let runtime = answering(place, |socket| connect(place.kind, socket, owner, network)).await?;
+    let runtime =
+        connect_with_timeout(endpoint, |socket| connect(endpoint.kind, socket, owner, network)).await?;
     let version = runtime.version().await.map_err(|error| error.to_string())?;
-    match wanted.choice {
-        Choice::Only(kind) if kind.name() != version.name => Err(format!("it is {}", version.name)),
+    match selection.choice {
+        RuntimeChoice::Only(kind) if kind.name() != version.name => {
+            Err(format!("the runtime is {}", version.name))
+        }
         _ => Ok(runtime),
     }
 }
 
-/// What is made of a connection to who listens at a place.
-async fn answering<'a, T, F>(place: &'a Place, connect: impl FnOnce(&'a Path) -> F) -> Result<T, String>
+/// Connects to an endpoint, with a timeout.
+async fn connect_with_timeout<'a, T, F>(
+    endpoint: &'a RuntimeEndpoint,
+    connect: impl FnOnce(&'a Path) -> F,
+) -> Result<T, String>
 where
     F: Future<Output = Result<T, RuntimeError>>,
 {
-    let socket = place
-        .socket
-        .as_deref()
-        .ok_or("only sockets of this machine are talked to")?;
+    let socket = endpoint.socket.as_deref().ok_or("not a unix socket")?;
     if !socket.exists() {
-        return Err("not there".to_owned());
+        return Err("not found".to_owned());
     }
-    timeout(LIMIT, connect(socket))
+    timeout(CONNECT_TIMEOUT, connect(socket))
         .await
-        .map_err(|_| format!("no answer within {} s", LIMIT.as_secs()))?
+        .map_err(|_| format!("no response within {} s", CONNECT_TIMEOUT.as_secs()))?
         .map_err(|error| match error {
             RuntimeError::Unreachable { reason, .. } => reason,
             error => error.to_string(),
@@ -167,18 +171,18 @@ where
 }
 
 async fn connect(
-    kind: Option<Kind>,
+    kind: Option<RuntimeKind>,
     socket: &Path,
-    owner: &Owner,
+    owner: &ContainerOwner,
     network: &NetworkSource<'_>,
 ) -> Result<Arc<dyn Runtime>, RuntimeError> {
     let engine = || async {
-        let engine = Engine::connect(socket, owner.clone()).await?;
+        let engine = DockerRuntime::connect(socket, owner.clone()).await?;
         Ok(Arc::new(engine) as Arc<dyn Runtime>)
     };
     let cri = || async {
-        let cri = Cri::connect(socket, owner.clone())?;
-        // It has not been talked to before this.
+        let cri = CriRuntime::connect(socket, owner.clone())?;
+        // `connect` sends nothing: the version call checks that a CRI server answers.
         cri.version().await?;
         let cri = match network().await {
             Some(network) => cri.with_network(network),
@@ -187,8 +191,8 @@ async fn connect(
         Ok(Arc::new(cri) as Arc<dyn Runtime>)
     };
     match kind {
-        Some(Kind::Docker | Kind::Podman) => engine().await,
-        Some(Kind::Containerd | Kind::CriO) => cri().await,
+        Some(RuntimeKind::Docker | RuntimeKind::Podman) => engine().await,
+        Some(RuntimeKind::Containerd | RuntimeKind::CriO) => cri().await,
         None => match engine().await {
             Ok(runtime) => Ok(runtime),
             Err(_) => cri().await,
@@ -196,10 +200,10 @@ async fn connect(
     }
 }
 
-// --- Kind ---
+// --- RuntimeKind ---
 
-impl Kind {
-    /// What stands before `://` in ids of containers.
+impl RuntimeKind {
+    /// The scheme of container IDs (`docker://...`), and the runtime's name in `containerRuntimeVersion`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Docker => "docker",
@@ -210,37 +214,37 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for RuntimeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-// --- Choice ---
+// --- RuntimeChoice ---
 
-impl FromStr for Choice {
-    type Err = UnknownRuntime;
+impl FromStr for RuntimeChoice {
+    type Err = UnknownRuntimeError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
-            "" | "auto" => Ok(Self::Any),
-            "docker" => Ok(Self::Only(Kind::Docker)),
-            "podman" => Ok(Self::Only(Kind::Podman)),
-            "containerd" => Ok(Self::Only(Kind::Containerd)),
-            "cri-o" | "crio" => Ok(Self::Only(Kind::CriO)),
-            "none" => Ok(Self::Nothing),
-            other => Err(UnknownRuntime(other.to_owned())),
+            "" | "auto" => Ok(Self::Auto),
+            "docker" => Ok(Self::Only(RuntimeKind::Docker)),
+            "podman" => Ok(Self::Only(RuntimeKind::Podman)),
+            "containerd" => Ok(Self::Only(RuntimeKind::Containerd)),
+            "cri-o" | "crio" => Ok(Self::Only(RuntimeKind::CriO)),
+            "none" => Ok(Self::Disabled),
+            other => Err(UnknownRuntimeError(other.to_owned())),
         }
     }
 }
 
-/// The path of `unix:///path`, or of a path.
-pub fn socket_of(endpoint: &str) -> Result<PathBuf, BadEndpoint> {
+/// Parses `unix:///path` or an absolute path.
+pub fn parse_endpoint(endpoint: &str) -> Result<PathBuf, InvalidEndpointError> {
     let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint);
     if path.starts_with('/') {
         Ok(PathBuf::from(path))
     } else {
-        Err(BadEndpoint(endpoint.to_owned()))
+        Err(InvalidEndpointError(endpoint.to_owned()))
     }
 }
 
@@ -250,79 +254,82 @@ mod tests {
 
     use super::*;
 
-    fn owner() -> Owner {
-        Owner::new("n", "c")
+    fn owner() -> ContainerOwner {
+        ContainerOwner::new("n", "c")
     }
 
-    async fn refused(wanted: &Wanted) -> String {
-        detect(wanted, &owner()).await.err().unwrap().to_string()
+    async fn detection_error(selection: &RuntimeSelection) -> String {
+        detect(selection, &owner()).await.err().unwrap().to_string()
     }
 
     #[test]
-    fn names_and_addresses_are_read() {
-        assert_eq!("auto".parse(), Ok(Choice::Any));
-        assert_eq!("cri-o".parse(), Ok(Choice::Only(Kind::CriO)));
-        assert_eq!("none".parse(), Ok(Choice::Nothing));
-        let error = "rkt".parse::<Choice>().unwrap_err().to_string();
+    fn parses_choices_and_endpoints() {
+        assert_eq!("auto".parse(), Ok(RuntimeChoice::Auto));
+        assert_eq!("cri-o".parse(), Ok(RuntimeChoice::Only(RuntimeKind::CriO)));
+        assert_eq!("none".parse(), Ok(RuntimeChoice::Disabled));
+        let error = "rkt".parse::<RuntimeChoice>().unwrap_err().to_string();
         assert!(
             error.contains("\"rkt\"") && error.contains("containerd"),
             "{error}"
         );
-        assert_eq!(socket_of("unix:///run/a.sock"), Ok("/run/a.sock".into()));
-        assert_eq!(socket_of("/run/a.sock"), Ok("/run/a.sock".into()));
-        assert!(socket_of("tcp://1.2.3.4:2375").is_err());
+        assert_eq!(parse_endpoint("unix:///run/a.sock"), Ok("/run/a.sock".into()));
+        assert_eq!(parse_endpoint("/run/a.sock"), Ok("/run/a.sock".into()));
+        assert!(parse_endpoint("tcp://1.2.3.4:2375").is_err());
     }
 
     #[tokio::test]
-    async fn nobody_is_told_with_all_that_was_tried() {
-        let folder = tempfile::tempdir().unwrap();
-        let wanted = Wanted {
-            choice: Choice::Only(Kind::Docker),
-            socket: Some(folder.path().join("absent.sock")),
+    async fn error_lists_all_attempts() {
+        let directory = tempfile::tempdir().unwrap();
+        let selection = RuntimeSelection {
+            choice: RuntimeChoice::Only(RuntimeKind::Docker),
+            socket: Some(directory.path().join("absent.sock")),
         };
-        let reason = refused(&wanted).await;
+        let reason = detection_error(&selection).await;
         assert!(
             reason.starts_with("no container runtime found: docker at "),
             "{reason}"
         );
-        assert!(reason.ends_with("absent.sock: not there"), "{reason}");
+        assert!(reason.contains("absent.sock: not found;"), "{reason}");
     }
 
     #[tokio::test]
-    async fn a_socket_that_nobody_serves_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("dead.sock");
+    async fn reports_refused_connection() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("unserved.sock");
         drop(UnixListener::bind(&socket).unwrap());
-        let wanted = Wanted {
-            choice: Choice::Only(Kind::Podman),
+        let selection = RuntimeSelection {
+            choice: RuntimeChoice::Only(RuntimeKind::Podman),
             socket: Some(socket),
         };
-        let reason = refused(&wanted).await;
+        let reason = detection_error(&selection).await;
         assert!(reason.contains("refused"), "{reason}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_listens_and_says_nothing_is_given_up() {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("mute.sock");
+    async fn times_out_on_silent_socket() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("silent.sock");
         let _listener = UnixListener::bind(&socket).unwrap();
-        let wanted = Wanted {
-            choice: Choice::Only(Kind::Docker),
+        let selection = RuntimeSelection {
+            choice: RuntimeChoice::Only(RuntimeKind::Docker),
             socket: Some(socket),
         };
-        let reason = refused(&wanted).await;
-        assert!(reason.ends_with("no answer within 20 s"), "{reason}");
+        let reason = detection_error(&selection).await;
+        assert!(
+            reason.contains("silent.sock: no response within 20 s;"),
+            "{reason}"
+        );
     }
 
     #[tokio::test]
-    async fn none_is_wanted() {
-        let wanted = Wanted {
-            choice: Choice::Nothing,
-            ..Wanted::default()
+    async fn reports_disabled_runtime() {
+        let selection = RuntimeSelection {
+            choice: RuntimeChoice::Disabled,
+            ..RuntimeSelection::default()
         };
         assert_eq!(
-            refused(&wanted).await,
-            "this node was told to run no containers (--runtime none)"
+            detection_error(&selection).await,
+            "the container runtime is disabled (--runtime none)"
         );
     }
 }

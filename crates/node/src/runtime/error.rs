@@ -1,51 +1,53 @@
-//! What can go wrong with a runtime.
+//! Errors of container runtimes.
 
 use std::time::Duration;
 
-/// Why a runtime did not do what it was asked for. The words reach users in events and statuses.
+/// Error of a runtime call. The message reaches users in events and statuses.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuntimeError {
-    /// Nobody answers. Everything is tried again later.
+    /// No response: the runtime does not listen, or the connection broke. Callers retry.
     #[error("cannot reach {runtime}: {reason}")]
     Unreachable {
-        /// Which runtime, and where.
+        /// Runtime and socket.
         runtime: String,
-        /// What was tried, and what came of it.
+        /// Cause.
         reason: String,
     },
-    /// It answered that there is no such container, sandbox or image.
+    /// The runtime has no such container, sandbox or image.
     #[error("{0}")]
     NotFound(String),
-    /// Somebody else's container has the name. It is left alone.
-    #[error("the container name \"{name}\" is taken by a container that is not of this node ({holder})")]
+    /// A container of another owner has the name. It is not touched.
+    #[error(
+        "the container name \"{name}\" is in use by container {holder}, which does not belong to this node"
+    )]
     NameTaken {
         /// The name.
         name: String,
-        /// Its holder's id.
+        /// ID of the container that has the name.
         holder: String,
     },
-    /// The image cannot be had: not in the registry, or we may not read it.
+    /// The image cannot be pulled: not in the registry, or no permission.
     #[error("{0}")]
     ImagePull(String),
-    /// The registry cannot be reached.
+    /// The registry is unreachable.
     #[error("{0}")]
     RegistryUnavailable(String),
-    /// The reference of the image makes no sense.
+    /// The image reference is invalid.
     #[error("{0}")]
     InvalidImageName(String),
-    /// It took too long, and was given up.
+    /// The call exceeded its timeout.
     #[error("{what}: context deadline exceeded")]
     Timeout {
-        /// What was asked for.
+        /// Operation.
         what: String,
-        /// How long it was waited for.
+        /// Timeout.
         after: Duration,
     },
-    /// This runtime cannot do that.
+    /// The runtime does not support the operation.
     #[error("{0}")]
     Unsupported(String),
-    /// It refused, in its own words.
+    /// The runtime reported an error; its message.
     #[error("{0}")]
-    Refused(String),
+    OperationFailed(String),
 }

@@ -1,6 +1,6 @@
-//! A runtime in memory, for tests: containers run and end as they are told, calls fail and take time as they are told.
+//! In-memory runtime for tests: tests choose what containers do, which calls fail and how long calls take.
 //!
-//! Time is tokio's, so that a test that pauses it waits for nothing; the time of day is a [`Clock`]'s, which [`clock`] makes of it.
+//! It uses tokio's clock, so that tests with paused time do not wait; [`clock`] derives the wall clock from it.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -19,28 +19,29 @@ use kubecontroller::Clock;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    Attached, Change, Container, ContainerId, ContainerSpec, ContainerState, ContainerUsage, ExecOutput,
-    ExecSpec, Exit, FilesystemUsage, Image, LogLine, LogOptions, NamespaceMode, PortStream, PullSecret,
-    Readiness, Resources, Runtime, RuntimeError, Sandbox, SandboxId, SandboxSpec, SandboxState, Version,
+    Container, ContainerExit, ContainerId, ContainerResources, ContainerSpec, ContainerState, ContainerStats,
+    ExecOutput, ExecSpec, FilesystemUsage, Image, LogLine, LogOptions, NamespaceMode, PodLifecycleEvent,
+    PortStream, ProcessStreams, PullSecret, Runtime, RuntimeError, RuntimeStatus, RuntimeVersion, Sandbox,
+    SandboxId, SandboxSpec, SandboxState,
 };
 
-/// What a container does once it is started.
+/// What a container does after its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
-    /// Runs until it is asked to end, and then ends at once.
+pub enum FakeProgram {
+    /// Runs until it is stopped, and exits at once then.
     Run,
-    /// Runs until its grace is over.
-    Stubborn,
-    /// Ends by itself.
+    /// Runs until its grace period has passed.
+    IgnoreStop,
+    /// Exits by itself.
     Exit {
-        /// After this time.
+        /// Run time.
         after: Duration,
-        /// With this code.
+        /// Exit code.
         code: i32,
     },
 }
 
-/// What goes wrong with a call.
+/// An injected fault.
 #[derive(Clone, Debug)]
 enum Fault {
     Refused(String),
@@ -49,207 +50,208 @@ enum Fault {
     Slow(Duration),
 }
 
-/// Where a call is cut, as if the agent had been killed there.
+/// Where a call is interrupted, as if the agent was killed there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// Before anything was done.
+pub enum Interruption {
+    /// Before it has an effect.
     Before,
-    /// After it was done, and before anybody heard of it.
+    /// After its effect, before the caller gets the result.
     After,
 }
 
-/// A runtime in memory. Clones are the same.
+/// In-memory runtime. Clones share the state.
 #[derive(Clone)]
 pub struct FakeRuntime {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FakeState>>,
     clock: Clock,
-    /// Counts changes; wakes who listens.
+    /// Number of changes; wakes subscribers of container events.
     changed: watch::Sender<u64>,
-    /// Whether a call was cut.
-    cut: watch::Sender<bool>,
+    /// Whether a call was interrupted.
+    interrupted: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-struct State {
+struct FakeState {
     sandboxes: Vec<Sandbox>,
-    containers: Vec<Made>,
+    containers: Vec<FakeContainer>,
     images: BTreeMap<String, Image>,
     registry: BTreeMap<String, Image>,
-    /// Images of containers that are not of this node.
+    /// Images of containers that do not belong to this node.
     images_of_others: Vec<String>,
-    programs: HashMap<String, VecDeque<Program>>,
-    answers: HashMap<String, ExecOutput>,
-    written: HashMap<String, Vec<LogLine>>,
+    programs: HashMap<String, VecDeque<FakeProgram>>,
+    exec_outputs: HashMap<String, ExecOutput>,
+    logs: HashMap<String, Vec<LogLine>>,
     faults: Vec<(String, usize, Fault)>,
     calls: Vec<String>,
-    cut_at: Option<(usize, Cut)>,
+    interrupt_at: Option<(usize, Interruption)>,
     counted: usize,
     next: u32,
     problems: Vec<String>,
 }
 
-/// A container with what it does.
-struct Made {
+/// A container and its program.
+struct FakeContainer {
     container: Container,
     spec: ContainerSpec,
-    program: Program,
-    /// When it ends by itself, and its code.
-    ends: Option<(Instant, i32)>,
+    program: FakeProgram,
+    /// When it exits by itself, and the exit code.
+    exits_at: Option<(Instant, i32)>,
     grace: Option<Duration>,
 }
 
-/// The time of day that goes with tokio's clock: noon of a day, and what has passed since it was made.
+/// Wall clock that follows tokio's clock from a fixed start.
 pub fn clock() -> Clock {
-    let begun = Instant::now();
-    let noon = Timestamp::from_second(1_780_000_000).expect("a time of this century");
+    let start = Instant::now();
+    let start_time = Timestamp::from_second(1_780_000_000).expect("a time of this century");
     Clock::new(move || {
-        let passed = SignedDuration::try_from(begun.elapsed()).unwrap_or_default();
-        noon.checked_add(passed).unwrap_or(noon)
+        let elapsed = SignedDuration::try_from(start.elapsed()).unwrap_or_default();
+        start_time.checked_add(elapsed).unwrap_or(start_time)
     })
 }
 
-// --- FakeRuntime: what tests say ---
+// --- FakeRuntime: set-up and inspection by tests ---
 
 impl FakeRuntime {
-    /// One without images and containers.
+    /// Creates a runtime without images and containers.
     pub fn new(clock: Clock) -> Self {
         FakeRuntime {
             state: Arc::default(),
             clock,
             changed: watch::Sender::new(0),
-            cut: watch::Sender::new(false),
+            interrupted: watch::Sender::new(false),
         }
     }
 
-    /// Has an image on the machine.
+    /// Adds an image that is present on the machine.
     #[must_use]
     pub fn with_image(self, name: &str) -> Self {
         self.state().images.insert(name.to_owned(), image(name));
         self
     }
 
-    /// Has a container of somebody else with an image.
+    /// Adds a container of another owner with this image.
     #[must_use]
     pub fn with_foreign_container(self, image: &str) -> Self {
         self.state().images_of_others.push(image.to_owned());
         self
     }
 
-    /// Has an image in the registry.
+    /// Adds an image to the registry.
     #[must_use]
-    pub fn in_registry(self, name: &str) -> Self {
+    pub fn with_registry_image(self, name: &str) -> Self {
         self.state().registry.insert(name.to_owned(), image(name));
         self
     }
 
-    /// What the containers of this name do, one after the other; the last goes on for all that follow.
-    pub fn program(&self, container: &str, programs: &[Program]) {
+    /// Sets the programs of successive containers with this name; the last one repeats.
+    pub fn set_programs(&self, container: &str, programs: &[FakeProgram]) {
         let programs = programs.iter().copied().collect();
         self.state().programs.insert(container.to_owned(), programs);
     }
 
-    /// What commands answer in containers of this name.
-    pub fn answer(&self, container: &str, output: ExecOutput) {
-        self.state().answers.insert(container.to_owned(), output);
+    /// Sets the output of commands in containers with this name.
+    pub fn set_exec_output(&self, container: &str, output: ExecOutput) {
+        self.state().exec_outputs.insert(container.to_owned(), output);
     }
 
-    /// What containers of this name have written.
-    pub fn written(&self, container: &str, lines: Vec<LogLine>) {
-        self.state().written.insert(container.to_owned(), lines);
+    /// Sets the log of containers with this name.
+    pub fn set_log(&self, container: &str, lines: Vec<LogLine>) {
+        self.state().logs.insert(container.to_owned(), lines);
     }
 
-    /// Lets the next calls of a method fail.
-    pub fn refuse(&self, call: &str, times: usize, message: &str) {
+    /// Lets the next `times` calls fail.
+    pub fn fail_calls(&self, call: &str, times: usize, message: &str) {
         let fault = Fault::Refused(message.to_owned());
         self.state().faults.push((call.to_owned(), times, fault));
     }
 
-    /// Lets the next calls of a method answer that there is no such thing.
-    pub fn not_found(&self, call: &str, times: usize) {
-        let fault = Fault::NotFound(format!("{call}: no such thing"));
+    /// Lets the next `times` calls return not found.
+    pub fn return_not_found(&self, call: &str, times: usize) {
+        let fault = Fault::NotFound(format!("{call}: not found"));
         self.state().faults.push((call.to_owned(), times, fault));
     }
 
-    /// Lets the next calls of a method be given up.
-    pub fn time_out(&self, call: &str, times: usize) {
+    /// Lets the next `times` calls time out.
+    pub fn time_out_calls(&self, call: &str, times: usize) {
         self.state().faults.push((call.to_owned(), times, Fault::Timeout));
     }
 
-    /// Lets the next calls of a method take so long. A call may be named with its subject, as [`FakeRuntime::calls`] tells it.
-    pub fn slow(&self, call: &str, times: usize, by: Duration) {
+    /// Delays the next `times` calls. `call` may include the subject, as in [`FakeRuntime::calls`].
+    pub fn delay_calls(&self, call: &str, times: usize, by: Duration) {
         self.state()
             .faults
             .push((call.to_owned(), times, Fault::Slow(by)));
     }
 
-    /// What it says is wrong with itself.
-    pub fn problems(&self, problems: &[&str]) {
+    /// Sets the problems of the runtime status.
+    pub fn set_problems(&self, problems: &[&str]) {
         self.state().problems = problems.iter().map(|text| (*text).to_owned()).collect();
     }
 
-    /// Lets the call of this number, counted from now, and all after it never answer.
-    pub fn cut_at(&self, call: usize, cut: Cut) {
+    /// Interrupts the call with this number, counted from now: it and all later calls never return.
+    pub fn interrupt_at(&self, call: usize, interruption: Interruption) {
         let mut state = self.state();
-        state.cut_at = Some((call, cut));
+        state.interrupt_at = Some((call, interruption));
         state.counted = 0;
         drop(state);
-        self.cut.send_replace(false);
+        self.interrupted.send_replace(false);
     }
 
-    /// Waits until a call was cut.
-    pub async fn was_cut(&self) {
-        let mut cut = self.cut.subscribe();
-        cut.wait_for(|cut| *cut)
+    /// Waits until a call was interrupted.
+    pub async fn wait_until_interrupted(&self) {
+        let mut interrupted = self.interrupted.subscribe();
+        interrupted
+            .wait_for(|interrupted| *interrupted)
             .await
             .expect("the sender is held by self");
     }
 
-    /// Whether a call was cut.
-    pub fn is_cut(&self) -> bool {
-        *self.cut.borrow()
+    /// Returns whether a call was interrupted.
+    pub fn is_interrupted(&self) -> bool {
+        *self.interrupted.borrow()
     }
 
-    /// Answers again.
-    pub fn heal(&self) {
+    /// Removes all faults and the interruption.
+    pub fn remove_faults(&self) {
         let mut state = self.state();
-        state.cut_at = None;
+        state.interrupt_at = None;
         state.faults.clear();
         drop(state);
-        self.cut.send_replace(false);
+        self.interrupted.send_replace(false);
     }
 
-    /// What was asked so far, as `method subject`.
+    /// Calls so far, as `method subject`.
     pub fn calls(&self) -> Vec<String> {
         self.state().calls.clone()
     }
 
-    /// How often this was asked, by the beginning of the call.
+    /// Number of calls that start with `call`.
     pub fn count(&self, call: &str) -> usize {
         self.state()
             .calls
             .iter()
-            .filter(|made| made.starts_with(call))
+            .filter(|recorded| recorded.starts_with(call))
             .count()
     }
 
-    /// Ends the running container of this name.
+    /// Lets the running containers with this name exit.
     pub fn exit(&self, pod: &str, container: &str, code: i32) {
         let now = self.clock.now();
         let mut state = self.state();
-        for made in &mut state.containers {
-            if made.container.pod.name == pod && made.container.name == container {
-                made.end(code, now);
+        for entry in &mut state.containers {
+            if entry.container.pod.name == pod && entry.container.name == container {
+                entry.exit(code, now);
             }
         }
         drop(state);
-        self.tell();
+        self.notify();
     }
 
-    /// Lets the sandboxes of a pod end, and what runs in them, as after a reboot.
+    /// Stops the sandboxes of a pod with their containers, as after a reboot.
     pub fn lose_sandbox(&self, pod: &str) {
         let now = self.clock.now();
         let mut state = self.state();
-        let State {
+        let FakeState {
             sandboxes,
             containers,
             ..
@@ -257,101 +259,105 @@ impl FakeRuntime {
         for sandbox in sandboxes.iter_mut().filter(|sandbox| sandbox.pod.name == pod) {
             sandbox.state = SandboxState::NotReady;
             sandbox.addresses.clear();
-            for made in containers
+            for entry in containers
                 .iter_mut()
-                .filter(|made| made.container.sandbox == sandbox.id)
+                .filter(|entry| entry.container.sandbox == sandbox.id)
             {
-                made.end(137, now);
+                entry.exit(137, now);
             }
         }
         drop(state);
-        self.tell();
+        self.notify();
     }
 
-    /// The names of containers that run, with their attempts, sorted: `pod/container#attempt`.
+    /// Names of running containers, sorted: `pod/container#attempt`.
     pub fn running(&self) -> Vec<String> {
-        self.settle();
+        self.exit_due_containers();
         let state = self.state();
-        let running = state.containers.iter().filter(|made| made.container.is_running());
-        let mut names: Vec<_> = running.map(Made::name).collect();
+        let running = state
+            .containers
+            .iter()
+            .filter(|entry| entry.container.is_running());
+        let mut names: Vec<_> = running.map(FakeContainer::name).collect();
         names.sort();
         names
     }
 
-    /// All containers, also dead ones, as [`FakeRuntime::running`] names them.
-    pub fn all(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.state().containers.iter().map(Made::name).collect();
+    /// Names of all containers, in the format of [`FakeRuntime::running`].
+    pub fn all_containers(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.state().containers.iter().map(FakeContainer::name).collect();
         names.sort();
         names
     }
 
-    /// How many sandboxes are there in this state.
-    pub fn sandbox_count(&self, wanted: SandboxState) -> usize {
+    /// Number of sandboxes in this state.
+    pub fn sandbox_count(&self, state_filter: SandboxState) -> usize {
         let state = self.state();
         state
             .sandboxes
             .iter()
-            .filter(|sandbox| sandbox.state == wanted)
+            .filter(|sandbox| sandbox.state == state_filter)
             .count()
     }
 
-    /// What the newest container of this name was made of.
-    pub fn spec_of(&self, pod: &str, container: &str) -> Option<ContainerSpec> {
+    /// Spec of the newest container with this name.
+    pub fn container_spec(&self, pod: &str, container: &str) -> Option<ContainerSpec> {
         let state = self.state();
-        let made = state
+        let entry = state
             .containers
             .iter()
             .rev()
-            .find(|made| made.is(pod, container))?;
-        Some(made.spec.clone())
+            .find(|entry| entry.is_named(pod, container))?;
+        Some(entry.spec.clone())
     }
 
-    /// How long the newest container of this name was given to end.
-    pub fn grace_of(&self, pod: &str, container: &str) -> Option<Duration> {
+    /// Grace period with which the newest container of this name was stopped.
+    pub fn grace_period(&self, pod: &str, container: &str) -> Option<Duration> {
         let state = self.state();
         state
             .containers
             .iter()
             .rev()
-            .find(|made| made.is(pod, container))?
+            .find(|entry| entry.is_named(pod, container))?
             .grace
     }
 }
 
-// --- FakeRuntime: how it does it ---
+// --- FakeRuntime: implementation ---
 
 impl FakeRuntime {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FakeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         self.changed.send_modify(|changes| *changes += 1);
     }
 
-    /// Ends what was to end by now.
-    fn settle(&self) {
-        let (now, instant) = (self.clock.now(), Instant::now());
-        for made in &mut self.state().containers {
-            if let Some((at, code)) = made.ends
+    /// Exits the containers whose run time has passed.
+    fn exit_due_containers(&self) {
+        let now = self.clock.now();
+        let instant = Instant::now();
+        for entry in &mut self.state().containers {
+            if let Some((at, code)) = entry.exits_at
                 && at <= instant
             {
                 let late = SignedDuration::try_from(instant - at).unwrap_or_default();
-                made.end(code, now.checked_sub(late).unwrap_or(now));
+                entry.exit(code, now.checked_sub(late).unwrap_or(now));
             }
         }
     }
 
-    /// Notes a call, and does what goes wrong with it before it is done.
+    /// Records a call, and applies faults and the interruption before its effect.
     async fn begin(&self, call: &str, subject: &str) -> Result<(), RuntimeError> {
         let name = format!("{call} {subject}");
-        let (fault, cut) = {
+        let (fault, is_interrupted) = {
             let mut state = self.state();
             state.calls.push(name.trim_end().to_owned());
             let found = state
                 .faults
                 .iter_mut()
-                .find(|(wanted, times, _)| *times > 0 && (wanted == call || name == *wanted));
+                .find(|(pattern, times, _)| *times > 0 && (pattern == call || name == *pattern));
             let fault = found.map(|(_, times, fault)| {
                 *times -= 1;
                 fault.clone()
@@ -360,19 +366,19 @@ impl FakeRuntime {
             let counted = state.counted;
             (
                 fault,
-                state
-                    .cut_at
-                    .is_some_and(|(at, cut)| counted > at || (counted == at && cut == Cut::Before)),
+                state.interrupt_at.is_some_and(|(at, interruption)| {
+                    counted > at || (counted == at && interruption == Interruption::Before)
+                }),
             )
         };
-        if cut {
-            self.hang().await;
+        if is_interrupted {
+            self.never_return().await;
         }
         let after = Duration::from_mins(2);
         match fault {
             None => {}
             Some(Fault::Slow(time)) => tokio::time::sleep(time).await,
-            Some(Fault::Refused(message)) => return Err(RuntimeError::Refused(message)),
+            Some(Fault::Refused(message)) => return Err(RuntimeError::OperationFailed(message)),
             Some(Fault::NotFound(message)) => return Err(RuntimeError::NotFound(message)),
             Some(Fault::Timeout) => {
                 return Err(RuntimeError::Timeout {
@@ -381,42 +387,46 @@ impl FakeRuntime {
                 });
             }
         }
-        self.settle();
+        self.exit_due_containers();
         Ok(())
     }
 
-    /// Tells that something was done, unless the agent is killed before it hears of it.
-    async fn finish(&self) {
-        self.tell();
-        let cut = {
+    /// Notifies subscribers, and applies the interruption after the effect.
+    async fn complete(&self) {
+        self.notify();
+        let is_interrupted = {
             let state = self.state();
             state
-                .cut_at
-                .is_some_and(|(at, cut)| state.counted >= at && cut == Cut::After)
+                .interrupt_at
+                .is_some_and(|(at, interruption)| state.counted >= at && interruption == Interruption::After)
         };
-        if cut {
-            self.hang().await;
+        if is_interrupted {
+            self.never_return().await;
         }
     }
 
-    async fn hang(&self) {
-        self.cut.send_replace(true);
+    async fn never_return(&self) {
+        self.interrupted.send_replace(true);
         std::future::pending::<()>().await;
     }
 
     fn with_container<T>(
         &self,
         id: &ContainerId,
-        change: impl FnOnce(&mut Made) -> T,
+        change: impl FnOnce(&mut FakeContainer) -> T,
     ) -> Result<T, RuntimeError> {
         let mut state = self.state();
-        let made = state.containers.iter_mut().find(|made| made.container.id == *id);
-        made.map(change)
+        let entry = state
+            .containers
+            .iter_mut()
+            .find(|entry| entry.container.id == *id);
+        entry
+            .map(change)
             .ok_or_else(|| RuntimeError::NotFound(format!("no such container: {id}")))
     }
 }
 
-impl Made {
+impl FakeContainer {
     fn name(&self) -> String {
         let Container {
             pod, name, attempt, ..
@@ -424,17 +434,17 @@ impl Made {
         format!("{}/{name}#{attempt}", pod.name)
     }
 
-    fn is(&self, pod: &str, container: &str) -> bool {
+    fn is_named(&self, pod: &str, container: &str) -> bool {
         self.container.pod.name == pod && self.container.name == container
     }
 
-    fn end(&mut self, code: i32, at: Timestamp) {
+    fn exit(&mut self, code: i32, at: Timestamp) {
         let ContainerState::Running { started } = self.container.state else {
             return;
         };
-        self.ends = None;
+        self.exits_at = None;
         let reason = if code == 0 { "Completed" } else { "Error" };
-        self.container.state = ContainerState::Exited(Exit {
+        self.container.state = ContainerState::Exited(ContainerExit {
             code,
             signal: None,
             started: Some(started),
@@ -457,32 +467,32 @@ fn image(name: &str) -> Image {
 
 #[async_trait]
 impl Runtime for FakeRuntime {
-    async fn version(&self) -> Result<Version, RuntimeError> {
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
         self.begin("version", "").await?;
-        Ok(Version {
+        Ok(RuntimeVersion {
             name: "fake".to_owned(),
             version: "1.0".to_owned(),
         })
     }
 
-    async fn readiness(&self) -> Result<Readiness, RuntimeError> {
-        self.begin("readiness", "").await?;
-        Ok(Readiness {
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
+        self.begin("status", "").await?;
+        Ok(RuntimeStatus {
             problems: self.state().problems.clone(),
             systemd_cgroups: false,
         })
     }
 
-    async fn changes(&self) -> Result<BoxStream<'static, Change>, RuntimeError> {
+    async fn container_events(&self) -> Result<BoxStream<'static, PodLifecycleEvent>, RuntimeError> {
         let this = self.clone();
-        let heard = self.changed.subscribe();
-        let stream = stream::unfold((this, heard), |(this, mut heard)| async move {
+        let changed = self.changed.subscribe();
+        let stream = stream::unfold((this, changed), |(this, mut changed)| async move {
             let next = {
                 let state = this.state();
                 state
                     .containers
                     .iter()
-                    .filter_map(|made| made.ends)
+                    .filter_map(|entry| entry.exits_at)
                     .map(|(at, _)| at)
                     .min()
             };
@@ -493,40 +503,44 @@ impl Runtime for FakeRuntime {
                 }
             };
             tokio::select! {
-                changed = heard.changed() => changed.ok()?,
-                () = due => this.settle(),
+                result = changed.changed() => result.ok()?,
+                () = due => this.exit_due_containers(),
             }
-            Some((Change::Any, (this, heard)))
+            Some((PodLifecycleEvent::Any, (this, changed)))
         });
         Ok(stream.boxed())
     }
 
-    async fn run_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxId, RuntimeError> {
-        self.begin("run_sandbox", &spec.pod.name).await?;
+    async fn run_pod_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxId, RuntimeError> {
+        self.begin("run_pod_sandbox", &spec.pod.name).await?;
         let id = {
             let mut state = self.state();
             state.next += 1;
             let id = SandboxId(format!("s{}", state.next));
             let address = IpAddr::V4(Ipv4Addr::from(0x0a01_0000 + state.next));
-            let hosts = spec.network == NamespaceMode::Node;
+            let has_host_network = spec.network == NamespaceMode::Node;
             state.sandboxes.push(Sandbox {
                 id: id.clone(),
                 pod: spec.pod.clone(),
                 attempt: spec.attempt,
                 state: SandboxState::Ready,
                 created: self.clock.now(),
-                addresses: if hosts { Vec::new() } else { vec![address] },
+                addresses: if has_host_network {
+                    Vec::new()
+                } else {
+                    vec![address]
+                },
                 labels: spec.labels.clone(),
                 annotations: spec.annotations.clone(),
             });
             id
         };
-        self.finish().await;
+        self.complete().await;
         Ok(id)
     }
 
-    async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
-        self.begin("stop_sandbox", &id.0).await?;
+    async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
+        self.begin("stop_pod_sandbox", &id.0).await?;
         let now = self.clock.now();
         {
             let mut state = self.state();
@@ -534,36 +548,36 @@ impl Runtime for FakeRuntime {
                 sandbox.state = SandboxState::NotReady;
                 sandbox.addresses.clear();
             }
-            for made in state
+            for entry in state
                 .containers
                 .iter_mut()
-                .filter(|made| made.container.sandbox == *id)
+                .filter(|entry| entry.container.sandbox == *id)
             {
-                made.end(137, now);
+                entry.exit(137, now);
             }
         }
-        self.finish().await;
+        self.complete().await;
         Ok(())
     }
 
-    async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
-        self.begin("remove_sandbox", &id.0).await?;
+    async fn remove_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
+        self.begin("remove_pod_sandbox", &id.0).await?;
         {
             let mut state = self.state();
             state.sandboxes.retain(|sandbox| sandbox.id != *id);
-            state.containers.retain(|made| made.container.sandbox != *id);
+            state.containers.retain(|entry| entry.container.sandbox != *id);
         }
-        self.finish().await;
+        self.complete().await;
         Ok(())
     }
 
-    async fn sandboxes(&self) -> Result<Vec<Sandbox>, RuntimeError> {
-        self.begin("sandboxes", "").await?;
+    async fn list_pod_sandboxes(&self) -> Result<Vec<Sandbox>, RuntimeError> {
+        self.begin("list_pod_sandboxes", "").await?;
         Ok(self.state().sandboxes.clone())
     }
 
-    async fn addresses(&self, id: &SandboxId) -> Result<Vec<IpAddr>, RuntimeError> {
-        self.begin("addresses", &id.0).await?;
+    async fn pod_sandbox_ips(&self, id: &SandboxId) -> Result<Vec<IpAddr>, RuntimeError> {
+        self.begin("pod_sandbox_ips", &id.0).await?;
         let state = self.state();
         let found = state.sandboxes.iter().find(|sandbox| sandbox.id == *id);
         Ok(found.map(|sandbox| sandbox.addresses.clone()).unwrap_or_default())
@@ -579,7 +593,7 @@ impl Runtime for FakeRuntime {
             .await?;
         let id = {
             let mut state = self.state();
-            let is_ready = |there: &Sandbox| there.id == *sandbox && there.state == SandboxState::Ready;
+            let is_ready = |known: &Sandbox| known.id == *sandbox && known.state == SandboxState::Ready;
             if !state.sandboxes.iter().any(is_ready) {
                 return Err(RuntimeError::NotFound(format!("no such sandbox: {sandbox}")));
             }
@@ -611,69 +625,69 @@ impl Runtime for FakeRuntime {
                 annotations: spec.annotations.clone(),
                 labels: spec.labels.clone(),
             };
-            state.containers.push(Made {
+            state.containers.push(FakeContainer {
                 container,
                 spec: spec.clone(),
-                program: program.unwrap_or(Program::Run),
-                ends: None,
+                program: program.unwrap_or(FakeProgram::Run),
+                exits_at: None,
                 grace: None,
             });
             id
         };
-        self.finish().await;
+        self.complete().await;
         Ok(id)
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
         self.begin("start_container", &id.0).await?;
         let started = self.clock.now();
-        self.with_container(id, |made| {
-            made.container.state = ContainerState::Running { started };
-            if let Program::Exit { after, code } = made.program {
-                made.ends = Some((Instant::now() + after, code));
+        self.with_container(id, |entry| {
+            entry.container.state = ContainerState::Running { started };
+            if let FakeProgram::Exit { after, code } = entry.program {
+                entry.exits_at = Some((Instant::now() + after, code));
             }
         })?;
-        self.settle();
-        self.finish().await;
+        self.exit_due_containers();
+        self.complete().await;
         Ok(())
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
         self.begin("stop_container", &id.0).await?;
-        let program = self.with_container(id, |made| {
-            made.grace = Some(grace);
-            made.container.is_running().then_some(made.program)
+        let program = self.with_container(id, |entry| {
+            entry.grace = Some(grace);
+            entry.container.is_running().then_some(entry.program)
         });
-        // Stopping what is gone succeeds.
+        // Stopping a missing or stopped container succeeds.
         let Ok(Some(program)) = program else {
             return Ok(());
         };
-        let code = if program == Program::Stubborn {
+        let code = if program == FakeProgram::IgnoreStop {
             tokio::time::sleep(grace).await;
             137
         } else {
             0
         };
         let now = self.clock.now();
-        self.with_container(id, |made| made.end(code, now)).ok();
-        self.finish().await;
+        self.with_container(id, |entry| entry.exit(code, now)).ok();
+        self.complete().await;
         Ok(())
     }
 
     async fn remove_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
         self.begin("remove_container", &id.0).await?;
-        self.state().containers.retain(|made| made.container.id != *id);
-        self.finish().await;
+        self.state().containers.retain(|entry| entry.container.id != *id);
+        self.complete().await;
         Ok(())
     }
 
-    async fn containers(&self) -> Result<Vec<Container>, RuntimeError> {
-        self.begin("containers", "").await?;
+    async fn list_containers(&self) -> Result<Vec<Container>, RuntimeError> {
+        self.begin("list_containers", "").await?;
         let state = self.state();
         Ok(state
             .containers
             .iter()
-            .map(|made| made.container.clone())
+            .map(|entry| entry.container.clone())
             .collect())
     }
 
@@ -681,28 +695,32 @@ impl Runtime for FakeRuntime {
         Ok(BTreeMap::new())
     }
 
-    async fn update_resources(&self, id: &ContainerId, resources: &Resources) -> Result<(), RuntimeError> {
-        self.begin("update_resources", &id.0).await?;
-        self.with_container(id, |made| made.spec.resources = resources.clone())?;
-        self.finish().await;
+    async fn update_container_resources(
+        &self,
+        id: &ContainerId,
+        resources: &ContainerResources,
+    ) -> Result<(), RuntimeError> {
+        self.begin("update_container_resources", &id.0).await?;
+        self.with_container(id, |entry| entry.spec.resources = resources.clone())?;
+        self.complete().await;
         Ok(())
     }
 
     async fn images_in_use(&self) -> Result<Vec<String>, RuntimeError> {
         let state = self.state();
-        let images = state.containers.iter().map(|made| made.container.image.clone());
+        let images = state.containers.iter().map(|entry| entry.container.image.clone());
         Ok(images.chain(state.images_of_others.clone()).collect())
     }
 
-    async fn image(&self, name: &str) -> Result<Option<Image>, RuntimeError> {
-        self.begin("image", name).await?;
+    async fn image_status(&self, name: &str) -> Result<Option<Image>, RuntimeError> {
+        self.begin("image_status", name).await?;
         let state = self.state();
         let by_id = || state.images.values().find(|image| image.id == name);
         Ok(state.images.get(name).or_else(by_id).cloned())
     }
 
-    async fn images(&self) -> Result<Vec<Image>, RuntimeError> {
-        self.begin("images", "").await?;
+    async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
+        self.begin("list_images", "").await?;
         Ok(self.state().images.values().cloned().collect())
     }
 
@@ -721,14 +739,14 @@ impl Runtime for FakeRuntime {
             state.images.insert(name.to_owned(), image);
             id
         };
-        self.finish().await;
+        self.complete().await;
         Ok(id)
     }
 
     async fn remove_image(&self, id: &str) -> Result<(), RuntimeError> {
         self.begin("remove_image", id).await?;
         self.state().images.retain(|_, image| image.id != id);
-        self.finish().await;
+        self.complete().await;
         Ok(())
     }
 
@@ -738,32 +756,32 @@ impl Runtime for FakeRuntime {
         command: &[String],
         _limit: Duration,
     ) -> Result<ExecOutput, RuntimeError> {
-        let name = self.with_container(id, |made| made.container.name.clone())?;
+        let name = self.with_container(id, |entry| entry.container.name.clone())?;
         self.begin("exec_sync", &format!("{name} {}", command.join(" ")))
             .await?;
-        Ok(self.state().answers.get(&name).cloned().unwrap_or_default())
+        Ok(self.state().exec_outputs.get(&name).cloned().unwrap_or_default())
     }
 
-    async fn exec(&self, _id: &ContainerId, _spec: &ExecSpec) -> Result<Attached, RuntimeError> {
+    async fn exec(&self, _id: &ContainerId, _spec: &ExecSpec) -> Result<ProcessStreams, RuntimeError> {
         Err(RuntimeError::Unsupported("exec in memory".to_owned()))
     }
 
-    async fn attach(&self, _id: &ContainerId, _spec: &ExecSpec) -> Result<Attached, RuntimeError> {
+    async fn attach(&self, _id: &ContainerId, _spec: &ExecSpec) -> Result<ProcessStreams, RuntimeError> {
         Err(RuntimeError::Unsupported("attach in memory".to_owned()))
     }
 
-    async fn connect(&self, _id: &SandboxId, _port: u16) -> Result<Box<dyn PortStream>, RuntimeError> {
-        Err(RuntimeError::Unsupported("ports in memory".to_owned()))
+    async fn port_forward(&self, _id: &SandboxId, _port: u16) -> Result<Box<dyn PortStream>, RuntimeError> {
+        Err(RuntimeError::Unsupported("port forwarding in memory".to_owned()))
     }
 
-    async fn logs(
+    async fn container_logs(
         &self,
         id: &ContainerId,
         _options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<LogLine, RuntimeError>>, RuntimeError> {
-        let name = self.with_container(id, |made| made.container.name.clone())?;
-        self.begin("logs", &name).await?;
-        let lines = self.state().written.get(&name).cloned().unwrap_or_default();
+        let name = self.with_container(id, |entry| entry.container.name.clone())?;
+        self.begin("container_logs", &name).await?;
+        let lines = self.state().logs.get(&name).cloned().unwrap_or_default();
         Ok(stream::iter(lines.into_iter().map(Ok)).boxed())
     }
 
@@ -771,20 +789,23 @@ impl Runtime for FakeRuntime {
         self.begin("rotate_logs", "").await
     }
 
-    async fn usage(&self) -> Result<Vec<ContainerUsage>, RuntimeError> {
-        self.begin("usage", "").await?;
+    async fn list_container_stats(&self) -> Result<Vec<ContainerStats>, RuntimeError> {
+        self.begin("list_container_stats", "").await?;
         let state = self.state();
-        let running = state.containers.iter().filter(|made| made.container.is_running());
-        let usage = running.map(|made| ContainerUsage {
-            pod: made.container.pod.clone(),
-            name: made.container.name.clone(),
-            ..ContainerUsage::default()
+        let running = state
+            .containers
+            .iter()
+            .filter(|entry| entry.container.is_running());
+        let usage = running.map(|entry| ContainerStats {
+            pod: entry.container.pod.clone(),
+            name: entry.container.name.clone(),
+            ..ContainerStats::default()
         });
         Ok(usage.collect())
     }
 
-    async fn image_filesystem(&self) -> Result<FilesystemUsage, RuntimeError> {
-        self.begin("image_filesystem", "").await?;
+    async fn image_fs_info(&self) -> Result<FilesystemUsage, RuntimeError> {
+        self.begin("image_fs_info", "").await?;
         let used = self.state().images.values().map(|image| image.size).sum();
         Ok(FilesystemUsage {
             used,

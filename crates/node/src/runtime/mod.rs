@@ -1,26 +1,29 @@
-//! What runs containers, behind one trait: the Docker Engine API (Docker, Podman) and CRI (containerd, CRI-O).
+//! Container runtimes behind one trait: the Docker Engine API (Docker, Podman) and CRI (containerd, CRI-O).
 //!
 //! ```text
-//! spec     what is asked for: sandboxes, containers, mounts, resources
-//! state    what is there: sandboxes, containers, images, their figures
-//! stream   bytes to and from a container: exec, attach, ports, logs
-//! error    what can go wrong, and what the kubelet calls it
+//! spec     configuration of sandboxes, containers, mounts, resources
+//! state    sandboxes, containers, images and stats that a runtime reports
+//! stream   exec, attach, port forwarding, logs
+//! error    errors, and the reasons that the kubelet reports for them
+//! detect   which runtime this machine has
+//! cri      containerd, CRI-O; docker: Docker, Podman; fake: in memory, for tests
+//! cni      pod network for CRI runtimes without one
 //! ```
 //!
 //! Promises of every implementation:
-//! - It lists, stops and removes only what carries the labels of its [`Owner`].
-//! - Stopping what has stopped and removing what is gone succeeds.
-//! - A call may be dropped at any time; what it began is seen in the next list.
-//! - No call waits for another pod's.
+//! It lists, stops and removes only sandboxes and containers with the labels of its [`ContainerOwner`].
+//! Stopping a stopped container and removing a missing one succeed.
+//! A call may be dropped at any time; what it created appears in the next list.
+//! A call for one pod does not wait for calls for other pods.
 
+pub mod cni;
 pub mod cri;
 pub mod detect;
-pub mod engine;
+pub mod docker;
 mod error;
 #[cfg(test)]
 pub mod fake;
-mod namespace;
-pub mod network;
+mod network_namespace;
 mod owner;
 mod spec;
 mod state;
@@ -33,54 +36,64 @@ use futures_util::stream::BoxStream;
 
 pub use self::{
     error::RuntimeError,
-    owner::{AdoptedPods, Owner},
+    owner::{AdoptedPods, ContainerOwner},
     spec::{
-        Capabilities, Confinement, ContainerSpec, Device, DnsSpec, HostEntry, Identity, MASKED_PATHS, Mount,
-        MountSource, NamespaceMode, PortMapping, Propagation, Protocol, PullSecret, READ_ONLY_PATHS,
-        Resources, SandboxSpec, Security, labels,
+        Capabilities, ContainerResources, ContainerSecurity, ContainerSpec, Device, DnsSpec, HostEntry,
+        MASKED_PATHS, Mount, MountPropagation, MountSource, NamespaceMode, PortMapping, ProcessUser,
+        Protocol, PullSecret, READ_ONLY_PATHS, SandboxSpec, SecurityProfile, labels,
     },
     state::{
-        Change, Container, ContainerId, ContainerState, ContainerUsage, Exit, FilesystemUsage, Image,
-        Readiness, Sandbox, SandboxId, SandboxState, Version,
+        Container, ContainerExit, ContainerId, ContainerState, ContainerStats, FilesystemUsage, Image,
+        PodLifecycleEvent, RuntimeStatus, RuntimeVersion, Sandbox, SandboxId, SandboxState,
     },
-    stream::{Attached, ExecOutput, ExecSpec, LogLine, LogOptions, LogStream, PortStream, TerminalSize},
+    stream::{
+        ExecOutput, ExecSpec, LogLine, LogOptions, LogStream, PortStream, ProcessStreams, TerminalSize,
+    },
 };
 
-/// A program that runs containers.
+/// A container runtime. Methods are named after CRI.
+// upstream: pkg/kubelet/container/runtime.go Runtime
 #[async_trait]
 pub trait Runtime: Send + Sync + 'static {
-    // --- Itself ---
+    /// Returns name and version, for the node's `containerRuntimeVersion`.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go Version
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError>;
 
-    /// Its name and version, as the node reports them.
-    async fn version(&self) -> Result<Version, RuntimeError>;
+    /// Returns whether the runtime can run pods, and if not, why.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go Status
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError>;
 
-    /// Whether it can run pods now, and if not, why.
-    async fn readiness(&self) -> Result<Readiness, RuntimeError>;
+    /// Returns a stream of events of this owner's pods. The stream ends with the connection; events between two streams are lost, so
+    /// callers list after opening one.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go GetContainerEvents
+    async fn container_events(&self) -> Result<BoxStream<'static, PodLifecycleEvent>, RuntimeError>;
 
-    /// Wakes whoever listens when something of ours may have changed. The stream ends when the connection does; what happened
-    /// between two streams is found by listing.
-    async fn changes(&self) -> Result<BoxStream<'static, Change>, RuntimeError>;
+    // --- Pod sandboxes ---
 
-    // --- Sandboxes: what the containers of a pod share ---
+    /// Creates and starts a sandbox. Returns [`RuntimeError::NameTaken`] if a foreign container has its name.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go RunPodSandbox
+    async fn run_pod_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxId, RuntimeError>;
 
-    /// Makes and starts a sandbox. With a name that somebody else holds: [`RuntimeError::NameTaken`].
-    async fn run_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxId, RuntimeError>;
+    /// Stops a sandbox with all its containers, and removes its network.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go StopPodSandbox
+    async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError>;
 
-    /// Ends a sandbox, all containers in it, and its network.
-    async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError>;
+    /// Removes a sandbox with all its containers.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go RemovePodSandbox
+    async fn remove_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError>;
 
-    /// Removes a sandbox and all containers in it.
-    async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError>;
+    /// Lists this owner's sandboxes, with the IPs of running ones.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go ListPodSandbox
+    async fn list_pod_sandboxes(&self) -> Result<Vec<Sandbox>, RuntimeError>;
 
-    /// All of ours, with the addresses of those that run.
-    async fn sandboxes(&self) -> Result<Vec<Sandbox>, RuntimeError>;
-
-    /// The addresses of one of ours; none if it is gone or does not run.
-    async fn addresses(&self, id: &SandboxId) -> Result<Vec<IpAddr>, RuntimeError>;
+    /// Returns the IPs of a sandbox of this owner; empty if it was removed or does not run.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go PodSandboxStatus
+    async fn pod_sandbox_ips(&self, id: &SandboxId) -> Result<Vec<IpAddr>, RuntimeError>;
 
     // --- Containers ---
 
-    /// Makes a container; its image is there already.
+    /// Creates a container. Its image must be present.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go CreateContainer
     async fn create_container(
         &self,
         sandbox: &SandboxId,
@@ -88,44 +101,58 @@ pub trait Runtime: Send + Sync + 'static {
         spec: &ContainerSpec,
     ) -> Result<ContainerId, RuntimeError>;
 
-    /// Starts what was made.
+    /// Starts a created container.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go StartContainer
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError>;
 
-    /// Asks a container to end, and ends it after `grace`.
+    /// Stops a container: stop signal, then SIGKILL after `grace`.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go StopContainer
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError>;
 
-    /// Removes a container that has ended, with its log.
+    /// Removes a stopped container and its log.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go RemoveContainer
     async fn remove_container(&self, id: &ContainerId) -> Result<(), RuntimeError>;
 
-    /// All of ours, also those that have ended, with everything their status tells.
-    async fn containers(&self) -> Result<Vec<Container>, RuntimeError>;
+    /// Lists this owner's containers, including exited ones, with everything that the pod status needs.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go ListContainers
+    async fn list_containers(&self) -> Result<Vec<Container>, RuntimeError>;
 
-    /// How many sandboxes and containers there are of other clusters, by the uid of the cluster; empty where they carry none.
+    /// Returns the number of sandboxes and containers of other clusters, by cluster UID; empty key where they have no cluster label.
     async fn other_clusters(&self) -> Result<BTreeMap<String, usize>, RuntimeError>;
 
-    /// Changes the resources of a container that runs.
-    async fn update_resources(&self, id: &ContainerId, resources: &Resources) -> Result<(), RuntimeError>;
+    /// Updates the resources of a running container.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go UpdateContainerResources
+    async fn update_container_resources(
+        &self,
+        id: &ContainerId,
+        resources: &ContainerResources,
+    ) -> Result<(), RuntimeError>;
 
     // --- Images ---
 
-    /// The images of all containers of this machine, whosever they are: by ids or names.
+    /// Returns the image IDs or names of all containers on this machine, of any owner.
     async fn images_in_use(&self) -> Result<Vec<String>, RuntimeError>;
 
-    /// An image, if it is on this machine.
-    async fn image(&self, name: &str) -> Result<Option<Image>, RuntimeError>;
+    /// Returns an image, if it is present.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_image.go ImageStatus
+    async fn image_status(&self, name: &str) -> Result<Option<Image>, RuntimeError>;
 
-    /// All images on this machine, whoever brought them.
-    async fn images(&self) -> Result<Vec<Image>, RuntimeError>;
+    /// Lists all images on this machine.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_image.go ListImages
+    async fn list_images(&self) -> Result<Vec<Image>, RuntimeError>;
 
-    /// Brings an image, and tells its reference by which it is used.
+    /// Pulls an image, and returns the reference for creating containers.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_image.go PullImage
     async fn pull_image(&self, name: &str, secret: Option<&PullSecret>) -> Result<String, RuntimeError>;
 
-    /// Removes an image that nothing uses.
+    /// Removes an unused image.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_image.go RemoveImage
     async fn remove_image(&self, id: &str) -> Result<(), RuntimeError>;
 
     // --- Streams ---
 
-    /// Runs a command in a container, and waits for its end, at most for `limit`.
+    /// Runs a command in a container, and waits for its exit, at most for `limit`.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go ExecSync
     async fn exec_sync(
         &self,
         id: &ContainerId,
@@ -134,29 +161,36 @@ pub trait Runtime: Send + Sync + 'static {
     ) -> Result<ExecOutput, RuntimeError>;
 
     /// Runs a command in a container, with streams.
-    async fn exec(&self, id: &ContainerId, spec: &ExecSpec) -> Result<Attached, RuntimeError>;
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go Exec
+    async fn exec(&self, id: &ContainerId, spec: &ExecSpec) -> Result<ProcessStreams, RuntimeError>;
 
-    /// The streams of a container's first process.
-    async fn attach(&self, id: &ContainerId, spec: &ExecSpec) -> Result<Attached, RuntimeError>;
+    /// Attaches to the first process of a container.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go Attach
+    async fn attach(&self, id: &ContainerId, spec: &ExecSpec) -> Result<ProcessStreams, RuntimeError>;
 
-    /// A connection to a port inside a sandbox, as if made from within it to its loopback address.
-    async fn connect(&self, id: &SandboxId, port: u16) -> Result<Box<dyn PortStream>, RuntimeError>;
+    /// Connects to a port of the loopback address inside a sandbox.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go PortForward
+    async fn port_forward(&self, id: &SandboxId, port: u16) -> Result<Box<dyn PortStream>, RuntimeError>;
 
-    /// What a container has written, and with [`LogOptions::follow`] what it will write until it ends.
-    async fn logs(
+    /// Reads a container's log; with [`LogOptions::follow`] until the container exits.
+    // upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go GetContainerLogs
+    async fn container_logs(
         &self,
         id: &ContainerId,
         options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<LogLine, RuntimeError>>, RuntimeError>;
 
-    /// Begins new log files for containers that wrote more than `most` bytes, and keeps `keep` old ones.
+    /// Rotates logs larger than `most` bytes, and keeps `keep` rotated files.
+    // upstream: pkg/kubelet/logs/container_log_manager.go rotateLogs
     async fn rotate_logs(&self, most: u64, keep: usize) -> Result<(), RuntimeError>;
 
-    // --- Figures ---
+    // --- Stats ---
 
-    /// What our containers use now. One that ends meanwhile is left out.
-    async fn usage(&self) -> Result<Vec<ContainerUsage>, RuntimeError>;
+    /// Returns the resource usage of this owner's running containers. A container that exits meanwhile is omitted.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go ListContainerStats
+    async fn list_container_stats(&self) -> Result<Vec<ContainerStats>, RuntimeError>;
 
-    /// What images take on disk, and where.
-    async fn image_filesystem(&self) -> Result<FilesystemUsage, RuntimeError>;
+    /// Returns the disk usage of images, and the path of their filesystem.
+    // upstream: staging/src/k8s.io/cri-client/pkg/remote_image.go ImageFsInfo
+    async fn image_fs_info(&self) -> Result<FilesystemUsage, RuntimeError>;
 }

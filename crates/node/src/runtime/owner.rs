@@ -1,4 +1,4 @@
-//! Whose containers they are.
+//! The node and cluster that sandboxes and containers belong to.
 
 use std::{
     collections::HashSet,
@@ -7,34 +7,34 @@ use std::{
 
 use super::labels;
 
-/// Whose containers they are. Two agents on one machine differ in it: by their cluster, or by their node.
+/// The node and cluster that sandboxes and containers belong to. Two agents on one machine differ in the cluster or in the node name.
 #[derive(Clone, Debug, Default)]
-pub struct Owner {
-    /// The name of the node.
+pub struct ContainerOwner {
+    /// Node name.
     pub node: String,
-    /// The uid of the cluster. Nodes of two clusters may have the same name.
+    /// Cluster UID. Nodes of two clusters may have the same name.
     pub cluster: String,
-    /// Pods whose containers are of this owner although they do not carry a cluster: versions before this label made them.
+    /// Pods whose containers belong to this owner although they lack the cluster label: releases before that label created them.
     pub adopted: AdoptedPods,
 }
 
-/// Uids of pods whose containers are adopted. Clones are the same.
+/// UIDs of pods whose containers without a cluster label are adopted. Clones share the set.
 #[derive(Clone, Debug, Default)]
 pub struct AdoptedPods(Arc<RwLock<HashSet<String>>>);
 
-// --- Owner ---
+// --- ContainerOwner ---
 
-impl Owner {
-    /// The node of a cluster, with no pods to adopt.
+impl ContainerOwner {
+    /// Creates an owner without adopted pods.
     pub fn new(node: impl Into<String>, cluster: impl Into<String>) -> Self {
-        Owner {
+        ContainerOwner {
             node: node.into(),
             cluster: cluster.into(),
             adopted: AdoptedPods::default(),
         }
     }
 
-    /// Whether something with these labels is of this owner.
+    /// Returns whether a sandbox or container with these labels belongs to this owner.
     pub fn owns<'a>(&self, label: impl Fn(&str) -> Option<&'a String>) -> bool {
         if label(labels::NODE).is_none_or(|node| *node != self.node) {
             return false;
@@ -45,7 +45,8 @@ impl Owner {
         }
     }
 
-    /// The other cluster that something with these labels is of, if it is one's: empty if it does not say which.
+    /// Returns the other cluster that a sandbox or container with these labels belongs to: empty if it lacks the cluster label, `None` if
+    /// it belongs to this cluster or to no node.
     pub fn other_cluster<'a>(&self, label: impl Fn(&str) -> Option<&'a String>) -> Option<String> {
         label(labels::NODE)?;
         match label(labels::CLUSTER) {
@@ -66,7 +67,7 @@ impl AdoptedPods {
         }
     }
 
-    /// Forgets a pod that is gone with all its containers.
+    /// Removes a pod after all its containers were removed.
     pub fn remove(&self, uid: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
@@ -85,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    fn told(node: &str, cluster: Option<&str>, uid: &str) -> HashMap<String, String> {
+    fn labels_of(node: &str, cluster: Option<&str>, uid: &str) -> HashMap<String, String> {
         let mut all = HashMap::from([
             (labels::NODE.to_owned(), node.to_owned()),
             (labels::POD_UID.to_owned(), uid.to_owned()),
@@ -95,28 +96,28 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_is_a_node_of_a_cluster() {
-        let owner = Owner::new("n", "one");
+    fn owns_only_its_node_and_cluster() {
+        let owner = ContainerOwner::new("n", "one");
         let owns = |all: &HashMap<String, String>| owner.owns(|name| all.get(name));
-        assert!(owns(&told("n", Some("one"), "u")));
-        assert!(!owns(&told("n", Some("two"), "u")));
-        assert!(!owns(&told("m", Some("one"), "u")));
+        assert!(owns(&labels_of("n", Some("one"), "u")));
+        assert!(!owns(&labels_of("n", Some("two"), "u")));
+        assert!(!owns(&labels_of("m", Some("one"), "u")));
         let other = |all: &HashMap<String, String>| owner.other_cluster(|name| all.get(name));
-        assert_eq!(other(&told("n", Some("two"), "u")), Some("two".to_owned()));
-        assert_eq!(other(&told("m", Some("one"), "u")), None);
-        assert_eq!(other(&told("n", None, "u")), Some(String::new()));
+        assert_eq!(other(&labels_of("n", Some("two"), "u")), Some("two".to_owned()));
+        assert_eq!(other(&labels_of("m", Some("one"), "u")), None);
+        assert_eq!(other(&labels_of("n", None, "u")), Some(String::new()));
         assert_eq!(other(&HashMap::new()), None);
     }
 
     #[test]
-    fn containers_without_a_cluster_are_adopted_by_the_uid_of_their_pod() {
-        let owner = Owner::new("n", "one");
-        let old = told("n", None, "u");
-        let owns = || owner.owns(|name| old.get(name));
+    fn adopts_containers_without_cluster_label_by_pod_uid() {
+        let owner = ContainerOwner::new("n", "one");
+        let without_cluster = labels_of("n", None, "u");
+        let owns = || owner.owns(|name| without_cluster.get(name));
         assert!(!owns());
         owner.adopted.add("u");
         assert!(owns());
-        let foreign = told("n", Some("two"), "u");
+        let foreign = labels_of("n", Some("two"), "u");
         assert!(!owner.owns(|name| foreign.get(name)));
         owner.adopted.remove("u");
         assert!(!owns());

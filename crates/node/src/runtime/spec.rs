@@ -1,104 +1,104 @@
-//! What is asked of a runtime.
+//! Configuration of sandboxes and containers that runtimes create.
 
 use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
 use super::ContainerId;
 use crate::PodIdentity;
 
-/// The labels of sandboxes and containers, by which they are found again. The names are those that `crictl` and its kin know.
+/// Labels of sandboxes and containers that identify them. `crictl` knows the `io.kubernetes.*` ones.
 pub mod labels {
-    /// The name of the pod.
+    /// Pod name.
     pub const POD_NAME: &str = "io.kubernetes.pod.name";
-    /// The namespace of the pod.
+    /// Pod namespace.
     pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
-    /// The uid of the pod.
+    /// Pod UID.
     pub const POD_UID: &str = "io.kubernetes.pod.uid";
-    /// The name of the container in its pod.
+    /// Container name in the pod.
     pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-    /// The node that owns it.
+    /// Name of the node that owns the container.
     pub const NODE: &str = "k3.io/node";
-    /// The uid of the cluster of that node.
+    /// UID of the node's cluster.
     pub const CLUSTER: &str = "k3.io/cluster";
-    /// How often the container was begun before, as a number.
+    /// Restart count of the container.
     pub const ATTEMPT: &str = "k3.io/attempt";
 }
 
-/// A sandbox to be made: what the containers of a pod share.
+/// Configuration of a pod sandbox, which the containers of a pod share (CRI `PodSandboxConfig`).
 #[derive(Clone, Debug, Default)]
 pub struct SandboxSpec {
-    /// Which pod it is for.
+    /// Pod of the sandbox.
     pub pod: PodIdentity,
-    /// How many sandboxes this pod had before.
+    /// Number of earlier sandboxes of the pod.
     pub attempt: u32,
-    /// Its host name. Empty with the host's network.
+    /// Hostname. Empty with the host network.
     pub hostname: String,
-    /// Where its names are resolved.
+    /// DNS configuration.
     pub dns: Option<DnsSpec>,
-    /// Ports of this machine that lead into the pod.
+    /// Host ports.
     pub ports: Vec<PortMapping>,
-    /// More lines of `/etc/hosts`; an engine that writes that file itself is told of them, others have it mounted.
+    /// Additional lines of `/etc/hosts`, for Docker and Podman, which write that file themselves; other runtimes get it as a mount.
     pub hosts: Vec<HostEntry>,
-    /// Whose network, processes and IPC it has.
+    /// Network namespace.
     pub network: NamespaceMode,
-    /// Whether containers see each other's processes.
+    /// PID namespace.
     pub process: NamespaceMode,
-    /// Whether containers share IPC.
+    /// IPC namespace.
     pub ipc: NamespaceMode,
-    /// Whose users; only [`NamespaceMode::Node`] is the usual one.
+    /// User namespace; [`NamespaceMode::Node`] unless `hostUsers` is false.
     pub users: NamespaceMode,
-    /// Kernel settings of the pod.
+    /// Sysctls.
     pub sysctls: BTreeMap<String, String>,
-    /// The cgroup under which the pod's containers are, if the agent keeps one.
+    /// Parent cgroup of the containers, if the agent manages one.
     pub cgroup_parent: Option<String>,
-    /// Where its containers' logs go, for runtimes that write them to files.
+    /// Directory of container logs, for runtimes that write log files.
     pub log_directory: PathBuf,
-    /// The handler of its `RuntimeClass`; empty for the usual one.
+    /// Handler of the `RuntimeClass`; empty for the default runtime.
     pub handler: String,
-    /// The labels and annotations of the pod, for who looks from outside.
+    /// Pod labels, for external tools.
     pub labels: BTreeMap<String, String>,
-    /// See `labels`.
+    /// Pod annotations, for external tools.
     pub annotations: BTreeMap<String, String>,
-    /// Security of the sandbox itself.
-    pub security: Security,
+    /// Security context of the sandbox.
+    pub security: ContainerSecurity,
 }
 
-/// Whose namespace is used.
+/// Scope of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NamespaceMode {
-    /// One for the pod.
+    /// Shared by the pod.
     #[default]
     Pod,
-    /// One for each container.
+    /// One per container.
     Container,
-    /// That of the machine.
+    /// The host's.
     Node,
 }
 
-/// Where names are resolved.
+/// DNS configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DnsSpec {
-    /// Addresses of name servers.
+    /// Name server addresses.
     pub servers: Vec<String>,
-    /// Suffixes that are tried.
+    /// Search domains.
     pub searches: Vec<String>,
-    /// Options of the resolver.
+    /// Resolver options.
     pub options: Vec<String>,
 }
 
-/// A port of this machine that leads into a pod.
+/// A host port that is forwarded to a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortMapping {
-    /// TCP, UDP or SCTP.
+    /// Protocol.
     pub protocol: Protocol,
-    /// The port in the pod.
+    /// Port in the pod.
     pub container_port: u16,
-    /// The port of the machine.
+    /// Port on the host.
     pub host_port: u16,
-    /// The address of the machine; all of them if none is given.
+    /// Host address; all addresses if `None`.
     pub host_ip: Option<IpAddr>,
 }
 
-/// A protocol with ports.
+/// Transport protocol of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// TCP
@@ -113,169 +113,169 @@ pub enum Protocol {
 /// A line of `/etc/hosts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostEntry {
-    /// The address.
+    /// IP address.
     pub ip: String,
-    /// Its names.
+    /// Hostnames.
     pub names: Vec<String>,
 }
 
-/// A container to be made.
+/// Configuration of a container (CRI `ContainerConfig`).
 #[derive(Clone, Debug, Default)]
 pub struct ContainerSpec {
-    /// Its name in the pod.
+    /// Name in the pod.
     pub name: String,
-    /// How often it was begun before.
+    /// Restart count.
     pub attempt: u32,
-    /// The image as [`super::Runtime::pull_image`] or [`super::Image::id`] names it.
+    /// Image reference as returned by [`super::Runtime::pull_image`], or [`super::Image::id`].
     pub image: String,
-    /// The image as the pod names it.
+    /// Image as the pod spec names it.
     pub user_image: String,
-    /// Its program; the image's if empty.
+    /// Entrypoint; the image's if empty.
     pub command: Vec<String>,
-    /// The arguments; the image's if empty and there is no command either.
+    /// Arguments; the image's if empty and `command` is empty.
     pub args: Vec<String>,
-    /// The folder it begins in; the image's if empty.
+    /// Working directory; the image's if empty.
     pub working_dir: String,
-    /// Its environment, in order.
+    /// Environment, in order.
     pub env: Vec<(String, String)>,
-    /// What is mounted where.
+    /// Mounts.
     pub mounts: Vec<Mount>,
-    /// Devices of the machine.
+    /// Host devices.
     pub devices: Vec<Device>,
-    /// Whether its standard input can be attached to.
+    /// Whether stdin can be attached.
     pub stdin: bool,
-    /// Whether its standard input ends with the first client that attached.
+    /// Whether stdin closes after the first attached client.
     pub stdin_once: bool,
-    /// Whether it has a terminal.
+    /// Whether the container has a terminal.
     pub tty: bool,
-    /// What it may use.
-    pub resources: Resources,
-    /// Who it is and what it may do.
-    pub security: Security,
-    /// The signal that asks it to end; the image's if empty.
+    /// Resource limits.
+    pub resources: ContainerResources,
+    /// Security context.
+    pub security: ContainerSecurity,
+    /// Stop signal; the image's if empty.
     pub stop_signal: String,
-    /// The container whose processes it sees, where the pod has no process namespace of its own.
+    /// Container whose PID namespace it joins, if the pod does not share one (ephemeral containers with a target).
     pub process_target: Option<ContainerId>,
-    /// Labels beyond those of [`labels`], which every implementation sets itself.
+    /// Labels in addition to [`labels`], which every implementation sets.
     pub labels: BTreeMap<String, String>,
-    /// What the agent wants to find again: the hash of the container's spec, its grace time, its message path.
+    /// Annotations that the agent reads back: hash of the container spec, grace period, termination message path.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Something mounted into a container.
+/// A mount of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// What.
+    /// Source.
     pub source: MountSource,
-    /// Where, in the container.
+    /// Path in the container.
     pub target: String,
-    /// Whether it can only be read.
+    /// Whether the mount is read-only.
     pub read_only: bool,
-    /// Whether mounts made later on one side are seen on the other.
-    pub propagation: Propagation,
-    /// Whether what is mounted below is read-only, too.
+    /// Mount propagation.
+    pub propagation: MountPropagation,
+    /// Whether submounts are read-only, too.
     pub recursive_read_only: bool,
 }
 
-/// What is mounted.
+/// Source of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MountSource {
-    /// A file or folder of this machine.
+    /// A file or directory of the host.
     Host(PathBuf),
-    /// The files of an image, or a folder in it.
+    /// An image volume.
     Image {
-        /// As [`ContainerSpec::image`].
+        /// Image, as [`ContainerSpec::image`].
         image: String,
-        /// A folder in it; all of it if empty.
+        /// Directory in the image; the whole image if empty.
         sub_path: String,
     },
 }
 
-/// Whether mounts made later on one side are seen on the other.
+/// Mount propagation between host and container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Propagation {
-    /// Neither sees the other's.
+pub enum MountPropagation {
+    /// No propagation.
     #[default]
     Private,
-    /// The container sees those of the machine.
+    /// The container sees later mounts of the host.
     HostToContainer,
-    /// Both see all.
+    /// Host and container see each other's later mounts.
     Bidirectional,
 }
 
-/// A device of the machine.
+/// A host device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its path on the machine.
+    /// Path on the host.
     pub host: PathBuf,
-    /// Its path in the container.
+    /// Path in the container.
     pub container: PathBuf,
     /// Any of `r`, `w` and `m`.
     pub permissions: String,
 }
 
-/// What a container may use. `None` is no limit, or the runtime's default.
+/// Resources of a container (CRI `LinuxContainerResources`). `None`: no limit, or the runtime's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resources {
-    /// Weight against others, as cgroup v1 counts it (1024 is one CPU).
+pub struct ContainerResources {
+    /// CPU weight in cgroup v1 shares (1024 is one CPU).
     pub cpu_shares: Option<u64>,
-    /// Time in each period, in microseconds.
+    /// CPU time per period, in microseconds.
     pub cpu_quota: Option<i64>,
-    /// The period, in microseconds.
+    /// CFS period, in microseconds.
     pub cpu_period: Option<u64>,
-    /// Bytes of memory.
+    /// Memory limit in bytes.
     pub memory: Option<u64>,
-    /// Which processes go first when memory is short.
+    /// OOM score adjustment.
     pub oom_score_adj: Option<i64>,
-    /// Processes in the container.
+    /// PID limit.
     pub pids: Option<u64>,
-    /// Huge pages: size (`2MB`) and bytes.
+    /// Huge page limits: page size (`2MB`) and bytes.
     pub huge_pages: BTreeMap<String, u64>,
-    /// Memory that is not reclaimed and the like, by the names of cgroup v2.
+    /// Other cgroup v2 settings by file name, such as `memory.min`.
     pub unified: BTreeMap<String, String>,
 }
 
-/// Who a process is.
+/// User and groups of the processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
-    /// Its user, as a number.
+pub struct ProcessUser {
+    /// UID.
     pub user: Option<i64>,
-    /// Its user by name, if the image says so and no number is known.
+    /// User name, if the image sets one and the UID is unknown.
     pub user_name: Option<String>,
-    /// Its group.
+    /// GID.
     pub group: Option<i64>,
-    /// More groups.
+    /// Supplemental groups.
     pub groups: Vec<i64>,
-    /// Whether it has these groups only, and not those the image gives its user.
+    /// `supplementalGroupsPolicy: Strict`: without the groups that the image gives the user.
     pub strict_groups: bool,
 }
 
-/// What a container may do.
+/// Security context of a container or sandbox (CRI `LinuxContainerSecurityContext`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Security {
-    /// Who its processes are.
-    pub identity: Identity,
-    /// Everything.
+pub struct ContainerSecurity {
+    /// User and groups.
+    pub identity: ProcessUser,
+    /// Whether the container is privileged.
     pub privileged: bool,
-    /// Rights of root beyond or below the usual ones.
+    /// Capabilities added to or dropped from the default ones.
     pub capabilities: Capabilities,
-    /// Whether its root folder can only be read.
+    /// Whether the root filesystem is read-only.
     pub read_only_root: bool,
-    /// Whether programs may not get more rights than who runs them.
+    /// Sets `no_new_privs`.
     pub no_new_privileges: bool,
-    /// Which system calls.
-    pub seccomp: Confinement,
-    /// Which profile of `AppArmor`.
-    pub apparmor: Confinement,
-    /// `SELinux`: user, role, type, level.
+    /// Seccomp profile.
+    pub seccomp: SecurityProfile,
+    /// `AppArmor` profile.
+    pub apparmor: SecurityProfile,
+    /// `SELinux` user, role, type, level.
     pub selinux: Option<[String; 4]>,
-    /// Paths of `/proc` that are hidden; the runtime's own if `None`.
+    /// Masked paths of `/proc` and `/sys`; the runtime's default if `None`.
     pub masked_paths: Option<Vec<String>>,
-    /// Paths of `/proc` that are read-only; the runtime's own if `None`.
+    /// Read-only paths of `/proc`; the runtime's default if `None`.
     pub readonly_paths: Option<Vec<String>>,
 }
 
-/// What no container sees of `/proc` and `/sys` that is not asked to.
+/// Default masked paths.
 pub const MASKED_PATHS: [&str; 12] = [
     "/proc/asound",
     "/proc/acpi",
@@ -291,7 +291,7 @@ pub const MASKED_PATHS: [&str; 12] = [
     "/sys/devices/virtual/powercap",
 ];
 
-/// What no container changes of `/proc` that is not asked to.
+/// Default read-only paths.
 pub const READ_ONLY_PATHS: [&str; 5] = [
     "/proc/bus",
     "/proc/fs",
@@ -300,46 +300,46 @@ pub const READ_ONLY_PATHS: [&str; 5] = [
     "/proc/sysrq-trigger",
 ];
 
-/// Rights of root.
+/// Linux capabilities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Without `CAP_`; `ALL` is all.
+    /// Without `CAP_` prefix; `ALL` is all.
     pub add: Vec<String>,
-    /// See `add`.
+    /// Like `add`.
     pub drop: Vec<String>,
 }
 
-/// A profile that confines a container.
+/// Seccomp or `AppArmor` profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Confinement {
-    /// The one of the runtime.
+pub enum SecurityProfile {
+    /// The runtime's default profile.
     #[default]
-    Default,
-    /// None.
+    RuntimeDefault,
+    /// No profile.
     Unconfined,
-    /// One of this machine: a file for seccomp, a name for `AppArmor`.
-    Local(String),
+    /// A local profile: a file for seccomp, a name for `AppArmor`.
+    Localhost(String),
 }
 
-/// How a registry knows us.
+/// Registry credentials of an image pull (CRI `AuthConfig`).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PullSecret {
-    /// The registry it is for.
+    /// Registry server.
     pub server: String,
-    /// The user.
+    /// User name.
     pub username: String,
-    /// The password.
+    /// Password.
     pub password: String,
-    /// A token instead of both.
+    /// Identity token, instead of user name and password.
     pub identity_token: String,
-    /// A token of the registry itself.
+    /// Registry token.
     pub registry_token: String,
 }
 
 // --- PullSecret ---
 
 impl std::fmt::Debug for PullSecret {
-    /// Without what is secret.
+    /// Omits the secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PullSecret")
             .field("server", &self.server)
@@ -349,7 +349,7 @@ impl std::fmt::Debug for PullSecret {
 }
 
 impl PortMapping {
-    /// Whether it leads into a pod at all.
+    /// Whether a host port is set.
     pub fn is_mapped(&self) -> bool {
         self.host_port != 0
     }

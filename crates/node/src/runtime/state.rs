@@ -1,4 +1,4 @@
-//! What a runtime tells of what is there.
+//! Sandboxes, containers, images and stats that a runtime reports.
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf};
 
@@ -6,187 +6,189 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::PodIdentity;
 
-/// What a sandbox is called by its runtime.
+/// ID of a sandbox in its runtime.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SandboxId(pub String);
 
-/// What a container is called by its runtime.
+/// ID of a container in its runtime.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContainerId(pub String);
 
-/// A runtime's name and version.
+/// Name and version of a runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
-    /// `docker`, `podman`, `containerd`, `cri-o`: what stands before `://` in ids of containers.
+pub struct RuntimeVersion {
+    /// `docker`, `podman`, `containerd` or `cri-o`: the scheme of container IDs (`docker://...`).
     pub name: String,
-    /// Its version.
+    /// Version.
     pub version: String,
 }
 
 /// Whether a runtime can run pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Readiness {
-    /// Why it cannot; empty if it can.
+pub struct RuntimeStatus {
+    /// Reasons why it cannot; empty if it can.
     pub problems: Vec<String>,
-    /// Whether each container has its own cgroup driver `systemd`; `cgroupfs` otherwise. Unknown for some.
+    /// Whether the cgroup driver is `systemd`; otherwise `cgroupfs`.
     pub systemd_cgroups: bool,
 }
 
-/// Something may have changed.
+/// A sandbox or container changed.
+// upstream: pkg/kubelet/pleg/pleg.go PodLifecycleEvent
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum PodLifecycleEvent {
     /// Of this pod.
     Pod {
-        /// Its uid.
+        /// Pod UID.
         uid: String,
     },
-    /// Of any pod: look at all.
+    /// Of an unknown pod: sync all.
     Any,
 }
 
-/// A sandbox that is there.
+/// A pod sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sandbox {
-    /// Its id.
+    /// ID.
     pub id: SandboxId,
-    /// Which pod it is for.
+    /// Pod of the sandbox.
     pub pod: PodIdentity,
-    /// How many this pod had before.
+    /// Number of earlier sandboxes of the pod.
     pub attempt: u32,
-    /// How it is.
+    /// State.
     pub state: SandboxState,
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
-    /// Its addresses, the first one first; none with the host's network, or while it does not run.
+    /// Pod IPs, the primary one first; none with the host network, or while the sandbox does not run.
     pub addresses: Vec<IpAddr>,
-    /// Its labels.
+    /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// Annotations.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// How a sandbox is.
+/// State of a sandbox (CRI `PodSandboxState`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxState {
-    /// Containers can be made in it.
+    /// Containers can be created in it.
     Ready,
-    /// It has ended, or never began.
+    /// It stopped, or was never started.
     NotReady,
 }
 
-/// A container that is there.
+/// A container.
+// upstream: pkg/kubelet/container/runtime.go Status
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// Its id.
+    /// ID.
     pub id: ContainerId,
-    /// The sandbox it is in.
+    /// Sandbox of the container.
     pub sandbox: SandboxId,
-    /// Which pod it is of.
+    /// Pod of the container.
     pub pod: PodIdentity,
-    /// Its name in the pod.
+    /// Name in the pod.
     pub name: String,
-    /// How often it was begun before.
+    /// Restart count.
     pub attempt: u32,
-    /// The image as the pod named it.
+    /// Image as the pod spec names it.
     pub image: String,
-    /// The image as it is identified for good, as statuses tell it.
+    /// Image ID as the pod status reports it, with a digest if known.
     pub image_id: String,
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
-    /// How it is.
+    /// State.
     pub state: ContainerState,
-    /// What was given with [`super::ContainerSpec::annotations`].
+    /// Annotations from [`super::ContainerSpec::annotations`].
     pub annotations: BTreeMap<String, String>,
-    /// Its labels.
+    /// Labels.
     pub labels: BTreeMap<String, String>,
 }
 
-/// How a container is.
+/// State of a container (CRI `ContainerState`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContainerState {
-    /// Made and not begun.
+    /// Created, not started.
     Created,
     /// Running.
     Running {
-        /// Since when.
+        /// Start time.
         started: Timestamp,
     },
-    /// Ended.
-    Exited(Exit),
-    /// The runtime does not know.
+    /// Exited.
+    Exited(ContainerExit),
+    /// The runtime does not know the state.
     Unknown,
 }
 
-/// The end of a container.
+/// Exit of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exit {
-    /// Its exit code.
+pub struct ContainerExit {
+    /// Exit code.
     pub code: i32,
-    /// The signal that ended it, if that is known.
+    /// Signal that killed it, if known.
     pub signal: Option<i32>,
-    /// When it began; `None` if it never did.
+    /// Start time; `None` if it never started.
     pub started: Option<Timestamp>,
-    /// When it ended.
+    /// Exit time.
     pub finished: Timestamp,
-    /// In a word: `Completed`, `Error`, `OOMKilled`, `ContainerCannotRun`, `StartError`.
+    /// Reason: `Completed`, `Error`, `OOMKilled`, `ContainerCannotRun`, `StartError`.
     pub reason: String,
-    /// What the runtime says of it.
+    /// Message of the runtime.
     pub message: String,
 }
 
 /// An image on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
-    /// By what it is used and removed.
+    /// ID for creating containers and removing the image.
     pub id: String,
     /// `name:tag`
     pub tags: Vec<String>,
     /// `name@sha256:...`
     pub digests: Vec<String>,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The user its programs run as, as a number.
+    /// UID that the image sets.
     pub user: Option<i64>,
-    /// The same by name.
+    /// User name that the image sets.
     pub user_name: Option<String>,
-    /// Whether it must not be thrown away.
+    /// Whether image garbage collection must keep it.
     pub pinned: bool,
 }
 
-/// What a container uses.
+/// Resource usage of a container or sandbox (CRI `ContainerStats`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ContainerUsage {
-    /// Which pod it is of.
+pub struct ContainerStats {
+    /// Pod of the container.
     pub pod: PodIdentity,
-    /// Its name; empty for the sandbox.
+    /// Container name; empty for the sandbox.
     pub name: String,
-    /// Time of processors since it began, in nanoseconds.
+    /// Cumulative CPU time in nanoseconds.
     pub cpu_nanoseconds: u64,
-    /// Memory in use, in bytes.
+    /// Memory usage in bytes.
     pub memory: u64,
-    /// The same without caches that can be dropped.
+    /// Memory working set in bytes: usage without inactive file cache.
     pub memory_working_set: u64,
-    /// What it wrote to its own file system, in bytes.
+    /// Size of the writable layer in bytes.
     pub writable_layer: u64,
-    /// Processes.
+    /// Number of processes.
     pub pids: u64,
-    /// Bytes received and sent by the pod's network; with the sandbox's figures only.
+    /// Bytes received and sent by the pod's network; only for sandboxes.
     pub network: Option<(u64, u64)>,
 }
 
-/// What a file system has.
+/// Disk usage of images (CRI `FilesystemUsage`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilesystemUsage {
-    /// A folder on it.
+    /// Path on the filesystem.
     pub path: PathBuf,
-    /// Bytes that images take.
+    /// Bytes used by images.
     pub used: u64,
 }
 
 // --- Container ---
 
 impl Container {
-    /// Whether it runs.
+    /// Returns whether the container runs.
     pub fn is_running(&self) -> bool {
         matches!(self.state, ContainerState::Running { .. })
     }
@@ -206,7 +208,7 @@ impl fmt::Display for ContainerId {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for RuntimeVersion {
     /// As `status.nodeInfo.containerRuntimeVersion` has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.name, self.version)

@@ -1,4 +1,4 @@
-//! Bytes to and from a container.
+//! Streams of container processes: exec, attach, port forwarding and logs.
 
 use std::pin::Pin;
 
@@ -12,78 +12,78 @@ use tokio::{
 
 use super::RuntimeError;
 
-/// A command to be run in a container, or streams to be attached to.
+/// A command to exec in a container, or the streams to attach to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "which streams there are is what clients ask, each by itself"
+    reason = "clients request each stream independently"
 )]
 pub struct ExecSpec {
-    /// The command; nothing for attaching.
+    /// Command; empty for attach.
     pub command: Vec<String>,
-    /// Whether it has a terminal; then there is no standard error.
+    /// Whether to allocate a terminal. A terminal has no stderr stream.
     pub tty: bool,
-    /// Whether it is sent input.
+    /// Whether to attach stdin.
     pub stdin: bool,
-    /// Whether its output is wanted.
+    /// Whether to attach stdout.
     pub stdout: bool,
-    /// Whether its errors are wanted.
+    /// Whether to attach stderr.
     pub stderr: bool,
 }
 
-/// What a command wrote, and how it ended.
+/// Output and exit code of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecOutput {
-    /// Its exit code.
+    /// Exit code.
     pub code: i32,
-    /// Its output. Implementations keep at most 16 MiB of each.
+    /// Stdout. Implementations keep at most 16 MiB of each output.
     pub stdout: Vec<u8>,
-    /// Its errors.
+    /// Stderr.
     pub stderr: Vec<u8>,
 }
 
-/// The streams of a process.
-pub struct Attached {
-    /// Its input; shutting it down is the end of input.
+/// Streams of a process.
+pub struct ProcessStreams {
+    /// Stdin; shutting it down sends the end of input.
     pub stdin: Option<Pin<Box<dyn AsyncWrite + Send>>>,
-    /// Its output; with a terminal its errors, too.
+    /// Stdout; with a terminal also stderr.
     pub stdout: Option<Pin<Box<dyn AsyncRead + Send>>>,
-    /// Its errors.
+    /// Stderr.
     pub stderr: Option<Pin<Box<dyn AsyncRead + Send>>>,
-    /// Tells the terminal its size.
+    /// New terminal sizes.
     pub resize: Option<mpsc::Sender<TerminalSize>>,
-    /// Its exit code, once it has ended. Must be polled for the streams to move; dropping it leaves the process alone.
+    /// Exit code, after the process has exited. Poll it for the streams to make progress; dropping it does not stop the process.
     pub done: BoxFuture<'static, Result<i32, RuntimeError>>,
 }
 
-/// The size of a terminal, in characters.
+/// Terminal size in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TerminalSize {
     /// Columns.
     pub width: u16,
-    /// Lines.
+    /// Rows.
     pub height: u16,
 }
 
-/// A connection to a port of a pod.
+/// Connection to a port of a pod.
 pub trait PortStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> PortStream for T {}
 
-/// Which part of a log is wanted.
+/// Options of a log request, as in `PodLogOptions`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Go on until the container ends.
+    /// Continue until the container exits.
     pub follow: bool,
-    /// Only so many of the last lines.
+    /// Only this number of last lines.
     pub tail: Option<u64>,
-    /// Only what was written since.
+    /// Only lines written at or after this time.
     pub since: Option<Timestamp>,
     /// Only one of the two streams.
     pub stream: Option<LogStream>,
 }
 
-/// Which of its outputs a line was written to.
+/// Output stream of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStream {
     /// Standard output.
@@ -92,13 +92,13 @@ pub enum LogStream {
     Stderr,
 }
 
-/// A line of a log, or a part of a long one.
+/// A log line, or a part of a long line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// When it was written.
+    /// Time of writing.
     pub time: Timestamp,
-    /// To which output.
+    /// Output stream.
     pub stream: LogStream,
-    /// Its bytes, with the end of the line unless it is a part that goes on.
+    /// Bytes, with a trailing newline unless the line continues in the next entry.
     pub bytes: Bytes,
 }

@@ -1,4 +1,5 @@
-//! TLS, HTTP/1.1, and an orderly end.
+//! Connections of the kubelet API: TLS, HTTP/1.1, graceful shutdown.
+// upstream: pkg/kubelet/server/server.go ListenAndServeKubeletServer
 
 use std::{
     convert::Infallible,
@@ -19,19 +20,20 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::handler::{Conversation, Handler};
+use super::handler::{Handler, UpgradedSession};
 
-/// How long a client may take to agree on TLS, and to send the head of a request.
-const PATIENCE: Duration = Duration::from_secs(10);
-const HEAD: Duration = Duration::from_secs(32);
-/// The longest head of a request.
-const HEAD_BYTES: usize = 64 << 10;
-/// How long to wait when the machine has no room for another connection.
-const PAUSE: Duration = Duration::from_millis(50);
-/// How long requests under way may take when the server stops.
-const DRAIN: Duration = Duration::from_secs(2);
+/// Timeout of the TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of receiving the header of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
+/// Maximum size of the header of a request.
+const MAX_HEADER_BYTES: usize = 64 << 10;
+/// Delay after a failed accept, for example for lack of file descriptors.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+/// Timeout of running requests when the server stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Takes connections until it is stopped.
+/// Accepts connections until `stop` is stopped.
 pub(super) async fn serve(
     handler: &Arc<Handler>,
     listener: TcpListener,
@@ -39,7 +41,7 @@ pub(super) async fn serve(
     stop: Stop,
 ) {
     let mut tls = (*tls).clone();
-    // Conversations begin with an upgrade, which only this version has.
+    // HTTP/2 has no `Upgrade`, which streaming requests need.
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     let mut connections = JoinSet::new();
@@ -50,12 +52,12 @@ pub(super) async fn serve(
                     let handler = Arc::clone(handler);
                     let acceptor = acceptor.clone();
                     let stop = stop.clone();
-                    connections.spawn(async move { run(stream, &acceptor, handler, stop).await });
+                    connections.spawn(async move { serve_connection(stream, &acceptor, handler, stop).await });
                 }
-                // The one that comes next may find room again.
+                // The error may be temporary: keep accepting.
                 Err(error) => {
-                    tracing::warn!(%error, "a connection to the node could not be taken");
-                    time::sleep(PAUSE).await;
+                    tracing::warn!(%error, "failed to accept connection to the kubelet API");
+                    time::sleep(ACCEPT_BACKOFF).await;
                 }
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
@@ -64,44 +66,44 @@ pub(super) async fn serve(
     }
     drop(listener);
     let all = async { while connections.join_next().await.is_some() {} };
-    // What is not done by then is cut off.
-    let _ = time::timeout(DRAIN, all).await;
+    // The remaining connections are aborted.
+    let _ = time::timeout(DRAIN_TIMEOUT, all).await;
     connections.shutdown().await;
 }
 
-async fn run(stream: TcpStream, acceptor: &TlsAcceptor, handler: Arc<Handler>, stop: Stop) {
-    // A key that is typed must not wait for more to come.
+async fn serve_connection(stream: TcpStream, acceptor: &TlsAcceptor, handler: Arc<Handler>, stop: Stop) {
+    // Single keystrokes of interactive sessions are sent without delay.
     let _ = stream.set_nodelay(true);
-    let stream = match time::timeout(PATIENCE, acceptor.accept(stream)).await {
+    let stream = match time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "a client of the node did not agree on TLS");
+            tracing::debug!(%error, "TLS handshake failed");
             return;
         }
         Err(_) => return,
     };
-    // Who shows a certificate was verified by TLS; here it is only read.
-    let shown: Option<Arc<Identity>> = stream
+    // TLS has verified the certificate; here its subject is only read.
+    let identity: Option<Arc<Identity>> = stream
         .get_ref()
         .1
         .peer_certificates()
         .and_then(|chain| read_identity(chain.first()?))
         .map(Arc::new);
-    let next: Arc<Mutex<Option<Conversation>>> = Arc::default();
+    let next: Arc<Mutex<Option<UpgradedSession>>> = Arc::default();
     let service = service_fn(|request: Request<Incoming>| {
         let handler = Arc::clone(&handler);
-        let shown = shown.clone();
+        let identity = identity.clone();
         let next = Arc::clone(&next);
         async move {
-            let (reply, conversation) = handler.handle(request, shown.as_deref()).await;
-            *next.lock().unwrap_or_else(PoisonError::into_inner) = conversation;
+            let (reply, session) = handler.handle(request, identity.as_deref()).await;
+            *next.lock().unwrap_or_else(PoisonError::into_inner) = session;
             Ok::<_, Infallible>(reply)
         }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .max_buf_size(HEAD_BYTES)
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(MAX_HEADER_BYTES)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut connection = pin!(connection);
@@ -113,18 +115,19 @@ async fn run(stream: TcpStream, acceptor: &TlsAcceptor, handler: Arc<Handler>, s
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection to the node ended");
+        tracing::debug!(%error, "connection to the kubelet API failed");
     }
-    let conversation = next.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(conversation) = conversation {
+    // The session runs after hyper has handed over the upgraded connection.
+    let session = next.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(session) = session {
         tokio::select! {
-            () = conversation => {}
+            () = session => {}
             () = stop.stopped() => {}
         }
     }
 }
 
-/// Whom a certificate is for, by the same reading as the API server's; `None` if it cannot be read, or names nobody.
+/// The user of a certificate, read like the API server reads it; `None` if it cannot be parsed or has no common name.
 fn read_identity(certificate: &[u8]) -> Option<Identity> {
     let identity = Certificate::from_der(certificate).ok()?.identity;
     let is_user = !identity.common_name.is_empty() && identity.uids.len() <= 1;
@@ -140,15 +143,15 @@ mod tests {
     fn certificate(names: &[(DnType, &str)]) -> Vec<u8> {
         let mut params = CertificateParams::new(vec!["a".to_owned()]).unwrap();
         params.distinguished_name = DistinguishedName::new();
-        for (sort, name) in names {
-            params.distinguished_name.push(sort.clone(), *name);
+        for (kind, name) in names {
+            params.distinguished_name.push(kind.clone(), *name);
         }
         let key = KeyPair::generate().unwrap();
         params.self_signed(&key).unwrap().der().to_vec()
     }
 
     #[test]
-    fn a_certificate_names_a_user_and_groups() {
+    fn reads_user_and_groups_of_certificate() {
         let bytes = certificate(&[
             (DnType::OrganizationName, "system:masters"),
             (DnType::CommonName, "admin"),

@@ -1,4 +1,5 @@
-//! Who asks, whether they may, and what answers.
+//! Request handler: authenticates and authorizes requests, and dispatches them.
+// upstream: pkg/kubelet/server/server.go InstallAuthFilter
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -18,43 +19,43 @@ use kubecontroller::Clock;
 use serde_json::{Value, json};
 
 use super::{
-    access::Access,
-    attributes::{subresources, verb},
-    figures::{Sampler, cadvisor, resource, summary},
-    logs::{Refused, Wanted},
-    lookup::{Lookup, limited, no_runtime},
-    route::{Place, Route, route},
-    streams::{self, Carrier, Ports, Refusal, Task, Upgrade},
-    subject,
+    auth::KubeletAuth,
+    container_logs::{ContainerLogOptions, HttpError},
+    container_lookup,
+    host::{HostInterface, no_runtime, with_timeout},
+    request_attributes::{node_subresources, request_verb},
+    route::{ContainerPath, Route, route},
+    stats::{StatsProvider, StatsSnapshot, cadvisor_metrics, resource_metrics, summary},
+    streams::{self, PortForwarder, RemoteCommand, StreamProtocol, Upgrade, UpgradeError},
 };
 use crate::runtime::{ContainerId, ExecSpec, PortStream, Runtime, RuntimeError, SandboxId};
 
-/// How long a command of `/run` may take.
-const RUN: Duration = Duration::from_mins(2);
-const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// Timeout of a command of `/run`.
+const RUN_TIMEOUT: Duration = Duration::from_mins(2);
+const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// An answer.
-pub(super) type Reply = Response<UnsyncBoxBody<Bytes, io::Error>>;
+/// An HTTP response.
+pub(super) type HttpResponse = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// What follows when a connection became something else than HTTP.
-pub(super) type Conversation = BoxFuture<'static, ()>;
+/// A streaming session that runs on the upgraded connection after the response.
+pub(super) type UpgradedSession = BoxFuture<'static, ()>;
 
-/// What answers requests.
+/// Handles requests.
 pub(super) struct Handler {
-    pub access: Access,
-    pub sampler: Sampler,
+    pub auth: KubeletAuth,
+    pub stats: StatsProvider,
     pub clock: Clock,
-    pub lookup: Arc<dyn Lookup>,
+    pub host: Arc<dyn HostInterface>,
 }
 
-/// The parameters of a URL.
+/// Query parameters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
-/// The sandbox of a pod, as whose ports are.
-struct Sandboxed {
+/// Forwards ports of a sandbox.
+struct SandboxPorts {
     runtime: Arc<dyn Runtime>,
     sandbox: SandboxId,
 }
@@ -85,130 +86,135 @@ impl Query {
 // --- Handler ---
 
 impl Handler {
-    /// Answers a request; what follows on its connection is for the caller to carry out.
+    /// Handles a request. The caller runs the session, if any, on the connection.
     pub(super) async fn handle(
         &self,
         mut request: Request<Incoming>,
         certificate: Option<&Identity>,
-    ) -> (Reply, Option<Conversation>) {
+    ) -> (HttpResponse, Option<UpgradedSession>) {
         let upgrade = hyper::upgrade::on(&mut request);
         let (parts, _) = request.into_parts();
-        if let Err(refused) = self
-            .admit(&parts.method, parts.uri.path(), &parts.headers, certificate)
+        if let Err(rejected) = self
+            .authorize(&parts.method, parts.uri.path(), &parts.headers, certificate)
             .await
         {
-            return (refused, None);
+            return (rejected, None);
         }
         let query = Query::parse(parts.uri.query());
         let path = parts.uri.path().to_owned();
         match route(&parts.method, &path) {
-            Route::Exec(place) => self.exec(&place, &query, &parts.headers, upgrade).await,
-            Route::Attach(place) => self.attach(&place, &query, &parts.headers, upgrade).await,
-            Route::PortForward(place) => self.port_forward(&place, &query, &parts.headers, upgrade).await,
-            other => (self.plain(other, &query).await, None),
+            Route::Exec(path) => self.exec(&path, &query, &parts.headers, upgrade).await,
+            Route::Attach(path) => self.attach(&path, &query, &parts.headers, upgrade).await,
+            Route::PortForward(path) => self.port_forward(&path, &query, &parts.headers, upgrade).await,
+            other => (self.respond(other, &query).await, None),
         }
     }
 
-    /// Lets in who is known and may do this.
-    async fn admit(
+    /// Authenticates and authorizes a request. The error is the response.
+    async fn authorize(
         &self,
         method: &Method,
         path: &str,
         headers: &HeaderMap,
         certificate: Option<&Identity>,
-    ) -> Result<(), Reply> {
-        let user = match self.access.authenticate(certificate, headers).await {
+    ) -> Result<(), HttpResponse> {
+        let user = match self.auth.authenticate(certificate, headers).await {
             Ok(Some(user)) => user,
-            Ok(None) => return Err(text(401, "Unauthorized")),
+            Ok(None) => return Err(text_response(401, "Unauthorized")),
             Err(error) => {
-                tracing::warn!(%error, "a client of the node's API cannot be told apart");
-                return Err(text(401, "Unauthorized"));
+                tracing::warn!(%error, "failed to authenticate a request to the kubelet API");
+                return Err(text_response(401, "Unauthorized"));
             }
         };
-        let verb = verb(method);
-        let parts = subresources(path);
+        let verb = request_verb(method);
+        let subresources = node_subresources(path);
         let name = user.username.as_deref().unwrap_or_default();
-        match self.access.authorize(&user, verb, &parts).await {
+        match self.auth.authorize(&user, verb, &subresources).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(text(
+            Ok(false) => Err(text_response(
                 403,
                 format!(
                     "Forbidden (user={name}, verb={verb}, resource=nodes, subresource(s)=[{}])\n",
-                    parts.join(" ")
+                    subresources.join(" ")
                 ),
             )),
             Err(error) => {
-                tracing::warn!(%error, "it cannot be found out what a client may do");
-                let part = parts.first().copied().unwrap_or_default();
-                Err(text(
+                tracing::warn!(%error, "failed to authorize a request to the kubelet API");
+                let subresource = subresources.first().copied().unwrap_or_default();
+                Err(text_response(
                     500,
                     format!(
-                        "Authorization error (user={name}, verb={verb}, resource=nodes, subresource={part})"
+                        "Authorization error (user={name}, verb={verb}, resource=nodes, subresource={subresource})"
                     ),
                 ))
             }
         }
     }
 
-    /// Answers what is no conversation.
-    async fn plain(&self, route: Route<'_>, query: &Query) -> Reply {
-        let answered = match route {
+    /// Handles requests without a streaming session.
+    async fn respond(&self, route: Route<'_>, query: &Query) -> HttpResponse {
+        let result = match route {
             Route::Health => Ok(self.health()),
-            Route::Pods => Ok(json_reply(&pod_list(
-                self.lookup.pods().iter().map(AsRef::as_ref),
+            Route::Pods => Ok(json_response(&pod_list(
+                self.host.pods().iter().map(AsRef::as_ref),
             ))),
             Route::RunningPods => self.running_pods().await,
-            Route::Logs(place) => self.logs(&place, query).await,
-            Route::Run(place) => self.run(&place, query).await,
+            Route::Logs(path) => self.logs(&path, query).await,
+            Route::Run(path) => self.run(&path, query).await,
             Route::Summary => {
-                self.figures_reply(|figures, pods| json_reply(&summary(figures, pods)))
+                self.stats_response(|stats, pods| json_response(&summary(stats, pods)))
                     .await
             }
-            Route::Metrics => Ok(reply(200, METRICS, self.lookup.metrics())),
+            Route::Metrics => Ok(response(200, PROMETHEUS_TEXT, self.host.metrics())),
             Route::ResourceMetrics => {
-                self.figures_reply(|figures, pods| reply(200, METRICS, resource(figures, pods)))
-                    .await
+                self.stats_response(|stats, pods| {
+                    response(200, PROMETHEUS_TEXT, resource_metrics(stats, pods))
+                })
+                .await
             }
             Route::CadvisorMetrics => {
-                self.figures_reply(|figures, _| reply(200, METRICS, cadvisor(figures)))
+                self.stats_response(|stats, _| response(200, PROMETHEUS_TEXT, cadvisor_metrics(stats)))
                     .await
             }
-            Route::ProbeMetrics => Ok(reply(200, METRICS, self.lookup.probe_metrics())),
-            Route::Settings => Ok(json_reply(&json!({"kubeletconfig": self.lookup.settings()}))),
-            Route::OtherMethod(allowed) => {
-                let mut refused = text(405, "Method Not Allowed");
-                refused
+            Route::ProbeMetrics => Ok(response(200, PROMETHEUS_TEXT, self.host.probe_metrics())),
+            Route::Configz => Ok(json_response(
+                &json!({"kubeletconfig": self.host.configuration()}),
+            )),
+            Route::MethodNotAllowed(allowed) => {
+                let mut response = text_response(405, "Method Not Allowed");
+                response
                     .headers_mut()
                     .insert(header::ALLOW, HeaderValue::from_static(allowed));
-                Ok(refused)
+                Ok(response)
             }
-            // Conversations were seen to before.
-            Route::Exec(_) | Route::Attach(_) | Route::PortForward(_) | Route::Nowhere => {
-                Ok(text(404, "404: Page Not Found"))
+            // Streaming requests were dispatched before.
+            Route::Exec(_) | Route::Attach(_) | Route::PortForward(_) | Route::NotFound => {
+                Ok(text_response(404, "404: Page Not Found"))
             }
         };
-        answered.unwrap_or_else(|(code, message)| text(code, message))
+        result.unwrap_or_else(|(code, message)| text_response(code, message))
     }
 
-    fn health(&self) -> Reply {
-        match self.lookup.problems().as_slice() {
-            [] => text(200, "ok"),
-            problems => text(500, format!("{}\nhealthz check failed\n", problems.join("\n"))),
+    fn health(&self) -> HttpResponse {
+        match self.host.problems().as_slice() {
+            [] => text_response(200, "ok"),
+            problems => text_response(500, format!("{}\nhealthz check failed\n", problems.join("\n"))),
         }
     }
 
-    async fn figures_reply(
+    async fn stats_response(
         &self,
-        show: impl FnOnce(&super::figures::Figures, &[Arc<Pod>]) -> Reply,
-    ) -> Result<Reply, Refused> {
-        let figures = self.sampler.figures(&*self.lookup).await.map_err(internal)?;
-        Ok(show(&figures, &self.lookup.pods()))
+        render: impl FnOnce(&StatsSnapshot, &[Arc<Pod>]) -> HttpResponse,
+    ) -> Result<HttpResponse, HttpError> {
+        let stats = self.stats.snapshot(&*self.host).await.map_err(internal)?;
+        Ok(render(&stats, &self.host.pods()))
     }
 
-    /// The pods of which something runs, as the runtime knows them.
-    async fn running_pods(&self) -> Result<Reply, Refused> {
-        let runtime = self.lookup.runtime().ok_or_else(|| internal(no_runtime()))?;
-        let containers = limited("listing containers", runtime.containers())
+    /// Pods with running containers, from the runtime.
+    // upstream: pkg/kubelet/server/server.go getRunningPods
+    async fn running_pods(&self) -> Result<HttpResponse, HttpError> {
+        let runtime = self.host.runtime().ok_or_else(|| internal(no_runtime()))?;
+        let containers = with_timeout("listing containers", runtime.list_containers())
             .await
             .map_err(internal)?;
         let mut pods: Vec<(crate::PodIdentity, Vec<Value>)> = Vec::new();
@@ -216,10 +222,10 @@ impl Handler {
             .into_iter()
             .filter(crate::runtime::Container::is_running)
         {
-            let shown = json!({"name": container.name, "image": container.image, "resources": {}});
+            let item = json!({"name": container.name, "image": container.image, "resources": {}});
             match pods.iter_mut().find(|(pod, _)| *pod == container.pod) {
-                Some((_, containers)) => containers.push(shown),
-                None => pods.push((container.pod, vec![shown])),
+                Some((_, containers)) => containers.push(item),
+                None => pods.push((container.pod, vec![item])),
             }
         }
         let items: Vec<Value> = pods
@@ -232,128 +238,142 @@ impl Handler {
                 })
             })
             .collect();
-        Ok(json_reply(
+        Ok(json_response(
             &json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}),
         ))
     }
 
-    async fn logs(&self, place: &Place<'_>, query: &Query) -> Result<Reply, Refused> {
-        let wanted = Wanted::read(query, self.clock.now())?;
+    // upstream: pkg/kubelet/server/server.go getContainerLogs
+    async fn logs(&self, path: &ContainerPath<'_>, query: &Query) -> Result<HttpResponse, HttpError> {
+        let options = ContainerLogOptions::parse(query, self.clock.now())?;
         let pod = self
-            .lookup
-            .pod(place.namespace, place.pod)
-            .ok_or_else(|| (404, format!("pod {:?} does not exist", place.pod)))?;
-        if subject::has_terminal(&pod, place.container).is_none() {
-            let why = format!("container {:?} not found in pod {:?}", place.container, place.pod);
-            return Err((404, why));
+            .host
+            .pod(path.namespace, path.pod)
+            .ok_or_else(|| (404, format!("pod {:?} does not exist", path.pod)))?;
+        if container_lookup::container_tty(&pod, path.container).is_none() {
+            let message = format!("container {:?} not found in pod {:?}", path.container, path.pod);
+            return Err((404, message));
         }
-        let id = subject::logged(&pod, place.container, wanted.previous).map_err(|why| (400, why))?;
-        let refused = |error: RuntimeError| (400, error.to_string());
-        let runtime = self.lookup.runtime().ok_or_else(|| refused(no_runtime()))?;
-        let lines = limited("opening a log", runtime.logs(&id, &wanted.options))
-            .await
-            .map_err(refused)?;
-        let pieces = wanted
-            .written(lines)
+        let id = container_lookup::container_for_logs(&pod, path.container, options.previous)
+            .map_err(|message| (400, message))?;
+        let bad_request = |error: RuntimeError| (400, error.to_string());
+        let runtime = self.host.runtime().ok_or_else(|| bad_request(no_runtime()))?;
+        let lines = with_timeout(
+            "opening a log",
+            runtime.container_logs(&id, &options.runtime_options),
+        )
+        .await
+        .map_err(bad_request)?;
+        let chunks = options
+            .format(lines)
             .map_ok(Frame::data)
             .map_err(|error| {
-                tracing::debug!(%error, "a log broke off");
+                tracing::debug!(%error, "log stream failed");
                 io::Error::other(error)
             })
-            // The stream must not hold the runtime when it has ended.
+            // Not polled after its end.
             .fuse();
-        let mut answer = Response::new(StreamBody::new(pieces).boxed_unsync());
-        answer
+        let mut response = Response::new(StreamBody::new(chunks).boxed_unsync());
+        response
             .headers_mut()
             .insert(header::CONTENT_TYPE, HeaderValue::from_static(TEXT));
-        Ok(answer)
+        Ok(response)
     }
 
-    async fn run(&self, place: &Place<'_>, query: &Query) -> Result<Reply, Refused> {
-        let (_, runtime, id) = self.find(place).await?;
+    // upstream: pkg/kubelet/server/server.go getRun
+    async fn run(&self, path: &ContainerPath<'_>, query: &Query) -> Result<HttpResponse, HttpError> {
+        let (_, runtime, id) = self.find_container(path).await?;
         let command: Vec<String> = query
             .get("cmd")
             .unwrap_or_default()
             .split(' ')
             .map(ToOwned::to_owned)
             .collect();
-        let output = runtime.exec_sync(&id, &command, RUN).await.map_err(internal)?;
-        let all = [output.stdout, output.stderr].concat();
+        let output = runtime
+            .exec_sync(&id, &command, RUN_TIMEOUT)
+            .await
+            .map_err(internal)?;
+        let combined = [output.stdout, output.stderr].concat();
         if output.code != 0 {
-            let why = format!("command {command:?} exited with {}", output.code);
-            return Err((500, why));
+            let message = format!("command {command:?} exited with {}", output.code);
+            return Err((500, message));
         }
-        Ok(reply(200, JSON, all))
+        Ok(response(200, JSON, combined))
     }
 
-    /// The pod that is meant, and its container that runs.
-    async fn find(&self, place: &Place<'_>) -> Result<(Arc<Pod>, Arc<dyn Runtime>, ContainerId), Refused> {
-        let pod = self.find_pod(place)?;
-        let runtime = self.lookup.runtime().ok_or_else(|| internal(no_runtime()))?;
+    /// A pod and its running container.
+    async fn find_container(
+        &self,
+        path: &ContainerPath<'_>,
+    ) -> Result<(Arc<Pod>, Arc<dyn Runtime>, ContainerId), HttpError> {
+        let pod = self.find_pod(path)?;
+        let runtime = self.host.runtime().ok_or_else(|| internal(no_runtime()))?;
         let id = self
-            .lookup
-            .container(&pod, place.container)
+            .host
+            .container(&pod, path.container)
             .await
             .map_err(internal)?
-            .ok_or_else(|| (500, format!("container not found ({:?})", place.container)))?;
+            .ok_or_else(|| (500, format!("container not found ({:?})", path.container)))?;
         Ok((pod, runtime, id))
     }
 
-    fn find_pod(&self, place: &Place<'_>) -> Result<Arc<Pod>, Refused> {
+    fn find_pod(&self, path: &ContainerPath<'_>) -> Result<Arc<Pod>, HttpError> {
         let pod = self
-            .lookup
-            .pod(place.namespace, place.pod)
+            .host
+            .pod(path.namespace, path.pod)
             .ok_or_else(|| (404, "pod does not exist".to_owned()))?;
-        if !place.uid.is_empty() && pod.metadata.uid.as_deref() != Some(place.uid) {
+        if !path.uid.is_empty() && pod.metadata.uid.as_deref() != Some(path.uid) {
             return Err((404, "pod not found".to_owned()));
         }
         Ok(pod)
     }
 
+    // upstream: pkg/kubelet/server/server.go getExec
     async fn exec(
         &self,
-        place: &Place<'_>,
+        path: &ContainerPath<'_>,
         query: &Query,
         headers: &HeaderMap,
         upgrade: OnUpgrade,
-    ) -> (Reply, Option<Conversation>) {
+    ) -> (HttpResponse, Option<UpgradedSession>) {
         let prepared = async {
-            let spec = wanted_streams(query)?;
+            let spec = parse_streams(query)?;
             let spec = ExecSpec {
                 command: query.all("command").map(ToOwned::to_owned).collect(),
                 ..spec
             };
-            let (_, runtime, id) = self.find(place).await?;
+            let (_, runtime, id) = self.find_container(path).await?;
             Ok((spec, runtime, id))
         };
         match prepared.await {
             Ok((spec, runtime, id)) => {
-                let task = Task::Exec(spec.command.clone());
-                begin(headers, upgrade, runtime, id, spec, task)
+                let command = RemoteCommand::Exec(spec.command.clone());
+                start_session(headers, upgrade, runtime, id, spec, command)
             }
-            Err((code, message)) => (text(code, message), None),
+            Err((code, message)) => (text_response(code, message), None),
         }
     }
 
+    // upstream: pkg/kubelet/server/server.go getAttach
     async fn attach(
         &self,
-        place: &Place<'_>,
+        path: &ContainerPath<'_>,
         query: &Query,
         headers: &HeaderMap,
         upgrade: OnUpgrade,
-    ) -> (Reply, Option<Conversation>) {
+    ) -> (HttpResponse, Option<UpgradedSession>) {
         let prepared = async {
-            let spec = wanted_streams(query)?;
-            let (pod, runtime, id) = self.find(place).await.map_err(|(code, message)| {
+            let spec = parse_streams(query)?;
+            let (pod, runtime, id) = self.find_container(path).await.map_err(|(code, message)| {
                 let is_missing = message.starts_with("container not found");
                 let full = format!(
                     "container {} not found in pod {}_{}",
-                    place.container, place.pod, place.namespace
+                    path.container, path.pod, path.namespace
                 );
                 (code, if is_missing { full } else { message })
             })?;
-            // Whether a process has a terminal was decided when it began.
-            let tty = subject::has_terminal(&pod, place.container).unwrap_or_default();
+            // The pod spec decides whether the process has a terminal, not the request.
+            let tty = container_lookup::container_tty(&pod, path.container).unwrap_or_default();
             let spec = ExecSpec {
                 tty,
                 stderr: spec.stderr && !tty,
@@ -362,109 +382,108 @@ impl Handler {
             Ok((spec, runtime, id))
         };
         match prepared.await {
-            Ok((spec, runtime, id)) => begin(headers, upgrade, runtime, id, spec, Task::Attach),
-            Err((code, message)) => (text(code, message), None),
+            Ok((spec, runtime, id)) => {
+                start_session(headers, upgrade, runtime, id, spec, RemoteCommand::Attach)
+            }
+            Err((code, message)) => (text_response(code, message), None),
         }
     }
 
+    // upstream: pkg/kubelet/server/server.go getPortForward
     async fn port_forward(
         &self,
-        place: &Place<'_>,
+        path: &ContainerPath<'_>,
         query: &Query,
         headers: &HeaderMap,
         upgrade: OnUpgrade,
-    ) -> (Reply, Option<Conversation>) {
+    ) -> (HttpResponse, Option<UpgradedSession>) {
         let prepared = async {
-            let pod = self.find_pod(place)?;
-            let runtime = self.lookup.runtime().ok_or_else(|| internal(no_runtime()))?;
-            let sandbox = self
-                .lookup
-                .sandbox(&pod)
-                .await
-                .map_err(internal)?
-                .ok_or_else(|| {
-                    (
-                        500,
-                        format!(
-                            "pod not found ({:?})",
-                            format!("{}_{}", place.pod, place.namespace)
-                        ),
-                    )
-                })?;
-            Ok::<_, Refused>(Sandboxed { runtime, sandbox })
+            let pod = self.find_pod(path)?;
+            let runtime = self.host.runtime().ok_or_else(|| internal(no_runtime()))?;
+            let sandbox = self.host.sandbox(&pod).await.map_err(internal)?.ok_or_else(|| {
+                (
+                    500,
+                    format!("pod not found ({:?})", format!("{}_{}", path.pod, path.namespace)),
+                )
+            })?;
+            Ok::<_, HttpError>(SandboxPorts { runtime, sandbox })
         };
         let ports = match prepared.await {
             Ok(ports) => ports,
-            Err((code, message)) => return (text(code, message), None),
+            Err((code, message)) => return (text_response(code, message), None),
         };
-        let agreed = match streams::port_forward(headers) {
+        let agreed = match streams::negotiate_port_forward(headers) {
             Ok(agreed) => agreed,
-            Err(refusal) => return (refused(&refusal), None),
+            Err(error) => return (upgrade_error_response(&error), None),
         };
-        let asked = match (&agreed.carrier, asked_ports(query)) {
-            (Carrier::WebSocket(_), Ok(asked)) => asked,
-            (Carrier::WebSocket(_), Err(why)) => return (text(400, why), None),
+        let requested_ports = match (&agreed.protocol, parse_ports(query)) {
+            (StreamProtocol::WebSocket(_), Ok(requested)) => requested,
+            (StreamProtocol::WebSocket(_), Err(why)) => return (text_response(400, why), None),
             _ => Vec::new(),
         };
-        let Upgrade { carrier, headers } = agreed;
-        let conversation = async move {
+        let Upgrade { protocol, headers } = agreed;
+        let session = async move {
             let Some(io) = upgraded(upgrade).await else { return };
-            if let Err(error) = streams::forward(io, &carrier, &asked, Arc::new(ports)).await {
-                tracing::debug!(%error, "forwarding of ports ended");
+            if let Err(error) =
+                streams::serve_port_forward(io, &protocol, &requested_ports, Arc::new(ports)).await
+            {
+                tracing::debug!(%error, "port-forward session failed");
             }
         };
-        (switched(headers), Some(Box::pin(conversation)))
+        (switching_protocols(headers), Some(Box::pin(session)))
     }
 }
 
-/// Agrees on how to talk to a process, and begins.
-fn begin(
+/// Negotiates the protocol of exec or attach, and starts its session.
+fn start_session(
     headers: &HeaderMap,
     upgrade: OnUpgrade,
     runtime: Arc<dyn Runtime>,
     id: ContainerId,
     spec: ExecSpec,
-    task: Task,
-) -> (Reply, Option<Conversation>) {
-    let Upgrade { carrier, headers } = match streams::remote_command(headers) {
+    command: RemoteCommand,
+) -> (HttpResponse, Option<UpgradedSession>) {
+    let Upgrade { protocol, headers } = match streams::negotiate_remote_command(headers) {
         Ok(agreed) => agreed,
-        Err(refusal) => return (refused(&refusal), None),
+        Err(error) => return (upgrade_error_response(&error), None),
     };
-    let conversation = async move {
+    let session = async move {
         let Some(io) = upgraded(upgrade).await else { return };
-        let begin = async {
-            match task {
-                Task::Exec(_) => limited("beginning a command", runtime.exec(&id, &spec)).await,
-                Task::Attach => limited("attaching to a container", runtime.attach(&id, &spec)).await,
+        let attach = async {
+            match command {
+                RemoteCommand::Exec(_) => with_timeout("starting a command", runtime.exec(&id, &spec)).await,
+                RemoteCommand::Attach => {
+                    with_timeout("attaching to a container", runtime.attach(&id, &spec)).await
+                }
             }
         };
-        let talk = streams::converse(io, &carrier, &spec, &task, Box::pin(begin));
-        if let Err(error) = talk.await {
-            tracing::debug!(%error, "a conversation with a process broke off");
+        let served = streams::serve_remote_command(io, &protocol, &spec, &command, Box::pin(attach));
+        if let Err(error) = served.await {
+            tracing::debug!(%error, "exec or attach session failed");
         }
     };
-    (switched(headers), Some(Box::pin(conversation)))
+    (switching_protocols(headers), Some(Box::pin(session)))
 }
 
 async fn upgraded(upgrade: OnUpgrade) -> Option<TokioIo<hyper::upgrade::Upgraded>> {
     match upgrade.await {
         Ok(io) => Some(TokioIo::new(io)),
         Err(error) => {
-            tracing::debug!(%error, "a connection did not become a conversation");
+            tracing::debug!(%error, "connection upgrade failed");
             None
         }
     }
 }
 
-/// Which streams of a process are wanted.
-fn wanted_streams(query: &Query) -> Result<ExecSpec, Refused> {
+/// Parses which streams of the process are requested.
+fn parse_streams(query: &Query) -> Result<ExecSpec, HttpError> {
     let tty = query.is_set("tty");
     let spec = ExecSpec {
         command: Vec::new(),
         tty,
         stdin: query.is_set("input"),
         stdout: query.is_set("output"),
-        // A terminal has one output only.
+        // A terminal has a single output.
         stderr: query.is_set("error") && !tty,
     };
     if !spec.stdin && !spec.stdout && !spec.stderr {
@@ -476,8 +495,9 @@ fn wanted_streams(query: &Query) -> Result<ExecSpec, Refused> {
     Ok(spec)
 }
 
-/// The ports that a WebSocket asks for.
-fn asked_ports(query: &Query) -> Result<Vec<u16>, String> {
+/// Parses the ports of a port-forward request over WebSocket.
+// upstream: staging/src/k8s.io/cri-streaming/pkg/streaming/portforward/websocket.go NewV4Options
+fn parse_ports(query: &Query) -> Result<Vec<u16>, String> {
     let mut ports = Vec::new();
     for listed in query.all("port") {
         if listed.is_empty() {
@@ -501,12 +521,16 @@ fn asked_ports(query: &Query) -> Result<Vec<u16>, String> {
     Ok(ports)
 }
 
-// --- Sandboxed ---
+// --- SandboxPorts ---
 
 #[async_trait]
-impl Ports for Sandboxed {
+impl PortForwarder for SandboxPorts {
     async fn connect(&self, port: u16) -> Result<Box<dyn PortStream>, RuntimeError> {
-        limited("connecting to a port", self.runtime.connect(&self.sandbox, port)).await
+        with_timeout(
+            "connecting to a port",
+            self.runtime.port_forward(&self.sandbox, port),
+        )
+        .await
     }
 
     fn pod(&self) -> String {
@@ -514,60 +538,57 @@ impl Ports for Sandboxed {
     }
 }
 
-// --- Answers ---
+// --- Responses ---
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "who is called back takes what there is"
-)]
-fn internal(error: RuntimeError) -> Refused {
+#[expect(clippy::needless_pass_by_value, reason = "used with `map_err`")]
+fn internal(error: RuntimeError) -> HttpError {
     (500, error.to_string())
 }
 
-fn reply(code: u16, media: &'static str, body: impl Into<Bytes>) -> Reply {
+fn response(code: u16, media: &'static str, body: impl Into<Bytes>) -> HttpResponse {
     let body = Full::new(body.into()).map_err(|never| match never {});
-    let mut reply = Response::new(body.boxed_unsync());
-    *reply.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = reply.headers_mut();
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
     headers.insert(
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
     );
-    reply
+    response
 }
 
-fn text(code: u16, text: impl Into<String>) -> Reply {
-    reply(code, TEXT, text.into())
+fn text_response(code: u16, text: impl Into<String>) -> HttpResponse {
+    response(code, TEXT, text.into())
 }
 
-fn json_reply(value: &Value) -> Reply {
-    reply(200, JSON, value.to_string())
+fn json_response(value: &Value) -> HttpResponse {
+    response(200, JSON, value.to_string())
 }
 
-fn refused(refusal: &Refusal) -> Reply {
-    let mut reply = text(refusal.code, refusal.message.clone());
-    reply.headers_mut().extend(refusal.headers());
-    reply
+fn upgrade_error_response(error: &UpgradeError) -> HttpResponse {
+    let mut response = text_response(error.code, error.message.clone());
+    response.headers_mut().extend(error.headers());
+    response
 }
 
-/// The answer after which a connection speaks something else.
-fn switched(headers: HeaderMap) -> Reply {
-    let mut reply = Response::new(
+/// The response `101 Switching Protocols`.
+fn switching_protocols(headers: HeaderMap) -> HttpResponse {
+    let mut response = Response::new(
         Full::new(Bytes::new())
             .map_err(|never| match never {})
             .boxed_unsync(),
     );
-    *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    *reply.headers_mut() = headers;
-    reply
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    *response.headers_mut() = headers;
+    response
 }
 
 fn pod_list<'p>(pods: impl Iterator<Item = &'p Pod>) -> Value {
     let items: Vec<Value> = pods
         .filter_map(|pod| {
             let mut item = serde_json::to_value(pod).ok()?;
-            // Items of a list do not say again what they are.
+            // Items of a list have no kind and apiVersion.
             if let Some(item) = item.as_object_mut() {
                 item.remove("kind");
                 item.remove("apiVersion");
@@ -587,10 +608,10 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_the_streams_that_are_asked_for() {
-        let spec = wanted_streams(&query("input=1&output=1&error=1&tty=1")).unwrap();
+    fn parses_requested_streams() {
+        let spec = parse_streams(&query("input=1&output=1&error=1&tty=1")).unwrap();
         assert!(spec.stdin && spec.stdout && spec.tty && !spec.stderr);
-        let error = wanted_streams(&query("input=true")).unwrap_err();
+        let error = parse_streams(&query("input=true")).unwrap_err();
         assert_eq!(
             error,
             (
@@ -601,9 +622,9 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_numbers() {
-        assert_eq!(asked_ports(&query("port=80,81&port=82")), Ok(vec![80, 81, 82]));
-        for (text, why) in [
+    fn parses_ports() {
+        assert_eq!(parse_ports(&query("port=80,81&port=82")), Ok(vec![80, 81, 82]));
+        for (text, message) in [
             ("", "query parameter \"port\" is required"),
             ("port=", "query parameter \"port\" cannot be empty"),
             ("port=0", "port \"0\" must be > 0"),
@@ -612,7 +633,7 @@ mod tests {
                 "unable to parse \"x\" as a port: strconv.ParseUint: parsing \"x\": invalid syntax",
             ),
         ] {
-            assert_eq!(asked_ports(&query(text)), Err(why.to_owned()));
+            assert_eq!(parse_ports(&query(text)), Err(message.to_owned()));
         }
     }
 }

@@ -1,33 +1,34 @@
-//! The node's own API: logs, exec, attach, port-forward, figures.
+//! The kubelet API: container logs, exec, attach, port-forward, stats, metrics.
 //!
 //! ```text
-//! connection   TLS, HTTP/1.1, and an orderly end
-//! handler      who asks, whether they may, and what answers
-//! access       who a client is, and what it may do, as the API server says
-//! attributes   what a request is, as authorization sees it
-//! route        what a path leads to
-//! lookup       what the server asks the rest of the agent
-//! logs         what containers wrote
-//! subject      which container is meant, in the words of upstream
-//! figures      what pods and the machine use
-//! streams      conversations with processes and ports
+//! connection          TLS, HTTP/1.1, graceful shutdown
+//! handler             authenticates and authorizes requests, and dispatches them
+//! auth                TokenReview and SubjectAccessReview
+//! request_attributes  verb and node subresource of a request
+//! route               URL paths
+//! host                HostInterface: what the server needs from the agent
+//! container_logs      options and output of containerLogs
+//! container_lookup    finds containers in a Pod object
+//! stats/              /stats/summary and /metrics
+//! streams/            exec, attach and port-forward over SPDY and WebSocket
 //! ```
 //!
 //! Promises:
-//! - Nobody is answered who is not known, and allowed by the API server.
-//! - A conversation ends with its client, and with the server; the process it was about is left alone.
-//! - Nothing a client sends makes the server hold more than a few megabytes for it.
+//! - Only requests that the API server authenticates and authorizes are served.
+//! - A streaming session ends with its client or with the server. Its process keeps running.
+//! - A client cannot make the server buffer more than a few megabytes.
+// upstream: pkg/kubelet/server/server.go NewServer, InstallAuthRequiredHandlers
 
-mod access;
-mod attributes;
+mod auth;
 mod connection;
-mod figures;
+mod container_logs;
+mod container_lookup;
 mod handler;
-mod logs;
-mod lookup;
+mod host;
+mod request_attributes;
 mod route;
+mod stats;
 mod streams;
-mod subject;
 #[cfg(test)]
 mod tests;
 
@@ -37,43 +38,44 @@ use kube::Client;
 use kubecontroller::{Clock, manager::Stop};
 use tokio::net::TcpListener;
 
-pub use self::lookup::Lookup;
-use self::{access::Access, figures::Sampler, handler::Handler};
+pub use self::host::HostInterface;
+use self::{auth::KubeletAuth, handler::Handler, stats::StatsProvider};
 
-/// The node's own API.
-pub struct NodeServer {
+/// The server of the kubelet API.
+// upstream: pkg/kubelet/server/server.go Server
+pub struct KubeletServer {
     handler: Arc<Handler>,
 }
 
-/// What a server is told when it starts.
-pub struct ServerConfig {
-    /// The name of the node.
+/// Configuration of [`KubeletServer`].
+pub struct KubeletServerConfig {
+    /// Name of the node.
     pub node: String,
-    /// Whom it asks who clients are, and what they may do.
+    /// Client of the API server, which authenticates and authorizes requests.
     pub client: Client,
-    /// The time of day.
+    /// Clock.
     pub clock: Clock,
-    /// A folder on the file system that pods are kept on: its figures are those of the node.
-    pub folder: PathBuf,
+    /// Data directory of the agent. The stats of its file system are those of the node.
+    pub data_dir: PathBuf,
 }
 
-// --- NodeServer ---
+// --- KubeletServer ---
 
-impl NodeServer {
-    /// A server that finds pods with `lookup`.
-    pub fn new(config: ServerConfig, lookup: Arc<dyn Lookup>) -> Self {
-        NodeServer {
+impl KubeletServer {
+    /// A server for the pods of `host`.
+    pub fn new(config: KubeletServerConfig, host: Arc<dyn HostInterface>) -> Self {
+        KubeletServer {
             handler: Arc::new(Handler {
-                access: Access::new(config.client, config.node.clone()),
-                sampler: Sampler::new(config.node, config.folder, config.clock.clone()),
+                auth: KubeletAuth::new(config.client, config.node.clone()),
+                stats: StatsProvider::new(config.node, config.data_dir, config.clock.clone()),
                 clock: config.clock,
-                lookup,
+                host,
             }),
         }
     }
 
-    /// Takes connections until it is stopped. Clients are known by certificates only if `tls` asks for them, and verifies them
-    /// against the authority of the cluster; who shows none must be let through.
+    /// Accepts connections until `stop` is stopped. `tls` must request client certificates and verify them against the CA of the
+    /// cluster, but accept clients without one.
     pub async fn serve(&self, listener: TcpListener, tls: Arc<rustls::ServerConfig>, stop: Stop) {
         connection::serve(&self.handler, listener, tls, stop).await;
     }

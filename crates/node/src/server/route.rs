@@ -1,62 +1,63 @@
-//! What a path leads to.
+//! URL paths of the kubelet API.
+// upstream: pkg/kubelet/server/server.go InstallAuthRequiredHandlers, InstallAuthNotRequiredHandlers
 
 use http::Method;
 
-/// What a request is for.
+/// The endpoint of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Route<'p> {
     Health,
     Pods,
     RunningPods,
-    Logs(Place<'p>),
-    Run(Place<'p>),
-    Exec(Place<'p>),
-    Attach(Place<'p>),
-    /// Its container is empty.
-    PortForward(Place<'p>),
+    Logs(ContainerPath<'p>),
+    Run(ContainerPath<'p>),
+    Exec(ContainerPath<'p>),
+    Attach(ContainerPath<'p>),
+    /// The container name is empty.
+    PortForward(ContainerPath<'p>),
     Summary,
     Metrics,
     ResourceMetrics,
     CadvisorMetrics,
     ProbeMetrics,
-    Settings,
-    /// There is such a path, but not with this method; with this one there is.
-    OtherMethod(&'static str),
-    Nowhere,
+    Configz,
+    /// The path exists with another method, which is given.
+    MethodNotAllowed(&'static str),
+    NotFound,
 }
 
-/// A container of a pod.
+/// Path of a container: namespace, pod, optional UID, container.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Place<'p> {
+pub(super) struct ContainerPath<'p> {
     pub namespace: &'p str,
     pub pod: &'p str,
-    /// Empty if it was not said.
+    /// Empty if not given.
     pub uid: &'p str,
     pub container: &'p str,
 }
 
-/// Finds out what a request is for.
+/// Parses method and path of a request.
 pub(super) fn route<'p>(method: &Method, path: &'p str) -> Route<'p> {
-    let found = find(path);
-    let allowed: &[&str] = match found {
+    let route = parse_path(path);
+    let allowed: &[&str] = match route {
         Route::Exec(_) | Route::Attach(_) | Route::PortForward(_) => &["GET", "POST"],
         Route::Run(_) => &["POST"],
-        Route::Nowhere => return found,
+        Route::NotFound => return route,
         Route::Health | Route::Metrics | Route::ResourceMetrics => &["GET", "HEAD"],
         _ => &["GET"],
     };
     match allowed {
-        [only, ..] if !allowed.contains(&method.as_str()) => Route::OtherMethod(only),
-        _ => found,
+        [only, ..] if !allowed.contains(&method.as_str()) => Route::MethodNotAllowed(only),
+        _ => route,
     }
 }
 
-fn find(path: &str) -> Route<'_> {
-    let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
-    let [first, rest @ ..] = parts.as_slice() else {
-        return Route::Nowhere;
+fn parse_path(path: &str) -> Route<'_> {
+    let segments: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
+    let [first, rest @ ..] = segments.as_slice() else {
+        return Route::NotFound;
     };
-    let place = match (*first, rest) {
+    let container_path = match (*first, rest) {
         ("run" | "exec" | "attach" | "containerLogs", [namespace, pod, container]) => {
             Some((*namespace, *pod, "", *container))
         }
@@ -67,28 +68,28 @@ fn find(path: &str) -> Route<'_> {
         ("portForward", [namespace, pod, uid]) => Some((*namespace, *pod, *uid, "-")),
         _ => None,
     };
-    if let Some((namespace, pod, uid, container)) = place {
-        let place = Place {
+    if let Some((namespace, pod, uid, container)) = container_path {
+        let container_path = ContainerPath {
             namespace,
             pod,
             uid,
             container,
         };
         if namespace.is_empty() || pod.is_empty() || container.is_empty() {
-            return Route::Nowhere;
+            return Route::NotFound;
         }
         return match *first {
-            "run" => Route::Run(place),
-            "exec" => Route::Exec(place),
-            "attach" => Route::Attach(place),
-            "containerLogs" => Route::Logs(place),
-            _ => Route::PortForward(Place {
+            "run" => Route::Run(container_path),
+            "exec" => Route::Exec(container_path),
+            "attach" => Route::Attach(container_path),
+            "containerLogs" => Route::Logs(container_path),
+            _ => Route::PortForward(ContainerPath {
                 container: "",
-                ..place
+                ..container_path
             }),
         };
     }
-    match parts.as_slice() {
+    match segments.as_slice() {
         ["healthz"] | ["healthz", "ping" | "log" | "syncloop"] => Route::Health,
         ["pods"] | ["pods", ""] => Route::Pods,
         ["runningpods"] | ["runningpods", ""] => Route::RunningPods,
@@ -97,8 +98,8 @@ fn find(path: &str) -> Route<'_> {
         ["metrics", "resource"] => Route::ResourceMetrics,
         ["metrics", "cadvisor"] => Route::CadvisorMetrics,
         ["metrics", "probes"] => Route::ProbeMetrics,
-        ["configz"] => Route::Settings,
-        _ => Route::Nowhere,
+        ["configz"] => Route::Configz,
+        _ => Route::NotFound,
     }
 }
 
@@ -107,39 +108,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_containers() {
-        let place = Place {
+    fn parses_container_paths() {
+        let container_path = ContainerPath {
             namespace: "a",
             pod: "b",
             uid: "",
             container: "c",
         };
-        assert_eq!(route(&Method::GET, "/exec/a/b/c"), Route::Exec(place));
-        let with_uid = Place {
+        assert_eq!(route(&Method::GET, "/exec/a/b/c"), Route::Exec(container_path));
+        let with_uid = ContainerPath {
             namespace: "a",
             pod: "b",
             uid: "u",
             container: "c",
         };
         assert_eq!(route(&Method::POST, "/attach/a/b/u/c"), Route::Attach(with_uid));
-        let ports = Place {
+        let ports = ContainerPath {
             namespace: "a",
             pod: "b",
-            ..Place::default()
+            ..ContainerPath::default()
         };
         assert_eq!(
             route(&Method::POST, "/portForward/a/b"),
             Route::PortForward(ports)
         );
-        assert_eq!(route(&Method::GET, "/run/a/b/c"), Route::OtherMethod("POST"));
+        assert_eq!(route(&Method::GET, "/run/a/b/c"), Route::MethodNotAllowed("POST"));
         assert_eq!(
             route(&Method::POST, "/containerLogs/a/b/c"),
-            Route::OtherMethod("GET")
+            Route::MethodNotAllowed("GET")
         );
     }
 
     #[test]
-    fn other_paths_lead_nowhere() {
+    fn rejects_other_paths() {
         for path in [
             "",
             "/",
@@ -154,7 +155,7 @@ mod tests {
             "/healthz/other",
             "/stats",
         ] {
-            assert_eq!(route(&Method::GET, path), Route::Nowhere, "{path}");
+            assert_eq!(route(&Method::GET, path), Route::NotFound, "{path}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The server as its clients see it: who is let in, and what they are told.
+//! Tests of the kubelet API over TLS: authentication, authorization, error responses.
 
 use std::{
     convert::Infallible,
@@ -36,14 +36,14 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::{Lookup, NodeServer, ServerConfig};
+use super::{HostInterface, KubeletServer, KubeletServerConfig};
 use crate::runtime::Runtime;
 
-/// One pod that waits to start, and no runtime.
-struct Waiting;
+/// A host with one waiting pod and no runtime.
+struct OneWaitingPod;
 
 #[async_trait]
-impl Lookup for Waiting {
+impl HostInterface for OneWaitingPod {
     fn runtime(&self) -> Option<Arc<dyn Runtime>> {
         None
     }
@@ -63,36 +63,36 @@ impl Lookup for Waiting {
     }
 }
 
-struct Authority {
+struct TestAuthority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
 }
 
-struct Identity {
+struct TestIdentity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
-impl Authority {
+impl TestAuthority {
     fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = params.self_signed(&key).unwrap().der().clone();
-        Authority {
+        TestAuthority {
             issuer: Issuer::new(params, key),
             certificate,
         }
     }
 
-    fn sign(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> Identity {
+    fn sign(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> TestIdentity {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![usage];
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Identity {
+        TestIdentity {
             chain: vec![certificate.der().clone()],
             key: PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())),
         }
@@ -105,10 +105,10 @@ impl Authority {
     }
 }
 
-/// An API server that knows the token `good` as alice, and lets nobody do anything but admin, and alice see figures.
-fn api(asked: Arc<AtomicUsize>) -> Client {
+/// An API server. The token `good` belongs to alice. Admin is permitted everything, other users only `nodes/metrics`.
+fn api(review_count: Arc<AtomicUsize>) -> Client {
     let service = tower::service_fn(move |request: Request<Body>| {
-        asked.fetch_add(1, Ordering::SeqCst);
+        review_count.fetch_add(1, Ordering::SeqCst);
         async move {
             let body = request.into_body().collect().await.unwrap().to_bytes();
             let mut review: Value = serde_json::from_slice(&body).unwrap();
@@ -128,17 +128,17 @@ fn api(asked: Arc<AtomicUsize>) -> Client {
     Client::new(service, "default")
 }
 
-struct Served {
+struct TestServer {
     address: SocketAddr,
-    authority: Authority,
-    asked: Arc<AtomicUsize>,
+    authority: TestAuthority,
+    review_count: Arc<AtomicUsize>,
     stop: Stop,
     tasks: JoinSet<()>,
 }
 
-impl Served {
+impl TestServer {
     async fn start() -> Self {
-        let authority = Authority::new();
+        let authority = TestAuthority::new();
         let node = authority.sign("system:node:n", ExtendedKeyUsagePurpose::ServerAuth);
         let provider = Arc::new(default_provider());
         let clients = WebPkiClientVerifier::builder_with_provider(authority.roots(), Arc::clone(&provider))
@@ -151,31 +151,31 @@ impl Served {
             .with_client_cert_verifier(clients)
             .with_single_cert(node.chain, node.key)
             .unwrap();
-        let asked = Arc::default();
-        let config = ServerConfig {
+        let review_count = Arc::default();
+        let config = KubeletServerConfig {
             node: "n".to_owned(),
-            client: api(Arc::clone(&asked)),
+            client: api(Arc::clone(&review_count)),
             clock: Clock::system(),
-            folder: "/".into(),
+            data_dir: "/".into(),
         };
-        let server = NodeServer::new(config, Arc::new(Waiting));
+        let server = KubeletServer::new(config, Arc::new(OneWaitingPod));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = Stop::new();
         let mut tasks = JoinSet::new();
         let stopped = stop.clone();
         tasks.spawn(async move { server.serve(listener, Arc::new(tls), stopped).await });
-        Served {
+        TestServer {
             address,
             authority,
-            asked,
+            review_count,
             stop,
             tasks,
         }
     }
 
-    /// Asks with a certificate for this user, or with none.
-    async fn ask(&self, user: Option<&str>, request: Request<Empty<Bytes>>) -> (u16, String) {
+    /// Sends a request with a client certificate for `user`, if given.
+    async fn request(&self, user: Option<&str>, request: Request<Empty<Bytes>>) -> (u16, String) {
         let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
@@ -221,38 +221,44 @@ fn with_token(path: &str, token: &str) -> Request<Empty<Bytes>> {
 }
 
 #[tokio::test]
-async fn only_those_are_let_in_whom_the_api_server_lets() {
-    let server = Served::start().await;
-    let told = |code, text: &str| (code, text.to_owned());
-    assert_eq!(server.ask(None, get("/healthz")).await, told(401, "Unauthorized"));
+async fn rejects_unauthorized_requests() {
+    let server = TestServer::start().await;
+    let expected = |code, text: &str| (code, text.to_owned());
     assert_eq!(
-        server.ask(None, with_token("/healthz", "bad")).await,
-        told(401, "Unauthorized")
+        server.request(None, get("/healthz")).await,
+        expected(401, "Unauthorized")
     );
-    assert_eq!(server.ask(Some("admin"), get("/healthz")).await, told(200, "ok"));
     assert_eq!(
-        server.ask(Some("bob"), get("/pods")).await,
-        told(
+        server.request(None, with_token("/healthz", "bad")).await,
+        expected(401, "Unauthorized")
+    );
+    assert_eq!(
+        server.request(Some("admin"), get("/healthz")).await,
+        expected(200, "ok")
+    );
+    assert_eq!(
+        server.request(Some("bob"), get("/pods")).await,
+        expected(
             403,
             "Forbidden (user=bob, verb=get, resource=nodes, subresource(s)=[pods proxy])\n"
         )
     );
-    assert_eq!(server.ask(None, with_token("/metrics", "good")).await.0, 200);
-    assert_eq!(server.ask(None, with_token("/pods", "good")).await.0, 403);
+    assert_eq!(server.request(None, with_token("/metrics", "good")).await.0, 200);
+    assert_eq!(server.request(None, with_token("/pods", "good")).await.0, 403);
 }
 
 #[tokio::test]
-async fn answers_of_the_api_server_are_remembered() {
-    let server = Served::start().await;
+async fn caches_reviews() {
+    let server = TestServer::start().await;
     for _ in 0..3 {
-        assert_eq!(server.ask(None, with_token("/metrics", "good")).await.0, 200);
+        assert_eq!(server.request(None, with_token("/metrics", "good")).await.0, 200);
     }
-    assert_eq!(server.asked.load(Ordering::SeqCst), 2);
+    assert_eq!(server.review_count.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_told_in_the_words_of_upstream() {
-    let server = Served::start().await;
+async fn error_messages_equal_upstreams() {
+    let server = TestServer::start().await;
     for (path, code, text) in [
         (
             "/containerLogs/default/p/c",
@@ -286,12 +292,12 @@ async fn what_is_not_there_is_told_in_the_words_of_upstream() {
         ("/logs/", 404, "404: Page Not Found"),
     ] {
         assert_eq!(
-            server.ask(Some("admin"), get(path)).await,
+            server.request(Some("admin"), get(path)).await,
             (code, text.to_owned()),
             "{path}"
         );
     }
-    let (_, pods) = server.ask(Some("admin"), get("/pods")).await;
+    let (_, pods) = server.request(Some("admin"), get("/pods")).await;
     let pods: Value = serde_json::from_str(&pods).unwrap();
     assert_eq!(
         (&pods["kind"], &pods["items"][0]["metadata"]["name"]),
@@ -300,8 +306,8 @@ async fn what_is_not_there_is_told_in_the_words_of_upstream() {
 }
 
 #[tokio::test]
-async fn the_server_ends_when_it_is_stopped() {
-    let mut server = Served::start().await;
+async fn stops_with_open_connections() {
+    let mut server = TestServer::start().await;
     let _idle = TcpStream::connect(server.address).await.unwrap();
     server.stop.stop(Duration::ZERO);
     let ended = tokio::time::timeout(Duration::from_secs(20), server.tasks.join_next()).await;

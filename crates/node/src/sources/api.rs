@@ -1,4 +1,4 @@
-//! Asks the API.
+//! Reads objects from the API server.
 
 use std::{
     collections::BTreeSet,
@@ -23,37 +23,37 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::{
-    SourceError, Sources, Token,
-    objects::{Kind, Objects},
-    tokens::{Asked, Tokens},
+    ObjectSourceError, ObjectSources, ServiceAccountToken,
+    object_store::{ObjectStore, ReferencedObject},
+    token_manager::{TokenKey, TokenManager},
 };
 use crate::PodIdentity;
 
-/// How long an answer is waited for.
-const LIMIT: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The API, asked with the rights of a node.
-pub struct ApiSources {
+/// Reads objects from the API server, with the permissions of a node (authorization mode `Node`): it may get ConfigMaps, Secrets,
+/// claims and volumes of its pods by name, but not list or watch them. Services and ClusterTrustBundles it may list.
+pub struct ApiObjectSources {
     client: kube::Client,
-    config_maps: Objects<ConfigMap>,
-    secrets: Objects<Secret>,
-    tokens: Tokens,
+    config_maps: ObjectStore<ConfigMap>,
+    secrets: ObjectStore<Secret>,
+    tokens: TokenManager,
     informers: SharedInformerFactory,
-    /// Begun with the first pod that wants them.
+    /// Started by the first pod that needs service environment variables.
     services: OnceLock<Informer<Service>>,
-    /// As `services`: hardly any pod wants them.
+    /// Started by the first pod that mounts a bundle: hardly any does.
     trust_bundles: OnceLock<Informer<ClusterTrustBundle>>,
 }
 
-// --- ApiSources ---
+// --- ApiObjectSources ---
 
-impl ApiSources {
-    /// Asks nothing yet.
+impl ApiObjectSources {
+    /// Sends no requests yet.
     pub fn new(client: kube::Client, clock: Clock) -> Self {
-        ApiSources {
-            config_maps: Objects::new(client.clone()),
-            secrets: Objects::new(client.clone()),
-            tokens: Tokens::new(client.clone(), clock, random),
+        ApiObjectSources {
+            config_maps: ObjectStore::new(client.clone()),
+            secrets: ObjectStore::new(client.clone()),
+            tokens: TokenManager::new(client.clone(), clock, random),
             informers: SharedInformerFactory::new(client.clone()),
             services: OnceLock::new(),
             trust_bundles: OnceLock::new(),
@@ -61,119 +61,125 @@ impl ApiSources {
         }
     }
 
-    /// All services: nodes may list them.
-    async fn all_services(&self) -> Result<&Informer<Service>, SourceError> {
+    async fn service_informer(&self) -> Result<&Informer<Service>, ObjectSourceError> {
         let services = self.services.get_or_init(|| {
             let mut options = self.informers.default_options::<Service>();
             options = options.transform(|service| {
-                // Nothing but names, addresses and ports is ever asked for.
+                // Only names, addresses and ports are used. Dropping the rest saves memory in large clusters.
                 service.metadata.managed_fields = None;
                 service.metadata.annotations = None;
                 service.status = None;
             });
-            // Nobody else has this factory, so that nobody can have asked with other options.
+            // The error means that an informer with other options exists. It cannot: this factory is private.
             let informer = self.informers.typed_with(InformerScope::default(), options);
             let informer = informer.unwrap_or_else(|_| self.informers.typed(InformerScope::default()));
             self.informers.start();
             informer
         });
-        let what = "service".to_owned();
-        timeout(LIMIT, services.wait_for_sync())
+        let resource = "service".to_owned();
+        timeout(REQUEST_TIMEOUT, services.wait_for_sync())
             .await
-            .map_err(|_| SourceError::Timeout { what })?;
+            .map_err(|_| ObjectSourceError::Timeout { resource })?;
         Ok(services)
     }
 }
 
 #[async_trait]
-impl Sources for ApiSources {
-    async fn config_map(&self, namespace: &str, name: &str) -> Result<Option<Arc<ConfigMap>>, SourceError> {
+impl ObjectSources for ApiObjectSources {
+    async fn config_map(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<ConfigMap>>, ObjectSourceError> {
         self.config_maps.get(namespace, name).await
     }
 
-    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Arc<Secret>>, SourceError> {
+    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Arc<Secret>>, ObjectSourceError> {
         self.secrets.get(namespace, name).await
     }
 
-    async fn token(
+    async fn service_account_token(
         &self,
         pod: &PodIdentity,
         account: &str,
         audience: Option<&str>,
         seconds: i64,
-    ) -> Result<Token, SourceError> {
-        let asked = Asked {
+    ) -> Result<ServiceAccountToken, ObjectSourceError> {
+        let key = TokenKey {
             pod: pod.clone(),
             account: account.to_owned(),
             audience: audience.map(str::to_owned),
             seconds,
         };
-        self.tokens.get(asked).await
+        self.tokens.get(key).await
     }
 
-    async fn claim(
+    async fn persistent_volume_claim(
         &self,
         namespace: &str,
         name: &str,
-    ) -> Result<Option<Arc<PersistentVolumeClaim>>, SourceError> {
+    ) -> Result<Option<Arc<PersistentVolumeClaim>>, ObjectSourceError> {
         let claims = Api::namespaced(self.client.clone(), namespace);
         get("persistentvolumeclaim", claims, name).await
     }
 
-    async fn volume(&self, name: &str) -> Result<Option<Arc<PersistentVolume>>, SourceError> {
+    async fn persistent_volume(
+        &self,
+        name: &str,
+    ) -> Result<Option<Arc<PersistentVolume>>, ObjectSourceError> {
         get("persistentvolume", Api::all(self.client.clone()), name).await
     }
 
-    async fn services(&self, namespace: &str) -> Result<Vec<Arc<Service>>, SourceError> {
-        let all = self.all_services().await?.store();
-        let master = Key::new("default", "kubernetes");
-        let mut services = all.by_namespace().get(namespace);
+    async fn services(&self, namespace: &str) -> Result<Vec<Arc<Service>>, ObjectSourceError> {
+        let store = self.service_informer().await?.store();
+        let kubernetes = Key::new("default", "kubernetes");
+        let mut services = store.by_namespace().get(namespace);
         if namespace != "default" {
-            services.extend(all.get(&master));
+            services.extend(store.get(&kubernetes));
         }
         Ok(services)
     }
 
-    async fn trust_bundles(&self) -> Result<Vec<Arc<ClusterTrustBundle>>, SourceError> {
+    async fn cluster_trust_bundles(&self) -> Result<Vec<Arc<ClusterTrustBundle>>, ObjectSourceError> {
         let bundles = self.trust_bundles.get_or_init(|| {
             let informer = self.informers.typed(InformerScope::default());
             self.informers.start();
             informer
         });
-        let what = "clustertrustbundle".to_owned();
-        let synced = timeout(LIMIT, bundles.wait_for_sync()).await;
-        synced.map_err(|_| SourceError::Timeout { what })?;
+        let resource = "clustertrustbundle".to_owned();
+        let synced = timeout(REQUEST_TIMEOUT, bundles.wait_for_sync()).await;
+        synced.map_err(|_| ObjectSourceError::Timeout { resource })?;
         Ok(bundles.store().all())
     }
 
-    fn keep(&self, pod: &Pod) {
+    fn register_pod(&self, pod: &Pod) {
         let identity = PodIdentity::of(pod);
-        let (config_maps, secrets) = references(pod);
-        self.config_maps.keep(&identity.uid, &config_maps);
-        self.secrets.keep(&identity.uid, &secrets);
+        let (config_maps, secrets) = referenced_objects(pod);
+        self.config_maps.set_references(&identity.uid, &config_maps);
+        self.secrets.set_references(&identity.uid, &secrets);
     }
 
-    fn forget(&self, pod: &PodIdentity) {
-        self.config_maps.forget(&pod.uid);
-        self.secrets.forget(&pod.uid);
-        self.tokens.forget(&pod.uid);
+    fn unregister_pod(&self, pod: &PodIdentity) {
+        self.config_maps.remove_references(&pod.uid);
+        self.secrets.remove_references(&pod.uid);
+        self.tokens.remove_pod(&pod.uid);
     }
 }
 
-/// An object as it is now.
-async fn get<K>(what: &str, api: Api<K>, name: &str) -> Result<Option<Arc<K>>, SourceError>
+/// Reads an object, uncached.
+async fn get<K>(resource: &str, api: Api<K>, name: &str) -> Result<Option<Arc<K>>, ObjectSourceError>
 where
     K: Clone + std::fmt::Debug + DeserializeOwned,
 {
-    let answer = timeout(LIMIT, api.get_opt(name)).await;
-    let answer = answer.map_err(|_| SourceError::Timeout {
-        what: what.to_owned(),
+    let response = timeout(REQUEST_TIMEOUT, api.get_opt(name)).await;
+    let response = response.map_err(|_| ObjectSourceError::Timeout {
+        resource: resource.to_owned(),
     })?;
-    let answer = answer.map_err(|error| SourceError::of(what, error))?;
-    Ok(answer.map(Arc::new))
+    let object = response.map_err(|error| ObjectSourceError::from_client_error(resource, error))?;
+    Ok(object.map(Arc::new))
 }
 
-/// A number from 0 to 1; 0 where there is no randomness, which only makes renewals less spread.
+/// A random number from 0 to 1, for the jitter of token refreshes. Falls back to 0, which only removes the jitter.
 fn random() -> f64 {
     use ring::rand::{SecureRandom, SystemRandom};
     let mut bytes = [0; 4];
@@ -183,10 +189,10 @@ fn random() -> f64 {
     f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX)
 }
 
-// --- Kinds ---
+// --- ReferencedObject ---
 
-impl Kind for ConfigMap {
-    const WHAT: &'static str = "configmap";
+impl ReferencedObject for ConfigMap {
+    const RESOURCE: &'static str = "configmap";
 
     fn is_immutable(&self) -> bool {
         self.immutable == Some(true)
@@ -197,8 +203,8 @@ impl Kind for ConfigMap {
     }
 }
 
-impl Kind for Secret {
-    const WHAT: &'static str = "secret";
+impl ReferencedObject for Secret {
+    const RESOURCE: &'static str = "secret";
 
     fn is_immutable(&self) -> bool {
         self.immutable == Some(true)
@@ -211,41 +217,43 @@ impl Kind for Secret {
 
 // --- References ---
 
-/// The config maps and secrets that a pod refers to.
-fn references(pod: &Pod) -> (BTreeSet<Key>, BTreeSet<Key>) {
+/// The ConfigMaps and Secrets that a pod refers to.
+// upstream: pkg/api/v1/pod/util.go VisitPodSecretNames, VisitPodConfigmapNames
+fn referenced_objects(pod: &Pod) -> (BTreeSet<Key>, BTreeSet<Key>) {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let mut found = References::default();
+    let mut names = ReferencedNames::default();
     let Some(spec) = &pod.spec else {
         return Default::default();
     };
     for secret in spec.image_pull_secrets.iter().flatten() {
-        found.secrets.insert(secret.name.clone());
+        names.secrets.insert(secret.name.clone());
     }
     for volume in spec.volumes.iter().flatten() {
-        found.of_volume(volume);
+        names.add_volume(volume);
     }
     let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
     for container in containers {
-        found.of_container(container);
+        names.add_container(container);
     }
     for container in spec.ephemeral_containers.iter().flatten() {
-        found.of_ephemeral(container);
+        names.add_ephemeral_container(container);
     }
     let keys = |names: BTreeSet<String>| {
-        let named = names.into_iter().filter(|name| !name.is_empty());
-        named.map(|name| Key::new(namespace, &name)).collect()
+        // Names may be empty: they are optional in the API.
+        let names = names.into_iter().filter(|name| !name.is_empty());
+        names.map(|name| Key::new(namespace, &name)).collect()
     };
-    (keys(found.config_maps), keys(found.secrets))
+    (keys(names.config_maps), keys(names.secrets))
 }
 
 #[derive(Default)]
-struct References {
+struct ReferencedNames {
     config_maps: BTreeSet<String>,
     secrets: BTreeSet<String>,
 }
 
-impl References {
-    fn of_volume(&mut self, volume: &Volume) {
+impl ReferencedNames {
+    fn add_volume(&mut self, volume: &Volume) {
         if let Some(source) = &volume.config_map {
             self.config_maps.insert(source.name.clone());
         }
@@ -267,16 +275,16 @@ impl References {
         }
     }
 
-    fn of_container(&mut self, container: &Container) {
-        self.of_environment(container.env.as_ref(), container.env_from.as_ref());
+    fn add_container(&mut self, container: &Container) {
+        self.add_environment(container.env.as_ref(), container.env_from.as_ref());
     }
 
-    fn of_ephemeral(&mut self, container: &EphemeralContainer) {
-        self.of_environment(container.env.as_ref(), container.env_from.as_ref());
+    fn add_ephemeral_container(&mut self, container: &EphemeralContainer) {
+        self.add_environment(container.env.as_ref(), container.env_from.as_ref());
     }
 
-    fn of_environment(&mut self, variables: Option<&Vec<EnvVar>>, all: Option<&Vec<EnvFromSource>>) {
-        for source in all.into_iter().flatten() {
+    fn add_environment(&mut self, variables: Option<&Vec<EnvVar>>, env_from: Option<&Vec<EnvFromSource>>) {
+        for source in env_from.into_iter().flatten() {
             if let Some(source) = &source.config_map_ref {
                 self.config_maps.insert(source.name.clone());
             }

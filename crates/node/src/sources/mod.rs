@@ -1,28 +1,29 @@
-//! What pods refer to: config maps, secrets, tokens, claims, services.
+//! API objects that pods refer to: ConfigMaps, Secrets, service account tokens, claims, services, trust bundles.
 //!
 //! ```text
-//! api      asks the API, with the rights of a node: by name, and only what its pods refer to
-//! objects  config maps and secrets that were asked for, and how long they are good
-//! tokens   tokens that were asked for, and when they are renewed
+//! api             reads from the API with the permissions of a node: by name, and only what its pods refer to
+//! object_store    cache of ConfigMaps and Secrets (upstream's ConfigMapManager and SecretManager)
+//! token_manager   cache of service account tokens (upstream's token manager)
+//! fake            in-memory implementation for tests
 //! ```
 //!
 //! Promises:
-//! - A pod that is new never gets what was read before it was seen: who changes a config map and then makes a pod finds the
-//!   change in it. What is older than a minute is read again, what is immutable never is.
-//! - Whatever many pods ask for at once is asked of the API once.
-//! - What is gone is told as `None`. An error says that it is not known.
-//! - A token is renewed when four fifths of its life are over, or it is a day old; while that fails, the old one goes on until
-//!   it ends. Tokens are never logged.
+//! - A new pod never gets an object that was read before the pod was registered: a user who updates a ConfigMap and then creates a
+//!   pod finds the update in the pod. Objects older than a minute are read again, immutable ones never.
+//! - Concurrent reads of one object send one request.
+//! - A deleted object is `None`. An error means that its state is unknown.
+//! - A token is refreshed after 80 % of its lifetime, or after a day. If that fails, the old token is used until it expires.
+//!   Tokens are never logged.
 
 mod api;
 #[cfg(test)]
-pub(crate) mod memory;
+pub(crate) mod fake;
 #[cfg(test)]
-mod null;
-mod objects;
+mod null_fields;
+mod object_store;
 #[cfg(test)]
 mod tests;
-mod tokens;
+mod token_manager;
 
 use std::{fmt, sync::Arc};
 
@@ -35,115 +36,121 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-pub use self::api::ApiSources;
+pub use self::api::ApiObjectSources;
 use crate::PodIdentity;
 
-/// Where pods' references lead.
+/// Reads the API objects that pods refer to. `None` means that the object does not exist.
 #[async_trait]
-pub trait Sources: Send + Sync + 'static {
-    /// A config map.
-    async fn config_map(&self, namespace: &str, name: &str) -> Result<Option<Arc<ConfigMap>>, SourceError>;
+pub trait ObjectSources: Send + Sync + 'static {
+    /// Reads a ConfigMap.
+    async fn config_map(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<ConfigMap>>, ObjectSourceError>;
 
-    /// A secret.
-    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Arc<Secret>>, SourceError>;
+    /// Reads a Secret.
+    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Arc<Secret>>, ObjectSourceError>;
 
-    /// A token of a service account for a pod, good for `audience` (the API's own if none is given) and, if it is new, for
-    /// `seconds`.
-    async fn token(
+    /// A token of a service account that is bound to a pod. Without `audience` it is valid for the API server. `seconds` is the
+    /// requested lifetime of a new token.
+    async fn service_account_token(
         &self,
         pod: &PodIdentity,
         account: &str,
         audience: Option<&str>,
         seconds: i64,
-    ) -> Result<Token, SourceError>;
+    ) -> Result<ServiceAccountToken, ObjectSourceError>;
 
-    /// A claim, as it is now.
-    async fn claim(
+    /// Reads a PersistentVolumeClaim, uncached.
+    async fn persistent_volume_claim(
         &self,
         namespace: &str,
         name: &str,
-    ) -> Result<Option<Arc<PersistentVolumeClaim>>, SourceError>;
+    ) -> Result<Option<Arc<PersistentVolumeClaim>>, ObjectSourceError>;
 
-    /// A volume, as it is now.
-    async fn volume(&self, name: &str) -> Result<Option<Arc<PersistentVolume>>, SourceError>;
+    /// Reads a PersistentVolume, uncached.
+    async fn persistent_volume(&self, name: &str)
+    -> Result<Option<Arc<PersistentVolume>>, ObjectSourceError>;
 
     /// The services of a namespace, and `default/kubernetes`.
-    async fn services(&self, namespace: &str) -> Result<Vec<Arc<Service>>, SourceError>;
+    async fn services(&self, namespace: &str) -> Result<Vec<Arc<Service>>, ObjectSourceError>;
 
-    /// All cluster trust bundles.
-    async fn trust_bundles(&self) -> Result<Vec<Arc<ClusterTrustBundle>>, SourceError>;
+    /// All ClusterTrustBundles.
+    async fn cluster_trust_bundles(&self) -> Result<Vec<Arc<ClusterTrustBundle>>, ObjectSourceError>;
 
-    /// A pod is there: what it refers to is kept, and what was read before it was first seen is read again. Saying so again
-    /// changes nothing.
-    fn keep(&self, pod: &Pod);
+    /// Caches the objects that a pod refers to. Those that were read before the first registration are read again. Idempotent.
+    // upstream: pkg/kubelet/util/manager/cache_based_manager.go RegisterPod
+    fn register_pod(&self, pod: &Pod);
 
-    /// A pod is gone, and its tokens and references with it.
-    fn forget(&self, pod: &PodIdentity);
+    /// Drops the references and the tokens of a pod.
+    // upstream: pkg/kubelet/util/manager/cache_based_manager.go UnregisterPod
+    fn unregister_pod(&self, pod: &PodIdentity);
 }
 
-/// A token, and its end.
+/// A service account token.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token {
-    /// What is shown to servers.
-    pub text: String,
-    /// When it ends.
+pub struct ServiceAccountToken {
+    /// The JWT.
+    pub token: String,
+    /// Expiration time.
     pub expires: Timestamp,
 }
 
-/// Why something is not known. The words reach users in events and statuses.
+/// Why an object cannot be read. The messages are shown to users, in events and container statuses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SourceError {
-    /// The API refused, in its own words: most often because it does not know yet that a pod of this node refers to it.
+pub enum ObjectSourceError {
+    /// The API server rejected the request. Most often the node authorizer has not yet seen that a pod of this node refers to the
+    /// object.
     #[error("{0}")]
-    Refused(String),
-    /// Nobody answers.
-    #[error("failed to get {what}: {reason}")]
+    Api(String),
+    /// The API server cannot be reached.
+    #[error("failed to get {resource}: {reason}")]
     Unreachable {
-        /// What was asked for.
-        what: String,
-        /// What came of it.
+        /// The kind of object.
+        resource: String,
+        /// Error of the connection.
         reason: String,
     },
-    /// Nobody answered in time.
-    #[error("failed to sync {what} cache: timed out waiting for the condition")]
+    /// The API server did not respond in time.
+    #[error("failed to sync {resource} cache: timed out waiting for the condition")]
     Timeout {
-        /// What was asked for.
-        what: String,
+        /// The kind of object.
+        resource: String,
     },
-    /// A token cannot be had.
+    /// The token request failed.
     #[error("failed to fetch token: {0}")]
-    Token(String),
-    /// A token has ended, and no other can be had.
+    TokenRequest(String),
+    /// The cached token expired, and refreshing it failed.
     #[error("token of service account {account} expired and refresh failed: {reason}")]
     TokenExpired {
-        /// Whose.
+        /// `namespace/name` of the service account.
         account: String,
-        /// Why there is no other.
+        /// Error of the token request.
         reason: String,
     },
 }
 
-// --- Token ---
+// --- ServiceAccountToken ---
 
-impl fmt::Debug for Token {
-    /// Without what is secret.
+impl fmt::Debug for ServiceAccountToken {
+    /// Omits the token, which is secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token")
+        f.debug_struct("ServiceAccountToken")
             .field("expires", &self.expires)
             .finish_non_exhaustive()
     }
 }
 
-// --- SourceError ---
+// --- ObjectSourceError ---
 
-impl SourceError {
-    /// What an answer of the API means.
-    fn of(what: &str, error: kube::Error) -> Self {
+impl ObjectSourceError {
+    fn from_client_error(resource: &str, error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => SourceError::Refused(status.message.clone()),
-            other => SourceError::Unreachable {
-                what: what.to_owned(),
+            kube::Error::Api(status) => ObjectSourceError::Api(status.message.clone()),
+            other => ObjectSourceError::Unreachable {
+                resource: resource.to_owned(),
                 reason: other.to_string(),
             },
         }

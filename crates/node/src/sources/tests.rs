@@ -1,4 +1,4 @@
-//! What is asked of the API, and how often.
+//! Requests to the API server and caching.
 
 use std::{
     sync::{
@@ -31,102 +31,107 @@ fn pod(uid: &str) -> Pod {
     serde_json::from_value(pod).unwrap()
 }
 
-/// How many requests were made since the last time.
-fn requests(api: &FakeApi) -> usize {
+/// Number of requests since the last call.
+fn take_request_count(api: &FakeApi) -> usize {
     let count = api.requests().len();
     api.clear_requests();
     count
 }
 
-async fn value(sources: &ApiSources) -> Option<String> {
+/// Reads the value of the only key of the ConfigMap.
+async fn read_value(sources: &ApiObjectSources) -> Option<String> {
     let map = sources.config_map("shop", "x").await.unwrap()?;
     map.data.as_ref()?.get("k").cloned()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_read_once_a_minute_and_at_once_for_a_new_pod() {
+async fn reads_object_again_after_a_minute_or_for_a_new_pod() {
     let api = FakeApi::new();
-    let sources = ApiSources::new(api.client(), Clock::system());
+    let sources = ApiObjectSources::new(api.client(), Clock::system());
     api.put(&config_map("1", false));
-    sources.keep(&pod("one"));
-    assert_eq!(value(&sources).await.as_deref(), Some("1"));
-    assert_eq!(value(&sources).await.as_deref(), Some("1"));
-    assert_eq!(requests(&api), 1);
+    sources.register_pod(&pod("one"));
+    assert_eq!(read_value(&sources).await.as_deref(), Some("1"));
+    assert_eq!(read_value(&sources).await.as_deref(), Some("1"));
+    assert_eq!(take_request_count(&api), 1);
 
     api.put(&config_map("2", false));
     advance(Duration::from_secs(30)).await;
-    sources.keep(&pod("one"));
+    sources.register_pod(&pod("one"));
     assert_eq!(
-        value(&sources).await.as_deref(),
+        read_value(&sources).await.as_deref(),
         Some("1"),
-        "it is good for a minute"
+        "cached for a minute"
     );
-    assert_eq!(requests(&api), 0);
-    sources.keep(&pod("two"));
+    assert_eq!(take_request_count(&api), 0);
+    sources.register_pod(&pod("two"));
     assert_eq!(
-        value(&sources).await.as_deref(),
+        read_value(&sources).await.as_deref(),
         Some("2"),
-        "a new pod sees what is there"
+        "a new pod sees the current version"
     );
-    assert_eq!(requests(&api), 1);
+    assert_eq!(take_request_count(&api), 1);
 
     api.put(&config_map("3", false));
     advance(Duration::from_mins(1)).await;
-    assert_eq!(value(&sources).await.as_deref(), Some("3"));
-    assert_eq!(requests(&api), 1);
+    assert_eq!(read_value(&sources).await.as_deref(), Some("3"));
+    assert_eq!(take_request_count(&api), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_many_pods_want_at_once_is_asked_for_once() {
+async fn concurrent_reads_send_one_request() {
     let api = FakeApi::new();
-    let sources = ApiSources::new(api.client(), Clock::system());
+    let sources = ApiObjectSources::new(api.client(), Clock::system());
     api.put(&config_map("1", false));
     for uid in 0..50 {
-        sources.keep(&pod(&uid.to_string()));
+        sources.register_pod(&pod(&uid.to_string()));
     }
-    let all = futures_util::future::join_all((0..50).map(|_| value(&sources))).await;
+    let all = futures_util::future::join_all((0..50).map(|_| read_value(&sources))).await;
     assert!(all.iter().all(|value| value.as_deref() == Some("1")));
-    assert_eq!(requests(&api), 1);
+    assert_eq!(take_request_count(&api), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_immutable_is_never_read_again() {
+async fn immutable_objects_are_read_once_while_referenced() {
     let api = FakeApi::new();
-    let sources = ApiSources::new(api.client(), Clock::system());
+    let sources = ApiObjectSources::new(api.client(), Clock::system());
     api.put(&config_map("1", true));
-    sources.keep(&pod("one"));
-    assert!(value(&sources).await.is_some());
+    sources.register_pod(&pod("one"));
+    assert!(read_value(&sources).await.is_some());
     advance(Duration::from_hours(24)).await;
-    sources.keep(&pod("one"));
-    assert!(value(&sources).await.is_some());
-    assert_eq!(requests(&api), 1);
-    sources.forget(&PodIdentity::of(&pod("one")));
+    sources.register_pod(&pod("one"));
+    assert!(read_value(&sources).await.is_some());
+    assert_eq!(take_request_count(&api), 1);
+    sources.unregister_pod(&PodIdentity::of(&pod("one")));
     advance(Duration::from_mins(1)).await;
-    sources.keep(&pod("two"));
-    assert!(value(&sources).await.is_some());
-    assert_eq!(requests(&api), 1, "it may be another one by then");
+    sources.register_pod(&pod("two"));
+    assert!(read_value(&sources).await.is_some());
+    assert_eq!(
+        take_request_count(&api),
+        1,
+        "it may have been deleted and created again"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_missing_is_looked_for_each_time_and_trouble_is_told() {
+async fn does_not_cache_missing_objects_and_errors() {
     let api = FakeApi::new();
-    let sources = ApiSources::new(api.client(), Clock::system());
-    assert_eq!(value(&sources).await, None);
+    let sources = ApiObjectSources::new(api.client(), Clock::system());
+    assert_eq!(read_value(&sources).await, None);
     api.put(&config_map("1", false));
-    assert_eq!(value(&sources).await.as_deref(), Some("1"));
+    assert_eq!(read_value(&sources).await.as_deref(), Some("1"));
     advance(Duration::from_mins(2)).await;
     api.faults().fail_next(1, 403);
     assert!(matches!(
         sources.config_map("shop", "x").await,
-        Err(SourceError::Refused(_))
+        Err(ObjectSourceError::Api(_))
     ));
-    assert_eq!(value(&sources).await.as_deref(), Some("1"));
+    assert_eq!(read_value(&sources).await.as_deref(), Some("1"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_are_watched_and_those_of_the_namespace_told() {
+async fn returns_services_of_the_namespace_from_one_list() {
     let api = FakeApi::new();
-    let sources = ApiSources::new(api.client(), Clock::system());
+    let sources = ApiObjectSources::new(api.client(), Clock::system());
     let put = |namespace: &str, name: &str| {
         let service = json!({"metadata": {"namespace": namespace, "name": name}});
         api.put(&serde_json::from_value::<Service>(service).unwrap());
@@ -153,101 +158,106 @@ async fn services_are_watched_and_those_of_the_namespace_told() {
     assert!(lists <= 1);
 }
 
-/// An API that gives tokens, or refuses.
-struct Issuer {
-    sources: ApiSources,
-    asked: Arc<Mutex<Vec<Value>>>,
-    is_broken: Arc<std::sync::atomic::AtomicBool>,
+/// An API server that issues tokens `token-1`, `token-2` and so on, or rejects requests.
+struct FakeTokenApi {
+    sources: ApiObjectSources,
+    requests: Arc<Mutex<Vec<Value>>>,
+    rejects_requests: Arc<std::sync::atomic::AtomicBool>,
+    /// The clock of the sources and of the API server.
     seconds: Arc<AtomicI64>,
 }
 
-fn issuer() -> Issuer {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let is_broken = Arc::new(std::sync::atomic::AtomicBool::new(false));
+fn fake_token_api() -> FakeTokenApi {
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let rejects_requests = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let seconds = Arc::new(AtomicI64::new(1_000_000));
     let time = Arc::clone(&seconds);
     let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
-    let log = Arc::clone(&asked);
-    let broken = Arc::clone(&is_broken);
-    let now = clock.clone();
+    let shared_log = Arc::clone(&requests);
+    let shared_rejects = Arc::clone(&rejects_requests);
+    let server_clock = clock.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
-        let log = Arc::clone(&log);
-        let broken = Arc::clone(&broken);
-        let now = now.clone();
+        let log = Arc::clone(&shared_log);
+        let rejects = Arc::clone(&shared_rejects);
+        let clock = server_clock.clone();
         async move {
             let path = request.uri().path().to_owned();
             let body = request.into_body().collect_bytes().await?;
             let mut body: Value = serde_json::from_slice(&body).unwrap();
-            if broken.load(Ordering::Relaxed) {
+            if rejects.load(Ordering::Relaxed) {
                 let status = json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "Forbidden", "code": 403});
-                return Ok::<_, kube::Error>(answer(403, &status));
+                return Ok::<_, kube::Error>(json_response(403, &status));
             }
             let count = {
                 let mut log = log.lock().unwrap();
                 log.push(json!({"path": path, "spec": body["spec"]}));
                 log.len()
             };
-            let life = SignedDuration::from_secs(body["spec"]["expirationSeconds"].as_i64().unwrap());
-            body["status"] = json!({"token": format!("token-{count}"), "expirationTimestamp": (now.now() + life).to_string()});
-            Ok(answer(201, &body))
+            let lifetime = SignedDuration::from_secs(body["spec"]["expirationSeconds"].as_i64().unwrap());
+            body["status"] = json!({"token": format!("token-{count}"), "expirationTimestamp": (clock.now() + lifetime).to_string()});
+            Ok(json_response(201, &body))
         }
     });
-    let sources = ApiSources::new(kube::Client::new(service, "default"), clock);
-    Issuer {
+    let sources = ApiObjectSources::new(kube::Client::new(service, "default"), clock);
+    FakeTokenApi {
         sources,
-        asked,
-        is_broken,
+        requests,
+        rejects_requests,
         seconds,
     }
 }
 
-fn answer(code: u16, body: &Value) -> Response<Body> {
+fn json_response(code: u16, body: &Value) -> Response<Body> {
     let body = Body::from(serde_json::to_vec(body).unwrap());
     Response::builder().status(code).body(body).unwrap()
 }
 
 #[tokio::test]
-async fn a_token_is_bound_to_its_pod_and_renewed_in_time() {
-    let issuer = issuer();
+async fn requests_bound_tokens_and_refreshes_them() {
+    let api = fake_token_api();
     let pod = PodIdentity {
         namespace: "shop".into(),
         name: "web".into(),
         uid: "u".into(),
     };
-    let token = async || issuer.sources.token(&pod, "robot", Some("vault"), 3600).await;
-    assert_eq!(token().await.unwrap().text, "token-1");
-    assert_eq!(token().await.unwrap().text, "token-1");
-    let asked = issuer.asked.lock().unwrap()[0].clone();
+    let token = async || {
+        api.sources
+            .service_account_token(&pod, "robot", Some("vault"), 3600)
+            .await
+    };
+    assert_eq!(token().await.unwrap().token, "token-1");
+    assert_eq!(token().await.unwrap().token, "token-1");
+    let request = api.requests.lock().unwrap()[0].clone();
     assert_eq!(
-        asked["path"],
+        request["path"],
         "/api/v1/namespaces/shop/serviceaccounts/robot/token"
     );
     let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "u"});
     assert_eq!(
-        asked["spec"],
+        request["spec"],
         json!({"audiences": ["vault"], "boundObjectRef": bound, "expirationSeconds": 3600})
     );
 
-    issuer.seconds.fetch_add(2800, Ordering::Relaxed);
-    assert_eq!(token().await.unwrap().text, "token-1");
-    issuer.seconds.fetch_add(81, Ordering::Relaxed);
-    assert_eq!(token().await.unwrap().text, "token-2");
+    api.seconds.fetch_add(2800, Ordering::Relaxed);
+    assert_eq!(token().await.unwrap().token, "token-1");
+    api.seconds.fetch_add(81, Ordering::Relaxed);
+    assert_eq!(token().await.unwrap().token, "token-2");
 
-    // While no other can be had, the old one goes on until it ends.
-    issuer.is_broken.store(true, Ordering::Relaxed);
-    issuer.seconds.fetch_add(3500, Ordering::Relaxed);
-    assert_eq!(token().await.unwrap().text, "token-2");
-    issuer.seconds.fetch_add(200, Ordering::Relaxed);
-    let told = token().await.unwrap_err().to_string();
+    // If the refresh fails, the old token is used until it expires.
+    api.rejects_requests.store(true, Ordering::Relaxed);
+    api.seconds.fetch_add(3500, Ordering::Relaxed);
+    assert_eq!(token().await.unwrap().token, "token-2");
+    api.seconds.fetch_add(200, Ordering::Relaxed);
+    let error = token().await.unwrap_err().to_string();
     assert_eq!(
-        told,
+        error,
         "token of service account shop/robot expired and refresh failed: no"
     );
-    issuer.sources.forget(&pod);
+    api.sources.unregister_pod(&pod);
     assert_eq!(
         token().await.unwrap_err().to_string(),
         "failed to fetch token: no"
     );
-    issuer.is_broken.store(false, Ordering::Relaxed);
-    assert_eq!(token().await.unwrap().text, "token-3");
+    api.rejects_requests.store(false, Ordering::Relaxed);
+    assert_eq!(token().await.unwrap().token, "token-3");
 }

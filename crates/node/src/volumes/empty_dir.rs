@@ -1,89 +1,100 @@
-//! Folders that are empty in the beginning and go with their pod.
+//! `emptyDir` volumes.
 
 use k3_quantity::Quantity;
 use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, Pod};
 
 use super::{
-    layout::Plugin,
-    recipe::{Kitchen, Recipe},
+    mount_plan::{MountPlan, VolumeContext},
+    pod_directories::VolumePlugin,
 };
-use crate::Facts;
+use crate::NodeFacts;
 
-/// Everybody may write, unless the volume says otherwise: its containers run as whoever they like.
-const MODE: u32 = 0o777;
+/// Default mode. World-writable, because the containers of the pod may run as any user.
+// upstream: pkg/volume/emptydir/empty_dir.go setupDir
+const DEFAULT_MODE: u32 = 0o777;
 
-/// What has to be done for a volume.
-pub(super) fn recipe(
-    kitchen: &Kitchen<'_>,
+pub(super) fn mount_plan(
+    context: &VolumeContext<'_>,
     name: &str,
     source: &EmptyDirVolumeSource,
-) -> Result<Recipe, String> {
-    let path = kitchen.path(Plugin::EmptyDir, name);
-    let ready = kitchen.layout.ready(kitchen.uid, Plugin::EmptyDir, name);
+) -> Result<MountPlan, String> {
+    let path = context.volume_path(VolumePlugin::EmptyDir, name);
+    let ready_file = context
+        .directories
+        .ready_file(context.uid, VolumePlugin::EmptyDir, name);
     let mode = source.mode.and_then(|mode| u32::try_from(mode).ok());
-    let mode = mode.map_or(MODE, |mode| mode & 0o7777);
+    let mode = mode.map_or(DEFAULT_MODE, |mode| mode & 0o7777);
     match source.medium.as_deref().unwrap_or_default() {
-        "" => Ok(Recipe::Folder { path, ready, mode }),
+        "" => Ok(MountPlan::EmptyDir {
+            path,
+            ready_file,
+            mode,
+        }),
         "Memory" => {
             let limit = source.size_limit.as_ref().and_then(|limit| limit.0.parse().ok());
-            let size = room(kitchen.pod, kitchen.facts, limit.as_ref());
-            Ok(Recipe::Memory {
+            let size = calculate_memory_size(context.pod, context.facts, limit.as_ref());
+            Ok(MountPlan::MemoryEmptyDir {
                 path,
-                ready,
+                ready_file,
                 mode,
                 size,
             })
         }
         huge if huge == "HugePages" || huge.starts_with("HugePages-") => Err(format!(
-            "medium {huge}: this node mounts no volumes of huge pages"
+            "medium {huge}: this node does not support emptyDir volumes with huge pages"
         )),
         other => Err(format!("unknown storage medium {other:?}")),
     }
 }
 
-/// What a volume in memory may take: what it is allowed, but no more than its pod, and no more than all pods. None if none of
-/// that is known.
-pub(super) fn room(pod: &Pod, facts: &Facts, limit: Option<&Quantity>) -> Option<u64> {
-    let of_node = facts.allocatable.get("memory").and_then(bytes);
-    let smaller = |one: Option<u64>, other: Option<u64>| match (one, other) {
+/// Size limit of a volume in memory: the minimum of its `sizeLimit`, the memory limit of the pod and the allocatable memory of
+/// the node. `None` if none of them is known.
+// upstream: pkg/volume/emptydir/empty_dir.go calculateEmptyDirMemorySize
+pub(super) fn calculate_memory_size(pod: &Pod, facts: &NodeFacts, limit: Option<&Quantity>) -> Option<u64> {
+    let allocatable = facts.allocatable.get("memory").and_then(bytes);
+    let min_known = |one: Option<u64>, other: Option<u64>| match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
     };
-    smaller(smaller(of_node, pod_limit(pod)), limit.and_then(bytes))
+    min_known(
+        min_known(allocatable, pod_memory_limit(pod)),
+        limit.and_then(bytes),
+    )
 }
 
-/// The memory that a pod may take: none if one of its containers may take all.
-fn pod_limit(pod: &Pod) -> Option<u64> {
+/// The memory limit of a pod; `None` if one of its containers has no limit.
+fn pod_memory_limit(pod: &Pod) -> Option<u64> {
     let spec = pod.spec.as_ref()?;
-    let whole = spec
+    let pod_level = spec
         .resources
         .as_ref()
         .and_then(|resources| resources.limits.as_ref()?.get("memory"));
-    if let Some(whole) = whole {
-        return bytes(&whole.0.parse().ok()?);
+    if let Some(limit) = pod_level {
+        return bytes(&limit.0.parse().ok()?);
     }
+    // Init containers run one after another, each beside the sidecars that were started before it.
     let mut sum: u64 = 0;
-    let mut most: u64 = 0;
+    let mut init_max: u64 = 0;
     for container in spec.init_containers.iter().flatten() {
-        let limit = container_limit(container)?;
+        let limit = container_memory_limit(container)?;
         if container.restart_policy.as_deref() == Some("Always") {
             sum = sum.saturating_add(limit);
-            most = most.max(sum);
+            init_max = init_max.max(sum);
         } else {
-            most = most.max(sum.saturating_add(limit));
+            init_max = init_max.max(sum.saturating_add(limit));
         }
     }
     for container in &spec.containers {
-        sum = sum.saturating_add(container_limit(container)?);
+        sum = sum.saturating_add(container_memory_limit(container)?);
     }
     let overhead = spec.overhead.as_ref().and_then(|overhead| overhead.get("memory"));
     let overhead = overhead
         .and_then(|overhead| bytes(&overhead.0.parse().ok()?))
         .unwrap_or(0);
-    Some(sum.max(most).saturating_add(overhead)).filter(|limit| *limit > 0)
+    Some(sum.max(init_max).saturating_add(overhead)).filter(|limit| *limit > 0)
 }
 
-fn container_limit(container: &Container) -> Option<u64> {
+fn container_memory_limit(container: &Container) -> Option<u64> {
     let limits = container.resources.as_ref()?.limits.as_ref()?;
     bytes(&limits.get("memory")?.0.parse().ok()?)
 }
@@ -98,26 +109,26 @@ mod tests {
 
     use super::*;
 
-    fn room_of(containers: &serde_json::Value, limit: Option<&str>) -> Option<u64> {
+    fn memory_size(containers: &serde_json::Value, limit: Option<&str>) -> Option<u64> {
         let pod = serde_json::from_value(json!({"spec": containers})).unwrap();
-        let facts = Facts {
+        let facts = NodeFacts {
             allocatable: [("memory".to_owned(), "1000".parse().unwrap())].into(),
-            ..Facts::default()
+            ..NodeFacts::default()
         };
-        room(&pod, &facts, limit.map(|limit| limit.parse().unwrap()).as_ref())
+        calculate_memory_size(&pod, &facts, limit.map(|limit| limit.parse().unwrap()).as_ref())
     }
 
     #[test]
-    fn memory_is_what_the_smallest_limit_leaves() {
+    fn memory_size_is_the_smallest_limit() {
         let limited = |memory: &str| json!({"name": "c", "resources": {"limits": {"memory": memory}}});
-        let open = json!({"containers": [{"name": "c"}, limited("10")]});
-        assert_eq!(room_of(&open, None), Some(1000));
-        assert_eq!(room_of(&open, Some("50")), Some(50));
-        assert_eq!(room_of(&open, Some("5000")), Some(1000));
+        let unlimited = json!({"containers": [{"name": "c"}, limited("10")]});
+        assert_eq!(memory_size(&unlimited, None), Some(1000));
+        assert_eq!(memory_size(&unlimited, Some("50")), Some(50));
+        assert_eq!(memory_size(&unlimited, Some("5000")), Some(1000));
         let two = json!({"containers": [limited("10"), limited("20")]});
-        assert_eq!(room_of(&two, None), Some(30));
-        assert_eq!(room_of(&two, Some("50")), Some(30));
+        assert_eq!(memory_size(&two, None), Some(30));
+        assert_eq!(memory_size(&two, Some("50")), Some(30));
         let first = json!({"containers": [limited("10")], "initContainers": [limited("100")]});
-        assert_eq!(room_of(&first, None), Some(100));
+        assert_eq!(memory_size(&first, None), Some(100));
     }
 }

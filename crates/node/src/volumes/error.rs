@@ -1,125 +1,133 @@
-//! What can go wrong with volumes.
+//! Errors of volumes.
 
 use std::{io, path::Path};
 
-/// Why volumes are not as they should be. The words reach users in events and statuses.
+/// An error of the volume manager. Its messages are shown to users, in events and container statuses.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum VolumeError {
-    /// Some volumes of a pod cannot be used yet; all others can. The pod waits, and it is tried again.
-    #[error("{}", events(.0).join("; "))]
-    SetUp(Vec<Failure>),
-    /// A container cannot have what it wants mounted: its status waits with `CreateContainerConfigError`.
+pub enum VolumeManagerError {
+    /// Some volumes of the pod cannot be mounted yet; the others are mounted. The pod waits, and the agent retries.
+    #[error("{}", event_messages(.0).join("; "))]
+    SetUp(Vec<VolumeFailure>),
+    /// A mount of a container is invalid or impossible: the container waits with reason `CreateContainerConfigError`.
     #[error("{0}")]
     Mount(String),
-    /// The node's own folders cannot be read or written.
-    #[error("{what}: {source}")]
-    Disk {
-        /// What was tried, and where.
-        what: String,
-        /// What came of it.
+    /// File I/O in the data directory of the node failed.
+    #[error("{operation}: {source}")]
+    Io {
+        /// The operation and its path.
+        operation: String,
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Something that is not ours is mounted in a folder that is to go. It is left alone, and the folder with it.
-    #[error("{0} is a mount that the node did not make; unmount it, then its pod's folder can go")]
-    Foreign(String),
+    /// A directory to remove contains a mount that the node did not create. Neither is removed.
+    #[error(
+        "{0} is a mount that the node did not create; unmount it, then the directory of its pod can be removed"
+    )]
+    ForeignMount(String),
 }
 
-/// A volume that cannot be used yet.
+/// A volume that cannot be mounted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Its name in the pod.
+pub struct VolumeFailure {
+    /// Name of the volume in the pod.
     pub volume: String,
-    /// What is wrong.
-    pub trouble: Trouble,
+    /// Why it is not mounted.
+    pub cause: MountFailure,
 }
 
-/// What is wrong with a volume.
+/// Why a volume is not mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// It is not known what to mount: a claim that is not bound, a type that the node does not have.
-    Unknown(String),
-    /// It is known, and failed: in the words of the event.
-    Failed(String),
+pub enum MountFailure {
+    /// The volume could not be processed: for example an unbound claim, or a volume type that the node does not support.
+    Unprocessed(String),
+    /// A step of mounting the volume failed. Contains the event message.
+    StepFailed(String),
 }
 
-// --- VolumeError ---
+// --- VolumeManagerError ---
 
-impl VolumeError {
-    /// The messages of the events `FailedMount` that a pod gets at once.
-    pub fn events(&self) -> Vec<String> {
+impl VolumeManagerError {
+    /// Messages of the `FailedMount` events that the agent records immediately.
+    pub fn event_messages(&self) -> Vec<String> {
         match self {
-            VolumeError::SetUp(failures) => events(failures),
+            VolumeManagerError::SetUp(failures) => event_messages(failures),
             other => vec![other.to_string()],
         }
     }
 
-    /// The message of the event `FailedMount` when a pod has waited for two minutes.
-    pub fn waited_too_long(&self) -> String {
+    /// Message of the `FailedMount` event after waiting two minutes.
+    pub fn timeout_message(&self) -> String {
         match self {
-            VolumeError::SetUp(failures) => unmounted(failures, "context deadline exceeded"),
+            VolumeManagerError::SetUp(failures) => {
+                unmounted_volumes_message(failures, "context deadline exceeded")
+            }
             other => other.to_string(),
         }
     }
 
-    /// An error of the node's own folders.
-    pub(super) fn disk(what: &str, path: &Path, source: impl Into<io::Error>) -> Self {
-        VolumeError::Disk {
-            what: format!("{what} {}", path.display()),
+    pub(super) fn io(operation: &str, path: &Path, source: impl Into<io::Error>) -> Self {
+        VolumeManagerError::Io {
+            operation: format!("{operation} {}", path.display()),
             source: source.into(),
         }
     }
 
-    /// When a task of ours was given up, which only the end of the process does.
-    pub(super) fn given_up(error: tokio::task::JoinError) -> Self {
-        VolumeError::Disk {
-            what: "volumes".to_owned(),
+    /// The error of a cancelled or panicked blocking task.
+    pub(super) fn from_join_error(error: tokio::task::JoinError) -> Self {
+        VolumeManagerError::Io {
+            operation: "volumes".to_owned(),
             source: io::Error::other(error),
         }
     }
 }
 
-/// What upstream tells of volumes that are not there: of each that failed, and of all whose place is not known together.
-fn events(failures: &[Failure]) -> Vec<String> {
-    let failed = failures.iter().filter_map(|failure| match &failure.trouble {
-        Trouble::Failed(message) => Some(message.clone()),
-        Trouble::Unknown(_) => None,
+/// Upstream's messages: one for each failed volume, and one for all unprocessed volumes together.
+fn event_messages(failures: &[VolumeFailure]) -> Vec<String> {
+    let failed = failures.iter().filter_map(|failure| match &failure.cause {
+        MountFailure::StepFailed(message) => Some(message.clone()),
+        MountFailure::Unprocessed(_) => None,
     });
-    let unknown = unknown(failures).map(|why| unmounted(failures, &why));
-    failed.chain(unknown).collect()
+    let unprocessed =
+        unprocessed_reasons(failures).map(|reasons| unmounted_volumes_message(failures, &reasons));
+    failed.chain(unprocessed).collect()
 }
 
-fn unknown(failures: &[Failure]) -> Option<String> {
-    let words: Vec<_> = failures
+fn unprocessed_reasons(failures: &[VolumeFailure]) -> Option<String> {
+    let reasons: Vec<_> = failures
         .iter()
-        .filter_map(|failure| match &failure.trouble {
-            Trouble::Unknown(why) => Some(why.as_str()),
-            Trouble::Failed(_) => None,
+        .filter_map(|failure| match &failure.cause {
+            MountFailure::Unprocessed(reason) => Some(reason.as_str()),
+            MountFailure::StepFailed(_) => None,
         })
         .collect();
-    (!words.is_empty()).then(|| words.join(", "))
+    (!reasons.is_empty()).then(|| reasons.join(", "))
 }
 
-fn unmounted(failures: &[Failure], why: &str) -> String {
+// upstream: pkg/kubelet/volumemanager/volume_manager.go WaitForAttachAndMount
+fn unmounted_volumes_message(failures: &[VolumeFailure], reason: &str) -> String {
     let all: Vec<_> = failures.iter().map(|failure| failure.volume.as_str()).collect();
-    let unknown: Vec<_> = failures
+    let unprocessed: Vec<_> = failures
         .iter()
-        .filter(|failure| matches!(failure.trouble, Trouble::Unknown(_)))
+        .filter(|failure| matches!(failure.cause, MountFailure::Unprocessed(_)))
         .map(|failure| failure.volume.as_str())
         .collect();
     format!(
-        "Unable to attach or mount volumes: unmounted volumes=[{}], unattached volumes=[], failed to process volumes=[{}]: {why}",
+        "Unable to attach or mount volumes: unmounted volumes=[{}], unattached volumes=[], failed to process volumes=[{}]: {reason}",
         all.join(" "),
-        unknown.join(" ")
+        unprocessed.join(" ")
     )
 }
 
-// --- Trouble ---
+// --- MountFailure ---
 
-impl Trouble {
-    /// A step that failed, as events tell it.
-    pub(super) fn step(step: &str, volume: &str, why: &str) -> Self {
-        Trouble::Failed(format!("MountVolume.{step} failed for volume {volume:?} : {why}"))
+impl MountFailure {
+    /// A failed step of mounting, with upstream's event message.
+    // upstream: pkg/volume/util/operationexecutor/operation_executor.go GenerateError
+    pub(super) fn step_failed(step: &str, volume: &str, reason: &str) -> Self {
+        MountFailure::StepFailed(format!(
+            "MountVolume.{step} failed for volume {volume:?} : {reason}"
+        ))
     }
 }
 
@@ -128,25 +136,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_and_errors_have_the_words_of_upstream() {
-        let failed = Failure {
+    fn formats_events_and_errors_like_upstream() {
+        let failed = VolumeFailure {
             volume: "config".to_owned(),
-            trouble: Trouble::step("SetUp", "config", "configmap \"x\" not found"),
+            cause: MountFailure::step_failed("SetUp", "config", "configmap \"x\" not found"),
         };
-        let unknown = Failure {
+        let unprocessed = VolumeFailure {
             volume: "data".to_owned(),
-            trouble: Trouble::Unknown("error processing PVC shop/data: PVC is not bound".to_owned()),
+            cause: MountFailure::Unprocessed("error processing PVC shop/data: PVC is not bound".to_owned()),
         };
-        let one = VolumeError::SetUp(vec![failed.clone()]);
+        let one = VolumeManagerError::SetUp(vec![failed.clone()]);
         let set_up = "MountVolume.SetUp failed for volume \"config\" : configmap \"x\" not found";
-        assert_eq!(one.events(), [set_up]);
+        assert_eq!(one.event_messages(), [set_up]);
         assert_eq!(
-            one.waited_too_long(),
+            one.timeout_message(),
             "Unable to attach or mount volumes: unmounted volumes=[config], unattached volumes=[], failed to process volumes=[]: context deadline exceeded"
         );
-        let both = VolumeError::SetUp(vec![failed, unknown]);
-        let words = "Unable to attach or mount volumes: unmounted volumes=[config data], unattached volumes=[], failed to process volumes=[data]: error processing PVC shop/data: PVC is not bound";
-        assert_eq!(both.events(), [set_up, words]);
-        assert_eq!(both.to_string(), format!("{set_up}; {words}"));
+        let both = VolumeManagerError::SetUp(vec![failed, unprocessed]);
+        let message = "Unable to attach or mount volumes: unmounted volumes=[config data], unattached volumes=[], failed to process volumes=[data]: error processing PVC shop/data: PVC is not bound";
+        assert_eq!(both.event_messages(), [set_up, message]);
+        assert_eq!(both.to_string(), format!("{set_up}; {message}"));
     }
 }

@@ -1,4 +1,4 @@
-//! Files and folders of the machine.
+//! `hostPath` volumes: checks the type of the path, and creates it if the type asks for it.
 
 use std::{
     fs, io,
@@ -6,13 +6,13 @@ use std::{
     path::Path,
 };
 
-use super::layout::steps_back;
+use super::pod_directories::has_parent_component;
 
-/// What has to be at a path.
+/// What the path must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Nobody looks.
-    Anything,
+pub(super) enum HostPathType {
+    /// Not checked.
+    Unset,
     Directory,
     File,
     Socket,
@@ -20,117 +20,123 @@ pub(super) enum Kind {
     BlockDevice,
     DirectoryOrCreate,
     FileOrCreate,
-    /// A folder that everybody may write to, made if it is not there: one of the class `local-path`.
-    OpenDirectoryOrCreate,
+    /// A directory of the StorageClass `local-path`: created with mode 0777. Not a type of the API.
+    WorldWritableDirectoryOrCreate,
 }
 
-// --- Kind ---
+// --- HostPathType ---
 
-impl Kind {
-    /// That of a volume.
-    pub(super) fn of(text: Option<&str>) -> Result<Self, String> {
+impl HostPathType {
+    /// Parses `hostPath.type`.
+    pub(super) fn parse(text: Option<&str>) -> Result<Self, String> {
         Ok(match text.unwrap_or_default() {
-            "" => Kind::Anything,
-            "Directory" => Kind::Directory,
-            "File" => Kind::File,
-            "Socket" => Kind::Socket,
-            "CharDevice" => Kind::CharDevice,
-            "BlockDevice" => Kind::BlockDevice,
-            "DirectoryOrCreate" => Kind::DirectoryOrCreate,
-            "FileOrCreate" => Kind::FileOrCreate,
+            "" => HostPathType::Unset,
+            "Directory" => HostPathType::Directory,
+            "File" => HostPathType::File,
+            "Socket" => HostPathType::Socket,
+            "CharDevice" => HostPathType::CharDevice,
+            "BlockDevice" => HostPathType::BlockDevice,
+            "DirectoryOrCreate" => HostPathType::DirectoryOrCreate,
+            "FileOrCreate" => HostPathType::FileOrCreate,
             other => return Err(format!("{other} is an invalid volume type")),
         })
     }
 
-    /// What users are told it should be.
-    fn words(self) -> &'static str {
+    /// Expected type in upstream's error messages.
+    fn description(self) -> &'static str {
         match self {
-            Kind::Anything => "file or directory",
-            Kind::Directory | Kind::DirectoryOrCreate | Kind::OpenDirectoryOrCreate => "directory",
-            Kind::File | Kind::FileOrCreate => "file",
-            Kind::Socket => "socket file",
-            Kind::CharDevice => "character device",
-            Kind::BlockDevice => "block device",
+            HostPathType::Unset => "file or directory",
+            HostPathType::Directory
+            | HostPathType::DirectoryOrCreate
+            | HostPathType::WorldWritableDirectoryOrCreate => "directory",
+            HostPathType::File | HostPathType::FileOrCreate => "file",
+            HostPathType::Socket => "socket file",
+            HostPathType::CharDevice => "character device",
+            HostPathType::BlockDevice => "block device",
         }
     }
 
-    fn is(self, found: fs::FileType) -> bool {
+    fn matches(self, file_type: fs::FileType) -> bool {
         match self {
-            Kind::Anything => true,
-            Kind::Directory | Kind::DirectoryOrCreate | Kind::OpenDirectoryOrCreate => found.is_dir(),
-            Kind::File | Kind::FileOrCreate => found.is_file(),
-            Kind::Socket => found.is_socket(),
-            Kind::CharDevice => found.is_char_device(),
-            Kind::BlockDevice => found.is_block_device(),
+            HostPathType::Unset => true,
+            HostPathType::Directory
+            | HostPathType::DirectoryOrCreate
+            | HostPathType::WorldWritableDirectoryOrCreate => file_type.is_dir(),
+            HostPathType::File | HostPathType::FileOrCreate => file_type.is_file(),
+            HostPathType::Socket => file_type.is_socket(),
+            HostPathType::CharDevice => file_type.is_char_device(),
+            HostPathType::BlockDevice => file_type.is_block_device(),
         }
     }
 }
 
-/// Checks what is at a path, and makes it if that is asked for.
-pub(super) fn check(path: &Path, kind: Kind) -> Result<(), String> {
-    if path.to_str().is_none_or(steps_back) {
+/// Checks the type of a path, and creates the path if the type ends in `OrCreate`.
+// upstream: pkg/volume/hostpath/host_path.go checkType, checkTypeInternal
+pub(super) fn check_type(path: &Path, path_type: HostPathType) -> Result<(), String> {
+    if path.to_str().is_none_or(has_parent_component) {
         return Err(format!(
             "invalid HostPath `{}`: must not contain '..'",
             path.display()
         ));
     }
-    if kind == Kind::Anything {
+    if path_type == HostPathType::Unset {
         return Ok(());
     }
-    let found = match fs::metadata(path) {
-        Ok(found) => found.file_type(),
+    let file_type = match fs::metadata(path) {
+        Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let made = match kind {
-                Kind::DirectoryOrCreate => make_folder(path, 0o755),
-                Kind::OpenDirectoryOrCreate => make_folder(path, 0o777),
-                Kind::FileOrCreate => make_file(path),
+            let created = match path_type {
+                HostPathType::DirectoryOrCreate => create_directory(path, 0o755),
+                HostPathType::WorldWritableDirectoryOrCreate => create_directory(path, 0o777),
+                HostPathType::FileOrCreate => create_file(path),
                 _ => {
-                    let why = format!("path \"{}\" does not exist", path.display());
-                    return Err(undetermined(path, kind, &why));
+                    let reason = format!("path \"{}\" does not exist", path.display());
+                    return Err(undetermined_type_error(path, path_type, &reason));
                 }
             };
-            return made.map_err(|error| format!("mkdir {}: {error}", path.display()));
+            return created.map_err(|error| format!("mkdir {}: {error}", path.display()));
         }
         Err(error) => {
-            return Err(undetermined(path, kind, &error.to_string()));
+            return Err(undetermined_type_error(path, path_type, &error.to_string()));
         }
     };
-    if kind.is(found) {
+    if path_type.matches(file_type) {
         return Ok(());
     }
     Err(format!(
         "hostPath type check failed: {} is not a {}, it's a {}",
         path.display(),
-        kind.words(),
-        name(found)
+        path_type.description(),
+        file_type_name(file_type)
     ))
 }
 
-fn undetermined(path: &Path, kind: Kind, why: &str) -> String {
+fn undetermined_type_error(path: &Path, path_type: HostPathType, reason: &str) -> String {
     let path = path.display();
-    let kind = kind.words();
-    format!("hostPath type check failed, {path} is not a {kind}, unable to determine its type: {why}")
+    let expected = path_type.description();
+    format!("hostPath type check failed, {path} is not a {expected}, unable to determine its type: {reason}")
 }
 
-/// What the API calls a type.
-fn name(found: fs::FileType) -> &'static str {
-    if found.is_dir() {
+/// The `hostPath.type` of an existing path.
+// upstream: pkg/volume/hostpath/host_path.go GetType
+fn file_type_name(file_type: fs::FileType) -> &'static str {
+    if file_type.is_dir() {
         "Directory"
-    } else if found.is_file() {
+    } else if file_type.is_file() {
         "File"
-    } else if found.is_socket() {
+    } else if file_type.is_socket() {
         "Socket"
-    } else if found.is_char_device() {
+    } else if file_type.is_char_device() {
         "CharDevice"
-    } else if found.is_block_device() {
+    } else if file_type.is_block_device() {
         "BlockDevice"
     } else {
         "pipe"
     }
 }
 
-/// Makes a folder and those above it; the folder itself gets its mode whatever the umask is.
-pub(super) fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
+/// Creates a directory and those above it. The directory itself gets its mode independent of the umask.
+pub(super) fn create_directory(path: &Path, mode: u32) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
     if mode != 0o755 {
         fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
@@ -138,13 +144,13 @@ pub(super) fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-fn make_file(path: &Path) -> io::Result<()> {
-    let made = fs::OpenOptions::new()
+fn create_file(path: &Path) -> io::Result<()> {
+    let created = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o644)
         .open(path);
-    match made {
+    match created {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
@@ -157,9 +163,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_type_is_told_from_the_others() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
+    fn checks_types_with_messages_of_upstream() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
         fs::create_dir(at("dir")).unwrap();
         fs::write(at("file"), "").unwrap();
         let _socket = UnixListener::bind(at("socket")).unwrap();
@@ -175,48 +181,55 @@ mod tests {
             (at("missing"), ""),
         ] {
             assert_eq!(
-                check(&path, Kind::of(Some(kind)).unwrap()),
+                check_type(&path, HostPathType::parse(Some(kind)).unwrap()),
                 Ok(()),
                 "{} {kind}",
                 path.display()
             );
         }
-        let words = |path: &Path, kind: &str| check(path, Kind::of(Some(kind)).unwrap()).unwrap_err();
+        let error =
+            |path: &Path, kind: &str| check_type(path, HostPathType::parse(Some(kind)).unwrap()).unwrap_err();
         let path = at("dir");
         let expected = format!(
             "hostPath type check failed: {} is not a file, it's a Directory",
             path.display()
         );
-        assert_eq!(words(&path, "File"), expected);
+        assert_eq!(error(&path, "File"), expected);
         let path = at("missing");
         let expected = format!(
             "hostPath type check failed, {0} is not a directory, unable to determine its type: path \"{0}\" does not exist",
             path.display()
         );
-        assert_eq!(words(&path, "Directory"), expected);
+        assert_eq!(error(&path, "Directory"), expected);
         let expected = "hostPath type check failed: /dev/null is not a block device, it's a CharDevice";
-        assert_eq!(words(Path::new("/dev/null"), "BlockDevice"), expected);
+        assert_eq!(error(Path::new("/dev/null"), "BlockDevice"), expected);
         assert_eq!(
-            words(Path::new("/a/../b"), ""),
+            error(Path::new("/a/../b"), ""),
             "invalid HostPath `/a/../b`: must not contain '..'"
         );
         assert_eq!(
-            Kind::of(Some("Disk")).unwrap_err(),
+            HostPathType::parse(Some("Disk")).unwrap_err(),
             "Disk is an invalid volume type"
         );
     }
 
     #[test]
-    fn what_may_be_made_is_made() {
-        let folder = tempfile::tempdir().unwrap();
-        let made = folder.path().join("a/b");
-        check(&made, Kind::DirectoryOrCreate).unwrap();
-        assert_eq!(fs::metadata(&made).unwrap().permissions().mode() & 0o7777, 0o755);
-        let file = made.join("file");
-        check(&file, Kind::FileOrCreate).unwrap();
+    fn creates_paths_of_types_that_end_in_or_create() {
+        let temp = tempfile::tempdir().unwrap();
+        let created = temp.path().join("a/b");
+        check_type(&created, HostPathType::DirectoryOrCreate).unwrap();
+        assert_eq!(
+            fs::metadata(&created).unwrap().permissions().mode() & 0o7777,
+            0o755
+        );
+        let file = created.join("file");
+        check_type(&file, HostPathType::FileOrCreate).unwrap();
         assert!(file.is_file());
-        let open = made.join("open");
-        check(&open, Kind::OpenDirectoryOrCreate).unwrap();
-        assert_eq!(fs::metadata(&open).unwrap().permissions().mode() & 0o7777, 0o777);
+        let world_writable = created.join("world_writable");
+        check_type(&world_writable, HostPathType::WorldWritableDirectoryOrCreate).unwrap();
+        assert_eq!(
+            fs::metadata(&world_writable).unwrap().permissions().mode() & 0o7777,
+            0o777
+        );
     }
 }

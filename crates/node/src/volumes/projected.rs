@@ -1,4 +1,4 @@
-//! Config maps, secrets, fields of the pod and tokens, in one volume.
+//! `projected` volumes: ConfigMaps, Secrets, downward API, service account tokens and cluster trust bundles in one volume.
 
 use k8s_openapi::api::core::v1::{
     ClusterTrustBundleProjection, Pod, PodSecurityContext, ProjectedVolumeSource, SecurityContext,
@@ -6,117 +6,126 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{
-    config_map, downward,
-    files::{File, Files, USUAL_MODE, all_of},
-    recipe::Kitchen,
-    secret, trust_bundle,
+    cluster_trust_bundle, config_map, downward_api,
+    mount_plan::VolumeContext,
+    payload::{DEFAULT_FILE_MODE, FileProjection, VolumePayload, aggregate_errors},
+    secret,
 };
 use crate::PodIdentity;
 
-/// How long a token lives that says nothing else.
-const TOKEN_SECONDS: i64 = 3600;
+/// Default of `expirationSeconds` of a token.
+const DEFAULT_TOKEN_SECONDS: i64 = 3600;
 
-/// The files of a volume. All that is wrong is told at once.
-pub(super) async fn files(kitchen: &Kitchen<'_>, source: &ProjectedVolumeSource) -> Result<Files, String> {
-    let mut files = Files::default();
+/// Files of a projected volume. Reports the errors of all sources together.
+// upstream: pkg/volume/projected/projected.go collectData
+pub(super) async fn collect_data(
+    context: &VolumeContext<'_>,
+    source: &ProjectedVolumeSource,
+) -> Result<VolumePayload, String> {
+    let mut payload = VolumePayload::default();
     let mut errors = Vec::new();
     for projection in source.sources.iter().flatten() {
-        match of(kitchen, projection, source.default_mode).await {
-            Ok(more) => files.put_all(more),
+        match projection_payload(context, projection, source.default_mode).await {
+            Ok(files) => payload.extend(files),
             Err(error) => errors.push(error),
         }
     }
-    all_of(errors)?;
-    Ok(files)
+    aggregate_errors(errors)?;
+    Ok(payload)
 }
 
-async fn of(
-    kitchen: &Kitchen<'_>,
+async fn projection_payload(
+    context: &VolumeContext<'_>,
     projection: &VolumeProjection,
     mode: Option<i32>,
-) -> Result<Files, String> {
+) -> Result<VolumePayload, String> {
     if let Some(source) = &projection.secret {
         let items = source.items.as_deref().unwrap_or_default();
         let is_optional = source.optional == Some(true);
-        secret::projection(kitchen, &source.name, items, mode, is_optional).await
+        secret::projection_payload(context, &source.name, items, mode, is_optional).await
     } else if let Some(source) = &projection.config_map {
         let items = source.items.as_deref().unwrap_or_default();
         let is_optional = source.optional == Some(true);
-        config_map::projection(kitchen, &source.name, items, mode, is_optional).await
+        config_map::projection_payload(context, &source.name, items, mode, is_optional).await
     } else if let Some(source) = &projection.downward_api {
         let items = source.items.as_deref().unwrap_or_default();
-        downward::files(kitchen.pod, kitchen.facts, items, mode)
+        downward_api::collect_data(context.pod, context.facts, items, mode)
     } else if let Some(source) = &projection.service_account_token {
-        token(kitchen, source, mode).await
+        token_payload(context, source, mode).await
     } else if let Some(source) = &projection.cluster_trust_bundle {
-        trusted(kitchen, source, mode).await
+        trust_bundle_payload(context, source, mode).await
     } else if projection.pod_certificate.is_some() {
         Err("pod certificates are not supported by this node".to_owned())
     } else {
-        Ok(Files::default())
+        Ok(VolumePayload::default())
     }
 }
 
-async fn token(
-    kitchen: &Kitchen<'_>,
+async fn token_payload(
+    context: &VolumeContext<'_>,
     source: &ServiceAccountTokenProjection,
     mode: Option<i32>,
-) -> Result<Files, String> {
-    let spec = kitchen.pod.spec.as_ref();
+) -> Result<VolumePayload, String> {
+    let spec = context.pod.spec.as_ref();
     let account = spec.and_then(|spec| spec.service_account_name.as_deref());
     let audience = source.audience.as_deref().filter(|audience| !audience.is_empty());
-    let seconds = source.expiration_seconds.unwrap_or(TOKEN_SECONDS);
-    let identity = PodIdentity::of(kitchen.pod);
+    let seconds = source.expiration_seconds.unwrap_or(DEFAULT_TOKEN_SECONDS);
+    let identity = PodIdentity::of(context.pod);
     let account = account.filter(|account| !account.is_empty()).unwrap_or("default");
-    let token = kitchen.sources.token(&identity, account, audience, seconds).await;
+    let token = context
+        .sources
+        .service_account_token(&identity, account, audience, seconds)
+        .await;
     let token = token.map_err(|error| error.to_string())?;
-    private(kitchen.pod, &source.path, token.text.into_bytes(), mode)
+    private_file(context.pod, &source.path, token.token.into_bytes(), mode)
 }
 
-async fn trusted(
-    kitchen: &Kitchen<'_>,
+async fn trust_bundle_payload(
+    context: &VolumeContext<'_>,
     source: &ClusterTrustBundleProjection,
     mode: Option<i32>,
-) -> Result<Files, String> {
-    let all = kitchen.sources.trust_bundles().await;
-    let all = all.map_err(|error| error.to_string())?;
-    let certificates = trust_bundle::certificates(&all, source)?;
-    private(kitchen.pod, &source.path, certificates.into_bytes(), mode)
+) -> Result<VolumePayload, String> {
+    let bundles = context.sources.cluster_trust_bundles().await;
+    let bundles = bundles.map_err(|error| error.to_string())?;
+    let certificates = cluster_trust_bundle::trust_anchors(&bundles, source)?;
+    private_file(context.pod, &source.path, certificates.into_bytes(), mode)
 }
 
-/// A file that only the pod's own user, or its group, reads, if it has one.
-fn private(pod: &Pod, path: &str, data: Vec<u8>, mode: Option<i32>) -> Result<Files, String> {
-    let user = only_user(pod);
+/// A file that only the user of the pod, or its fsGroup, can read. If the pod has neither, the file has the default mode.
+fn private_file(pod: &Pod, path: &str, data: Vec<u8>, mode: Option<i32>) -> Result<VolumePayload, String> {
+    let user = fs_user(pod);
     let group = pod
         .spec
         .as_ref()
         .and_then(|spec| spec.security_context.as_ref()?.fs_group);
-    // The group's right to read is added with the group itself.
+    // Setting the fsGroup adds the read permission of the group.
     let mode = if user.is_some() || group.is_some() {
         0o600
     } else {
-        mode.unwrap_or(USUAL_MODE)
+        mode.unwrap_or(DEFAULT_FILE_MODE)
     };
-    let mut files = Files::default();
-    let user = user.and_then(|user| u32::try_from(user).ok());
-    files.put(
+    let mut payload = VolumePayload::default();
+    let fs_user = user.and_then(|user| u32::try_from(user).ok());
+    payload.insert(
         path,
-        File {
-            user,
-            ..File::new(data, mode)
+        FileProjection {
+            fs_user,
+            ..FileProjection::new(data, mode)
         },
     )?;
-    Ok(files)
+    Ok(payload)
 }
 
-/// The user that all containers of a pod run as, if they say so and there is one.
-fn only_user(pod: &Pod) -> Option<i64> {
+/// The `runAsUser` of all containers of a pod; `None` if it is not set for all, or differs.
+// upstream: pkg/volume/util/util.go FsUserFrom
+fn fs_user(pod: &Pod) -> Option<i64> {
     let spec = pod.spec.as_ref()?;
-    let of_pod = spec
+    let pod_user = spec
         .security_context
         .as_ref()
         .and_then(|context: &PodSecurityContext| context.run_as_user);
-    let user = |context: Option<&SecurityContext>| context.and_then(|context| context.run_as_user).or(of_pod);
+    let user =
+        |context: Option<&SecurityContext>| context.and_then(|context| context.run_as_user).or(pod_user);
     let init = spec
         .init_containers
         .iter()

@@ -1,8 +1,8 @@
-//! Volumes of whole pods, on a real disk, with real mounts.
+//! Tests of the volume manager with real disks and mounts. They need `CAP_SYS_ADMIN`.
 
-mod attacks;
-mod end;
-mod kinds;
+mod sub_paths;
+mod tear_down;
+mod volume_types;
 
 use std::{
     fs,
@@ -15,79 +15,80 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret};
 use kubecontroller::Clock;
 use serde_json::{Value, json};
 
-use super::{VolumeError, Volumes, mount_table};
+use super::{VolumeManager, VolumeManagerError, mount_table};
 use crate::{
-    Facts, PodIdentity,
+    NodeFacts, PodIdentity,
     runtime::{Mount, MountSource},
-    sources::memory::MemorySources,
+    sources::fake::FakeObjectSources,
 };
 
-/// A node's folder, and what its pods refer to.
-struct World {
-    folder: tempfile::TempDir,
-    sources: Arc<MemorySources>,
-    volumes: Volumes,
+/// The volume manager of a node, and the objects that its pods refer to.
+struct VolumeFixture {
+    temp: tempfile::TempDir,
+    sources: Arc<FakeObjectSources>,
+    volumes: VolumeManager,
 }
 
-impl World {
+impl VolumeFixture {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let sources = Arc::new(MemorySources::default());
-        let volumes = Volumes::new(
-            folder.path().join("node"),
-            Arc::<MemorySources>::clone(&sources),
+        let temp = tempfile::tempdir().unwrap();
+        let sources = Arc::new(FakeObjectSources::default());
+        let volumes = VolumeManager::new(
+            temp.path().join("node"),
+            Arc::<FakeObjectSources>::clone(&sources),
             Clock::system(),
         );
-        World {
-            folder,
+        VolumeFixture {
+            temp,
             sources,
             volumes,
         }
     }
 
-    /// The agent, after a restart.
-    fn restarted(&self) -> Volumes {
-        Volumes::new(
-            self.node(),
-            Arc::<MemorySources>::clone(&self.sources),
+    /// The volume manager after a restart of the agent.
+    fn restart(&self) -> VolumeManager {
+        VolumeManager::new(
+            self.node_directory(),
+            Arc::<FakeObjectSources>::clone(&self.sources),
             Clock::system(),
         )
     }
 
-    fn node(&self) -> PathBuf {
-        self.folder.path().join("node")
+    fn node_directory(&self) -> PathBuf {
+        self.temp.path().join("node")
     }
 
-    fn pod_folder(&self) -> PathBuf {
-        self.node().join("pods/u1")
+    fn pod_directory(&self) -> PathBuf {
+        self.node_directory().join("pods/u1")
     }
 
-    /// Where a volume is.
-    fn volume(&self, plugin: &str, name: &str) -> PathBuf {
-        self.pod_folder()
+    fn volume_path(&self, plugin: &str, name: &str) -> PathBuf {
+        self.pod_directory()
             .join(format!("volumes/kubernetes.io~{plugin}/{name}"))
     }
 
-    async fn prepare(&self, pod: &Pod) -> Result<(), VolumeError> {
-        self.volumes.prepare(pod, &facts(), &[]).await
+    async fn mount_volumes(&self, pod: &Pod) -> Result<(), VolumeManagerError> {
+        self.volumes.mount_pod_volumes(pod, &facts()).await
     }
 
-    async fn mounts(&self, pod: &Pod) -> Result<Vec<Mount>, VolumeError> {
+    async fn make_mounts(&self, pod: &Pod) -> Result<Vec<Mount>, VolumeManagerError> {
         let environment = [("POD".to_owned(), "web".to_owned())];
-        self.volumes.mounts(pod, container(pod), &environment).await
+        self.volumes
+            .make_mounts(pod, only_container(pod), &environment)
+            .await
     }
 
-    /// Where the only mount of a container is from.
-    async fn mounted(&self, pod: &Pod) -> Result<PathBuf, VolumeError> {
-        let mounts = self.mounts(pod).await?;
+    /// Host path of the only mount of the container.
+    async fn mounted_path(&self, pod: &Pod) -> Result<PathBuf, VolumeManagerError> {
+        let mounts = self.make_mounts(pod).await?;
         match &mounts[0].source {
             MountSource::Host(path) => Ok(path.clone()),
-            MountSource::Image { .. } => panic!("an image"),
+            MountSource::Image { .. } => panic!("an image volume has no host path"),
         }
     }
 
     fn mount_count(&self) -> usize {
-        mount_table::at_or_below(self.folder.path()).unwrap().len()
+        mount_table::mounts_below(self.temp.path()).unwrap().len()
     }
 
     fn put_config_map(&self, name: &str, data: &Value) {
@@ -103,25 +104,25 @@ impl World {
     }
 }
 
-impl Drop for World {
-    /// A test that failed leaves no mounts.
+impl Drop for VolumeFixture {
+    /// Unmounts everything, also after a failed test.
     fn drop(&mut self) {
-        for mounted in mount_table::at_or_below(self.folder.path())
+        for mount in mount_table::mounts_below(self.temp.path())
             .unwrap_or_default()
             .iter()
             .rev()
         {
-            let _ = mount_table::detach(&mounted.path);
+            let _ = mount_table::lazy_unmount(&mount.path);
         }
     }
 }
 
-fn facts() -> Facts {
-    Facts {
+fn facts() -> NodeFacts {
+    NodeFacts {
         node_name: "n".to_owned(),
         allocatable: [("memory".to_owned(), "64Mi".parse().unwrap())].into(),
         node_labels: [("kubernetes.io/hostname".to_owned(), "n".to_owned())].into(),
-        ..Facts::default()
+        ..NodeFacts::default()
     }
 }
 
@@ -133,11 +134,12 @@ fn identity() -> PodIdentity {
     }
 }
 
-/// A pod with volumes, and what its only container mounts.
+/// A pod with these volumes and one container with these mounts.
 fn pod(volumes: Value, mounts: Value) -> Pod {
     pod_with(&json!({}), volumes, mounts)
 }
 
+/// Adds further fields to the spec.
 fn pod_with(more: &Value, volumes: Value, mounts: Value) -> Pod {
     let mut pod = json!({
         "metadata": {"namespace": "shop", "name": "web", "uid": "u1", "labels": {"app": "web"}},
@@ -151,7 +153,7 @@ fn pod_with(more: &Value, volumes: Value, mounts: Value) -> Pod {
     serde_json::from_value(pod).unwrap()
 }
 
-fn container(pod: &Pod) -> &Container {
+fn only_container(pod: &Pod) -> &Container {
     &pod.spec.as_ref().unwrap().containers[0]
 }
 
@@ -159,7 +161,6 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
 }
 
-/// What a pod waits for, as events tell it.
-fn events(result: Result<(), VolumeError>) -> Vec<String> {
-    result.unwrap_err().events()
+fn event_messages(result: Result<(), VolumeManagerError>) -> Vec<String> {
+    result.unwrap_err().event_messages()
 }

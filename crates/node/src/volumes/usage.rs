@@ -1,63 +1,67 @@
-//! What volumes take.
+//! Disk usage of volumes.
 
 use std::{collections::BTreeSet, io, path::Path};
 
 use rustix::fs::{FileType, stat, statvfs};
 
-use super::tree;
+use super::directory_walk;
 
-/// What a volume takes.
+/// Disk usage of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeUsage {
-    /// Its name in the pod.
+    /// Name of the volume in the pod.
     pub volume: String,
-    /// Whether it counts against the pod's own storage: not so for what is the machine's or the cluster's.
-    pub is_own: bool,
+    /// Whether the usage counts as ephemeral storage of the pod. False for host paths and PersistentVolumes.
+    pub is_ephemeral: bool,
     /// Bytes on disk, or in memory.
-    pub used: u64,
-    /// Files and folders.
-    pub files: u64,
-    /// Bytes that its file system has.
-    pub capacity: u64,
-    /// Bytes that it has left.
-    pub available: u64,
+    pub used_bytes: u64,
+    /// Number of files and directories.
+    pub inodes: u64,
+    /// Size of the file system in bytes.
+    pub capacity_bytes: u64,
+    /// Free bytes of the file system.
+    pub available_bytes: u64,
 }
 
-/// Looks at a folder. What is mounted in it is not counted.
-pub(super) fn of(volume: &str, is_own: bool, path: &Path) -> io::Result<VolumeUsage> {
-    let own = stat(path)?;
-    let mut used = blocks(own.st_blocks);
-    let mut files = 1;
-    // A file with several names is there once.
-    let mut linked = BTreeSet::new();
-    if FileType::from_raw_mode(own.st_mode) == FileType::Directory {
-        let is_whole = tree::visit(path, |entry| {
-            let is_seen = entry.stat.st_nlink > 1
+/// Measures a directory tree. Mounts in it are not counted.
+// upstream: pkg/volume/util/fs/fs.go DiskUsage
+pub(super) fn measure(volume: &str, is_ephemeral: bool, path: &Path) -> io::Result<VolumeUsage> {
+    let root = stat(path)?;
+    let mut used_bytes = block_bytes(root.st_blocks);
+    let mut inodes = 1;
+    // A file with several hard links is counted once.
+    let mut hard_links = BTreeSet::new();
+    if FileType::from_raw_mode(root.st_mode) == FileType::Directory {
+        let is_complete = directory_walk::walk(path, |entry| {
+            let is_counted = entry.stat.st_nlink > 1
                 && FileType::from_raw_mode(entry.stat.st_mode) != FileType::Directory
-                && !linked.insert((entry.stat.st_dev, entry.stat.st_ino));
-            if !is_seen {
-                used += blocks(entry.stat.st_blocks);
-                files += 1;
+                && !hard_links.insert((entry.stat.st_dev, entry.stat.st_ino));
+            if !is_counted {
+                used_bytes += block_bytes(entry.stat.st_blocks);
+                inodes += 1;
             }
             Ok(())
         })?;
-        if !is_whole {
-            tracing::warn!(volume, "folders are nested too deep to be counted");
+        if !is_complete {
+            tracing::warn!(
+                volume,
+                "disk usage of a volume is incomplete: directories are nested too deep"
+            );
         }
     }
-    let system = statvfs(path)?;
+    let filesystem = statvfs(path)?;
     Ok(VolumeUsage {
         volume: volume.to_owned(),
-        is_own,
-        used,
-        files,
-        capacity: system.f_blocks.saturating_mul(system.f_frsize),
-        available: system.f_bavail.saturating_mul(system.f_frsize),
+        is_ephemeral,
+        used_bytes,
+        inodes,
+        capacity_bytes: filesystem.f_blocks.saturating_mul(filesystem.f_frsize),
+        available_bytes: filesystem.f_bavail.saturating_mul(filesystem.f_frsize),
     })
 }
 
-/// The kernel counts in blocks of 512 bytes, whatever the file system does.
-fn blocks(count: i64) -> u64 {
+/// `st_blocks` counts units of 512 bytes, independent of the block size of the file system.
+fn block_bytes(count: i64) -> u64 {
     u64::try_from(count).unwrap_or_default().saturating_mul(512)
 }
 
@@ -68,16 +72,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_with_two_names_is_counted_once() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("sub")).unwrap();
-        fs::write(folder.path().join("sub/one"), vec![1; 1 << 20]).unwrap();
-        fs::hard_link(folder.path().join("sub/one"), folder.path().join("two")).unwrap();
-        std::os::unix::fs::symlink("/", folder.path().join("all")).unwrap();
-        let usage = of("data", true, folder.path()).unwrap();
-        assert!((1 << 20..1 << 21).contains(&usage.used), "{usage:?}");
-        // The folder, the one in it, the file, the link.
-        assert_eq!(usage.files, 4);
-        assert!(usage.capacity >= usage.available);
+    fn counts_a_hard_linked_file_once() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::create_dir(temp.path().join("sub")).unwrap();
+        fs::write(temp.path().join("sub/one"), vec![1; 1 << 20]).unwrap();
+        fs::hard_link(temp.path().join("sub/one"), temp.path().join("two")).unwrap();
+        std::os::unix::fs::symlink("/", temp.path().join("all")).unwrap();
+        let usage = measure("data", true, temp.path()).unwrap();
+        assert!((1 << 20..1 << 21).contains(&usage.used_bytes), "{usage:?}");
+        // The volume, its subdirectory, the file and the symlink.
+        assert_eq!(usage.inodes, 4);
+        assert!(usage.capacity_bytes >= usage.available_bytes);
     }
 }

@@ -11,7 +11,7 @@ use k3_node::{
     agent::owner_of_directory,
     runtime::{
         RuntimeError,
-        detect::{Wanted, detect, detect_engine},
+        detect::{RuntimeSelection, detect, detect_docker},
     },
 };
 
@@ -99,9 +99,9 @@ async fn remove_containers(directory: &ClusterDirectory) -> Result<Removed, Fail
         match detect(&wanted, &owner).await {
             Ok(runtime) => {
                 has_answered = true;
-                for sandbox in runtime.sandboxes().await.map_err(failed)? {
-                    runtime.stop_sandbox(&sandbox.id).await.map_err(failed)?;
-                    runtime.remove_sandbox(&sandbox.id).await.map_err(failed)?;
+                for sandbox in runtime.list_pod_sandboxes().await.map_err(failed)? {
+                    runtime.stop_pod_sandbox(&sandbox.id).await.map_err(failed)?;
+                    runtime.remove_pod_sandbox(&sandbox.id).await.map_err(failed)?;
                     removed.pods += 1;
                 }
             }
@@ -119,16 +119,20 @@ async fn remove_containers(directory: &ClusterDirectory) -> Result<Removed, Fail
     Ok(removed)
 }
 
-async fn remove_databases(wanted: &Wanted, id: &str, removed: &mut Removed) -> Result<(), RuntimeError> {
+async fn remove_databases(
+    wanted: &RuntimeSelection,
+    id: &str,
+    removed: &mut Removed,
+) -> Result<(), RuntimeError> {
     // Databases need Docker or Podman.
-    let Ok(engine) = detect_engine(wanted).await else {
+    let Ok(engine) = detect_docker(wanted).await else {
         return Ok(());
     };
-    for container in engine.services_labelled(INSTANCE_LABEL, id).await? {
-        engine.remove_service(&container).await?;
+    for container in engine.list_containers_with_label(INSTANCE_LABEL, id).await? {
+        engine.remove_service_container(&container).await?;
         removed.databases += 1;
     }
-    removed.volumes = engine.remove_volumes_labelled(INSTANCE_LABEL, id).await?.len();
+    removed.volumes = engine.remove_volumes_with_label(INSTANCE_LABEL, id).await?.len();
     Ok(())
 }
 

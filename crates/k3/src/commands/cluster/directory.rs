@@ -17,8 +17,8 @@ use std::{
 };
 
 use k3_node::{
-    runtime::detect::{Wanted, socket_of},
-    volumes::{remove_folder, remove_node_folder},
+    runtime::detect::{RuntimeSelection, parse_endpoint},
+    volumes::{remove_directory, remove_node_directory},
 };
 use serde::{Deserialize, Serialize};
 
@@ -249,15 +249,17 @@ impl ClusterDirectory {
     }
 
     /// The container runtime.
-    pub(super) fn runtime(&self) -> Wanted {
+    pub(super) fn runtime(&self) -> RuntimeSelection {
         let (name, endpoint) = (&self.cluster.runtime, &self.cluster.runtime_endpoint);
         // Both were validated when the cluster was created.
-        Wanted {
+        RuntimeSelection {
             choice: name
                 .as_ref()
                 .and_then(|name| name.parse().ok())
                 .unwrap_or_default(),
-            socket: endpoint.as_ref().and_then(|endpoint| socket_of(endpoint).ok()),
+            socket: endpoint
+                .as_ref()
+                .and_then(|endpoint| parse_endpoint(endpoint).ok()),
         }
     }
 
@@ -270,9 +272,9 @@ impl ClusterDirectory {
             }
         };
         for number in self.numbers() {
-            let volumes = remove_node_folder(&self.data(number).join("node"));
+            let volumes = remove_node_directory(&self.data(number).join("node"));
             volumes
-                .and_then(|()| remove_folder(&self.node(number)))
+                .and_then(|()| remove_directory(&self.node(number)))
                 .map_err(|error| {
                     let advice = "check mounts and processes that use it, and run this again";
                     Failure::new(format!("cannot remove the directory of node {number}"), advice)

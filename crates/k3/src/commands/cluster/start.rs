@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use k3_node::runtime::{Owner, detect::detect};
+use k3_node::runtime::{ContainerOwner, detect::detect};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -85,7 +85,7 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
 
 /// Nodes without a container runtime are never ready: that is an error at once, not after minutes.
 async fn require_runtime(directory: &ClusterDirectory) -> Result<(), Failure> {
-    let owner = Owner::new("", "");
+    let owner = ContainerOwner::new("", "");
     match detect(&directory.runtime(), &owner).await {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::new(

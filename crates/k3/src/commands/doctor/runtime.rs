@@ -1,8 +1,8 @@
 //! Check of the container runtime.
 
 use k3_node::runtime::{
-    Owner,
-    detect::{Wanted, detect},
+    ContainerOwner,
+    detect::{RuntimeSelection, detect},
 };
 
 use super::check::Check;
@@ -10,8 +10,8 @@ use super::check::Check;
 const RUNTIME: &str = "container runtime";
 
 /// Detects a runtime as the node does.
-pub(super) async fn check(wanted: &Wanted) -> Check {
-    let owner = Owner::new("doctor", "");
+pub(super) async fn check(wanted: &RuntimeSelection) -> Check {
+    let owner = ContainerOwner::new("doctor", "");
     match detect(wanted, &owner).await {
         Ok(runtime) => match runtime.version().await {
             Ok(version) => Check::ok(RUNTIME, format!("{} {} answers", version.name, version.version)),

@@ -8,7 +8,7 @@ use std::{
 
 use clap::{ArgAction, Args};
 use k3_apiserver::{Subnet, service_range};
-use k3_node::agent::{Threshold, parse_node_name};
+use k3_node::agent::{EvictionThreshold, parse_node_name};
 
 use super::{
     access::AccessFlags, audit::AuditFlags, encryption::EncryptionFlags, limits::LimitFlags,
@@ -198,7 +198,7 @@ pub(crate) struct NodeFlags {
         value_delimiter = ',',
         default_value = "memory.available<100Mi,nodefs.available<10%,imagefs.available<15%,nodefs.inodesFree<5%,imagefs.inodesFree<5%"
     )]
-    pub(super) eviction_hard: Vec<Threshold>,
+    pub(super) eviction_hard: Vec<EvictionThreshold>,
 
     /// Disk usage in percent above which unused images are removed; 100 keeps them all
     #[arg(long, value_name = "PERCENT", default_value_t = 85, value_parser = clap::value_parser!(u8).range(1..=100))]

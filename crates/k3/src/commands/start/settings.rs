@@ -2,7 +2,7 @@
 
 use k3_node::{
     agent::{default_node_name, parse_node_name},
-    runtime::detect::{UnknownRuntime, Wanted, socket_of},
+    runtime::detect::{RuntimeSelection, UnknownRuntimeError, parse_endpoint},
 };
 use k3_simulator::Rules;
 
@@ -89,12 +89,12 @@ impl ComponentFlags {
 // --- RuntimeFlags ---
 
 impl RuntimeFlags {
-    pub(in crate::commands) fn wanted(&self) -> Result<Wanted, Failure> {
+    pub(in crate::commands) fn wanted(&self) -> Result<RuntimeSelection, Failure> {
         let usage = |what: String| Failure::usage(what, "see --runtime and --runtime-endpoint in the help");
         let choice = self.runtime.as_deref().unwrap_or_default().parse();
-        let socket = self.runtime_endpoint.as_deref().map(socket_of).transpose();
-        Ok(Wanted {
-            choice: choice.map_err(|error: UnknownRuntime| usage(error.to_string()))?,
+        let socket = self.runtime_endpoint.as_deref().map(parse_endpoint).transpose();
+        Ok(RuntimeSelection {
+            choice: choice.map_err(|error: UnknownRuntimeError| usage(error.to_string()))?,
             socket: socket.map_err(|error| usage(error.to_string()))?,
         })
     }

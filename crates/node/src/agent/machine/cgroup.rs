@@ -1,21 +1,21 @@
-//! The limits of the cgroup that the agent itself is in: those of the container that is its machine.
+//! Memory limit and usage of the agent's own cgroup, for an agent that runs in a container.
 
-use super::Eyes;
+use super::MachineReader;
 
-/// Where the limits of memory are.
+/// Cgroup directory with the memory controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::agent) enum Cgroup {
-    /// A folder of the second version.
+    /// Directory of cgroup v2.
     Unified(String),
-    /// A folder of the memory controller of the first.
+    /// Directory of the memory controller of cgroup v1.
     Memory(String),
 }
 
 const ROOT: &str = "sys/fs/cgroup";
 
 impl Cgroup {
-    pub(super) fn find(eyes: &Eyes) -> Self {
-        let text = eyes.read("proc/self/cgroup");
+    pub(super) fn find(machine_reader: &MachineReader) -> Self {
+        let text = machine_reader.read("proc/self/cgroup");
         let mut unified = "";
         for line in text.lines() {
             let mut parts = line.splitn(3, ':');
@@ -24,48 +24,56 @@ impl Cgroup {
             let path = parts.next().unwrap_or_default();
             let controllers = controllers.unwrap_or_default();
             if controllers.split(',').any(|name| name == "memory") {
-                // Inside a container the path is the outside's, and the container's own is mounted as the root.
+                // In a container the path may be that of the host, while the cgroup of the container is mounted as the root.
                 let below = format!("{ROOT}/memory{path}");
-                let is_there = eyes.path(&below).is_dir();
-                return Cgroup::Memory(if is_there { below } else { format!("{ROOT}/memory") });
+                let exists = machine_reader.path(&below).is_dir();
+                return Cgroup::Memory(if exists { below } else { format!("{ROOT}/memory") });
             }
             if controllers.is_empty() {
                 unified = path;
             }
         }
         let below = format!("{ROOT}{}", unified.trim_end_matches('/'));
-        let is_there = eyes.path(&below).is_dir();
-        Cgroup::Unified(if is_there { below } else { ROOT.to_owned() })
+        let exists = machine_reader.path(&below).is_dir();
+        Cgroup::Unified(if exists { below } else { ROOT.to_owned() })
     }
 
-    /// The least limit of this cgroup and those above it that can be seen; none if there is none.
-    pub(super) fn memory_limit(&self, eyes: &Eyes) -> Option<u64> {
-        let (folder, file) = match self {
-            Cgroup::Unified(folder) => (folder, "memory.max"),
-            Cgroup::Memory(folder) => (folder, "memory.limit_in_bytes"),
+    /// The lowest limit of this cgroup and its visible ancestors, if any.
+    pub(super) fn memory_limit(&self, machine_reader: &MachineReader) -> Option<u64> {
+        let (directory, file) = match self {
+            Cgroup::Unified(directory) => (directory, "memory.max"),
+            Cgroup::Memory(directory) => (directory, "memory.limit_in_bytes"),
         };
-        let mut folder = folder.as_str();
-        let mut least = None;
+        let mut directory = directory.as_str();
+        let mut lowest = None;
         loop {
-            let limit = eyes.read(&format!("{folder}/{file}")).trim().parse::<u64>().ok();
-            // The first version says "none" as the largest number of whole pages.
+            let limit = machine_reader
+                .read(&format!("{directory}/{file}"))
+                .trim()
+                .parse::<u64>()
+                .ok();
+            // Cgroup v1 reports the largest page-aligned number if there is no limit.
             let limit = limit.filter(|limit| *limit < 1 << 62);
-            least = [least, limit].into_iter().flatten().min();
-            match folder.rsplit_once('/') {
-                Some((above, _)) if above.starts_with(ROOT) => folder = above,
-                _ => return least,
+            lowest = [lowest, limit].into_iter().flatten().min();
+            match directory.rsplit_once('/') {
+                Some((parent, _)) if parent.starts_with(ROOT) => directory = parent,
+                _ => return lowest,
             }
         }
     }
 
-    /// What is in use, and how much of it are files that were not used lately.
-    pub(super) fn memory_use(&self, eyes: &Eyes) -> Option<(u64, u64)> {
-        let (folder, file, name) = match self {
-            Cgroup::Unified(folder) => (folder, "memory.current", "inactive_file"),
-            Cgroup::Memory(folder) => (folder, "memory.usage_in_bytes", "total_inactive_file"),
+    /// Memory usage, and the inactive page cache in it.
+    pub(super) fn memory_usage(&self, machine_reader: &MachineReader) -> Option<(u64, u64)> {
+        let (directory, file, name) = match self {
+            Cgroup::Unified(directory) => (directory, "memory.current", "inactive_file"),
+            Cgroup::Memory(directory) => (directory, "memory.usage_in_bytes", "total_inactive_file"),
         };
-        let used = eyes.read(&format!("{folder}/{file}")).trim().parse().ok()?;
-        let stat = eyes.read(&format!("{folder}/memory.stat"));
+        let used = machine_reader
+            .read(&format!("{directory}/{file}"))
+            .trim()
+            .parse()
+            .ok()?;
+        let stat = machine_reader.read(&format!("{directory}/memory.stat"));
         let inactive = stat
             .lines()
             .find_map(|line| line.strip_prefix(name)?.trim().parse().ok());

@@ -1,24 +1,27 @@
-//! What a machine is called, and what runs on it.
+//! Machine ID, boot ID, kernel and operating system of the host.
 
-use super::Eyes;
+use super::MachineReader;
 
-/// What a machine is called, and what runs on it.
+/// IDs and versions for `nodeInfo` of the Node status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::agent) struct Identity {
+pub(in crate::agent) struct MachineIdentity {
     pub(in crate::agent) machine_id: String,
     pub(in crate::agent) system_uuid: String,
-    /// Another one after each boot.
+    /// Changes with each boot.
     pub(in crate::agent) boot_id: String,
     pub(in crate::agent) kernel: String,
     pub(in crate::agent) os_image: String,
 }
 
-impl Identity {
-    pub(super) fn read(eyes: &Eyes) -> Self {
+impl MachineIdentity {
+    pub(super) fn read(machine_reader: &MachineReader) -> Self {
         let first = |paths: &[&str]| {
-            let texts = paths
-                .iter()
-                .map(|path| eyes.read(path).trim_matches(['\0', '\n', ' ']).to_owned());
+            let texts = paths.iter().map(|path| {
+                machine_reader
+                    .read(path)
+                    .trim_matches(['\0', '\n', ' '])
+                    .to_owned()
+            });
             texts
                 .into_iter()
                 .find(|text| !text.is_empty())
@@ -31,7 +34,7 @@ impl Identity {
             "proc/device-tree/vm,uuid",
         ]);
         let kernel = rustix::system::uname();
-        Identity {
+        MachineIdentity {
             system_uuid: if uuid.is_empty() {
                 machine_id.clone()
             } else {
@@ -40,8 +43,8 @@ impl Identity {
             machine_id,
             boot_id: first(&["proc/sys/kernel/random/boot_id"]),
             kernel: kernel.release().to_string_lossy().into_owned(),
-            os_image: os_image(&eyes.read("etc/os-release"))
-                .or_else(|| os_image(&eyes.read("usr/lib/os-release")))
+            os_image: os_image(&machine_reader.read("etc/os-release"))
+                .or_else(|| os_image(&machine_reader.read("usr/lib/os-release")))
                 .unwrap_or_else(|| "Unknown".to_owned()),
         }
     }
@@ -55,7 +58,7 @@ fn os_image(release: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// The architecture, in the words of images and labels.
+/// The architecture as images and labels name it (GOARCH).
 pub(in crate::agent) fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -72,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_has_a_name() {
+    fn reads_os_image() {
         for (text, want) in [
             (
                 "PRETTY_NAME=\"Debian GNU/Linux 12\"\n",

@@ -1,74 +1,75 @@
-//! The machine: what it is, what it has, and how much of it is in use.
+//! Capacity and stats of the host (cadvisor's part in upstream).
 //!
-//! Everything is read from `/proc`, `/sys` and `/etc`, below a root that tests set. Inside a container with limits the limits
-//! are what the machine has.
+//! Everything is read from `/proc`, `/sys` and `/etc`, below a root directory that tests set. If the agent runs in a container with
+//! limits, its limits are the capacity of the node.
+// upstream: pkg/kubelet/cadvisor/cadvisor_linux.go MachineInfo
 
 mod cgroup;
 mod identity;
-mod memory;
-mod usage;
+mod meminfo;
+mod stats;
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
-use self::{cgroup::Cgroup, memory::Memory};
+use self::{cgroup::Cgroup, meminfo::Meminfo};
 pub(super) use self::{
-    identity::{Identity, architecture},
-    usage::{Disk, Processes},
+    identity::{MachineIdentity, architecture},
+    stats::{FsInfo, RlimitStats},
 };
 
-/// What a machine is and has.
+/// Identity and capacity of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Machine {
-    pub(super) identity: Identity,
-    /// Processors, in thousandths.
+pub(super) struct MachineInfo {
+    pub(super) identity: MachineIdentity,
+    /// CPU in millicores.
     pub(super) cpu_milli: u64,
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub(super) memory: u64,
-    /// Bytes of swap.
+    /// Swap in bytes.
     pub(super) swap: u64,
-    /// Bytes of huge pages, by the size of one in bytes.
+    /// Total bytes of huge pages, by page size in bytes.
     pub(super) huge_pages: BTreeMap<u64, u64>,
 }
 
-/// Where to look.
+/// Reads the files of the host below a root directory.
 #[derive(Clone, Debug)]
-pub(super) struct Eyes {
+pub(super) struct MachineReader {
     root: PathBuf,
 }
 
-// --- Eyes ---
+// --- MachineReader ---
 
-impl Eyes {
-    /// At this machine.
+impl MachineReader {
+    /// Reads this host.
     pub(super) fn new() -> Self {
-        Eyes { root: "/".into() }
+        MachineReader { root: "/".into() }
     }
 
     #[cfg(test)]
     pub(super) fn at(root: impl Into<PathBuf>) -> Self {
-        Eyes { root: root.into() }
+        MachineReader { root: root.into() }
     }
 
     fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    /// A small file, or nothing.
+    /// Content of a file; empty if it cannot be read.
     fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.path(path)).unwrap_or_default()
     }
 
-    /// What the machine is and has.
-    pub(super) fn machine(&self) -> Machine {
-        let memory = Memory::parse(&self.read("proc/meminfo"));
+    /// Identity and capacity of the host.
+    pub(super) fn machine(&self) -> MachineInfo {
+        let memory = Meminfo::parse(&self.read("proc/meminfo"));
         let cgroup = Cgroup::find(self);
         let limit = cgroup.memory_limit(self).unwrap_or(u64::MAX);
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-        Machine {
-            identity: Identity::read(self),
+        MachineInfo {
+            identity: MachineIdentity::read(self),
             cpu_milli: u64::try_from(processors).unwrap_or(1) * 1000,
             memory: memory.total.min(limit),
             swap: memory.swap_total,
@@ -77,8 +78,8 @@ impl Eyes {
     }
 
     fn huge_pages(&self) -> BTreeMap<u64, u64> {
-        const FOLDER: &str = "sys/kernel/mm/hugepages";
-        let entries = std::fs::read_dir(self.path(FOLDER))
+        const DIRECTORY: &str = "sys/kernel/mm/hugepages";
+        let entries = std::fs::read_dir(self.path(DIRECTORY))
             .into_iter()
             .flatten()
             .flatten();
@@ -89,49 +90,49 @@ impl Eyes {
                 .strip_suffix("kB")?
                 .parse()
                 .ok()?;
-            let count = self.read(&format!("{FOLDER}/{name}/nr_hugepages"));
+            let count = self.read(&format!("{DIRECTORY}/{name}/nr_hugepages"));
             let count: u64 = count.trim().parse().ok()?;
             Some((kib << 10, count.saturating_mul(kib << 10)))
         });
         sizes.collect()
     }
 
-    /// How much memory there is, and how much of it is in use so that it cannot be taken back.
-    pub(super) fn memory(&self) -> MemoryUse {
-        let memory = Memory::parse(&self.read("proc/meminfo"));
+    /// Capacity and working set of memory: of the cgroup if it has a limit, else of the host.
+    pub(super) fn memory(&self) -> MemoryStats {
+        let memory = Meminfo::parse(&self.read("proc/meminfo"));
         let cgroup = Cgroup::find(self);
         if let Some(limit) = cgroup.memory_limit(self).filter(|limit| *limit < memory.total)
-            && let Some((used, inactive)) = cgroup.memory_use(self)
+            && let Some((used, inactive)) = cgroup.memory_usage(self)
         {
-            return MemoryUse {
+            return MemoryStats {
                 capacity: limit,
                 working_set: used.saturating_sub(inactive),
             };
         }
         let used = memory.total.saturating_sub(memory.free);
-        MemoryUse {
+        MemoryStats {
             capacity: memory.total,
             working_set: used.saturating_sub(memory.inactive_file),
         }
     }
 
-    /// How many processes there are and may be.
-    pub(super) fn processes(&self) -> Processes {
-        Processes::parse(
+    /// Number of processes, and its limit.
+    pub(super) fn rlimit_stats(&self) -> RlimitStats {
+        RlimitStats::parse(
             &self.read("proc/loadavg"),
             &self.read("proc/sys/kernel/pid_max"),
             &self.read("proc/sys/kernel/threads-max"),
         )
     }
 
-    /// What pods are told of the machine, or get of it.
-    pub(super) fn facts(&self, machine: &Machine, config: &super::Config) -> crate::Machine {
+    /// Facts about the host for pods.
+    pub(super) fn host_facts(&self, machine: &MachineInfo, config: &super::AgentConfig) -> crate::HostFacts {
         let sizes = machine.huge_pages.keys().map(|size| match size {
             size if size % (1 << 30) == 0 => format!("{}GB", size >> 30),
             size if size % (1 << 20) == 0 => format!("{}MB", size >> 20),
             size => format!("{}KB", size >> 10),
         });
-        crate::Machine {
+        crate::HostFacts {
             resolv_conf: self.resolv_conf(),
             memory: machine.memory,
             huge_page_sizes: sizes.collect(),
@@ -142,8 +143,8 @@ impl Eyes {
         }
     }
 
-    /// Where the machine resolves names. A resolver that only listens on the loopback is of no use to pods; the one of systemd
-    /// tells elsewhere whom it asks itself.
+    /// The `resolv.conf` for pods. Pods cannot reach a resolver on the loopback address of the host; systemd-resolved lists its own
+    /// name servers in another file.
     fn resolv_conf(&self) -> Option<String> {
         let text = std::fs::read_to_string(self.path("etc/resolv.conf")).ok()?;
         let mut servers = text
@@ -152,32 +153,35 @@ impl Eyes {
             .peekable();
         let is_local = servers.peek().is_some() && servers.all(|server| server.trim().starts_with("127."));
         if is_local {
-            let behind = self.read("run/systemd/resolve/resolv.conf");
-            if !behind.is_empty() {
-                return Some(behind);
+            let upstream_servers = self.read("run/systemd/resolve/resolv.conf");
+            if !upstream_servers.is_empty() {
+                return Some(upstream_servers);
             }
         }
         Some(text)
     }
 
-    /// What the file system has that a folder is on.
-    #[expect(clippy::unused_self, reason = "who looks at the machine has eyes")]
-    pub(super) fn disk(&self, folder: &Path) -> Option<Disk> {
-        Disk::of(folder)
+    /// The file system of a directory.
+    #[expect(
+        clippy::unused_self,
+        reason = "all stats of the host are read through the reader"
+    )]
+    pub(super) fn fs_info(&self, directory: &Path) -> Option<FsInfo> {
+        FsInfo::of_directory(directory)
     }
 }
 
-/// Memory in use, in bytes.
+/// Capacity and usage of memory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct MemoryUse {
-    /// What there is.
+pub(super) struct MemoryStats {
+    /// Total memory.
     pub(super) capacity: u64,
-    /// What is not free, without files that were not used lately.
+    /// Used memory without inactive page cache.
     pub(super) working_set: u64,
 }
 
-impl MemoryUse {
-    /// What can still be had.
+impl MemoryStats {
+    /// Memory that is available.
     pub(super) fn available(&self) -> u64 {
         self.capacity.saturating_sub(self.working_set)
     }
@@ -194,9 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
+    fn reads_machine_info() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
         write(
             root,
             "proc/meminfo",
@@ -214,57 +218,57 @@ mod tests {
             "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
             "3\n",
         );
-        let eyes = Eyes::at(root);
-        let machine = eyes.machine();
+        let machine_reader = MachineReader::at(root);
+        let machine = machine_reader.machine();
         assert_eq!((machine.memory, machine.swap), (1000 << 10, 20 << 10));
         assert_eq!(machine.huge_pages, BTreeMap::from([(2 << 20, 6 << 20)]));
         assert_eq!(machine.identity.machine_id, "abc");
         assert_eq!(machine.identity.system_uuid, "abc");
         assert_eq!(machine.identity.boot_id, "b-o-o-t");
         assert_eq!(machine.identity.os_image, "Debian GNU/Linux 12 (bookworm)");
-        assert_eq!(eyes.memory().available(), 500 << 10);
+        assert_eq!(machine_reader.memory().available(), 500 << 10);
     }
 
     #[test]
-    fn the_limits_of_a_container_are_what_the_machine_has() {
-        for (membership, folder) in [
+    fn cgroup_limits_are_the_capacity() {
+        for (membership, directory) in [
             ("0::/box\n", "sys/fs/cgroup/box"),
-            // The cgroup's own namespace shows the container's as the root.
+            // In a cgroup namespace the cgroup of the container is the root.
             ("0::/\n", "sys/fs/cgroup"),
         ] {
             let temporary = tempfile::tempdir().unwrap();
             let root = temporary.path();
             write(root, "proc/meminfo", "MemTotal: 1000 kB\nMemFree: 400 kB\n");
             write(root, "proc/self/cgroup", membership);
-            write(root, &format!("{folder}/memory.max"), "512000\n");
-            write(root, &format!("{folder}/memory.current"), "300000\n");
+            write(root, &format!("{directory}/memory.max"), "512000\n");
+            write(root, &format!("{directory}/memory.current"), "300000\n");
             write(
                 root,
-                &format!("{folder}/memory.stat"),
+                &format!("{directory}/memory.stat"),
                 "anon 5\ninactive_file 100000\n",
             );
-            let eyes = Eyes::at(root);
-            assert_eq!(eyes.machine().memory, 512_000, "{membership}");
-            assert_eq!(eyes.memory().available(), 312_000, "{membership}");
+            let machine_reader = MachineReader::at(root);
+            assert_eq!(machine_reader.machine().memory, 512_000, "{membership}");
+            assert_eq!(machine_reader.memory().available(), 312_000, "{membership}");
         }
         let temporary = tempfile::tempdir().unwrap();
         let root = temporary.path();
         write(root, "proc/meminfo", "MemTotal: 1000 kB\nMemFree: 400 kB\n");
         write(root, "proc/self/cgroup", "4:memory:/box\n0::/\n");
-        let folder = "sys/fs/cgroup/memory/box";
+        let directory = "sys/fs/cgroup/memory/box";
         write(
             root,
-            &format!("{folder}/memory.limit_in_bytes"),
+            &format!("{directory}/memory.limit_in_bytes"),
             "9223372036854771712\n",
         );
-        assert_eq!(Eyes::at(root).machine().memory, 1000 << 10);
-        write(root, &format!("{folder}/memory.limit_in_bytes"), "512000\n");
-        write(root, &format!("{folder}/memory.usage_in_bytes"), "300000\n");
+        assert_eq!(MachineReader::at(root).machine().memory, 1000 << 10);
+        write(root, &format!("{directory}/memory.limit_in_bytes"), "512000\n");
+        write(root, &format!("{directory}/memory.usage_in_bytes"), "300000\n");
         write(
             root,
-            &format!("{folder}/memory.stat"),
+            &format!("{directory}/memory.stat"),
             "total_inactive_file 100000\n",
         );
-        assert_eq!(Eyes::at(root).memory().available(), 312_000);
+        assert_eq!(MachineReader::at(root).memory().available(), 312_000);
     }
 }

@@ -1,25 +1,27 @@
-//! What a machine has, and what of it pods may have.
+//! Capacity and allocatable resources of the node.
 
 use std::collections::BTreeMap;
 
 use k3_quantity::{Format, Quantity};
 
 use crate::agent::{
-    machine::Machine,
-    pressure::{Signal, Threshold},
+    eviction::{EvictionSignal, EvictionThreshold},
+    machine::MachineInfo,
 };
 
-/// Amounts by the names of resources.
-pub(in crate::agent) type Amounts = BTreeMap<String, Quantity>;
+/// Quantities by resource name.
+pub(in crate::agent) type ResourceList = BTreeMap<String, Quantity>;
 
 fn bytes(amount: u64) -> Quantity {
     Quantity::new(i64::try_from(amount).unwrap_or(i64::MAX), Format::BinarySi)
 }
 
-/// What a machine has; `disk` is the size of the file system that pods write to, if it is known.
-pub(super) fn capacity(machine: &Machine, disk: Option<u64>, pods: u32) -> Amounts {
+/// Capacity of the machine; `disk` is the size of the file system of the data directory, if known.
+// upstream: pkg/kubelet/nodestatus/setters.go MachineInfo
+// upstream: pkg/kubelet/cadvisor/util.go CapacityFromMachineInfo
+pub(super) fn capacity(machine: &MachineInfo, disk: Option<u64>, pods: u32) -> ResourceList {
     let milli = i64::try_from(machine.cpu_milli).unwrap_or(i64::MAX);
-    let mut amounts = Amounts::from([
+    let mut amounts = ResourceList::from([
         ("cpu".to_owned(), Quantity::milli(milli, Format::DecimalSi)),
         ("memory".to_owned(), bytes(machine.memory)),
         ("pods".to_owned(), Quantity::new(pods.into(), Format::DecimalSi)),
@@ -33,33 +35,35 @@ pub(super) fn capacity(machine: &Machine, disk: Option<u64>, pods: u32) -> Amoun
     amounts
 }
 
-/// What pods may have: without what must be left over, and without memory that is in huge pages.
-pub(super) fn allocatable(capacity: &Amounts, thresholds: &[Threshold]) -> Amounts {
+/// Capacity without the hard eviction thresholds, and without the memory of huge pages.
+// upstream: pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableReservation
+pub(super) fn allocatable(capacity: &ResourceList, thresholds: &[EvictionThreshold]) -> ResourceList {
     let mut amounts = capacity.clone();
     let reserved = [
-        (Signal::MemoryAvailable, "memory"),
-        (Signal::NodeFsAvailable, "ephemeral-storage"),
+        (EvictionSignal::MemoryAvailable, "memory"),
+        (EvictionSignal::NodeFsAvailable, "ephemeral-storage"),
     ];
     for (signal, name) in reserved {
         let threshold = thresholds.iter().find(|threshold| threshold.signal == signal);
         if let (Some(threshold), Some(amount)) = (threshold, amounts.get_mut(name)) {
-            let whole = u64::try_from(amount.value()).unwrap_or(0);
-            take(amount, &bytes(threshold.least.of(whole)));
+            let total = u64::try_from(amount.value()).unwrap_or(0);
+            subtract(amount, &bytes(threshold.value.resolve(total)));
         }
     }
     let pages = capacity.iter().filter(|(name, _)| name.starts_with("hugepages-"));
     for (_, pages) in pages {
         if let Some(memory) = amounts.get_mut("memory") {
-            take(memory, pages);
+            subtract(memory, pages);
         }
     }
     amounts
 }
 
-fn take(from: &mut Quantity, amount: &Quantity) {
-    from.sub(amount);
-    if from.sign().is_lt() {
-        *from = Quantity::new(0, from.format());
+/// Subtracts an amount, down to zero.
+fn subtract(quantity: &mut Quantity, amount: &Quantity) {
+    quantity.sub(amount);
+    if quantity.sign().is_lt() {
+        *quantity = Quantity::new(0, quantity.format());
     }
 }
 
@@ -68,16 +72,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_written_as_upstream_writes_them() {
-        let machine = Machine {
+    fn formats_quantities_like_upstream() {
+        let machine = MachineInfo {
             cpu_milli: 2000,
             memory: 24_682_416 << 10,
             huge_pages: BTreeMap::from([(2 << 20, 0), (1 << 30, 1 << 30)]),
-            ..Machine::default()
+            ..MachineInfo::default()
         };
         let capacity = capacity(&machine, Some(1000 << 10), 110);
-        let allocatable = allocatable(&capacity, &Threshold::defaults());
-        let text = |amounts: &Amounts| {
+        let allocatable = allocatable(&capacity, &EvictionThreshold::defaults());
+        let text = |amounts: &ResourceList| {
             let amounts = amounts.iter().map(|(name, amount)| format!("{name}={amount}"));
             amounts.collect::<Vec<_>>().join(" ")
         };

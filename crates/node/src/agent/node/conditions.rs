@@ -1,57 +1,58 @@
-//! How a node is, in its own words.
+//! Conditions of the Node: Ready, `MemoryPressure`, `DiskPressure`, `PIDPressure`.
+// upstream: pkg/kubelet/nodestatus/setters.go ReadyCondition, MemoryPressureCondition, DiskPressureCondition, PIDPressureCondition
 
 use k8s_openapi::{api::core::v1::NodeCondition, apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-/// What a node is short of.
+/// Pressure conditions that hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::agent) struct Pressures {
+pub(in crate::agent) struct NodePressures {
     pub(in crate::agent) memory: bool,
     pub(in crate::agent) disk: bool,
-    pub(in crate::agent) processes: bool,
+    pub(in crate::agent) pid: bool,
 }
 
-/// A condition that tells of a shortage: its type; the reason, message and event while there is one; and while there is none.
-struct Shortage {
+/// A pressure condition; reason, message and event by status.
+struct PressureCondition {
     kind: &'static str,
-    short: [&'static str; 3],
-    enough: [&'static str; 3],
+    when_true: [&'static str; 3],
+    when_false: [&'static str; 3],
 }
 
-const SHORTAGES: [Shortage; 3] = [
-    Shortage {
+const PRESSURE_CONDITIONS: [PressureCondition; 3] = [
+    PressureCondition {
         kind: "MemoryPressure",
-        short: [
+        when_true: [
             "KubeletHasInsufficientMemory",
             "kubelet has insufficient memory available",
             "NodeHasInsufficientMemory",
         ],
-        enough: [
+        when_false: [
             "KubeletHasSufficientMemory",
             "kubelet has sufficient memory available",
             "NodeHasSufficientMemory",
         ],
     },
-    Shortage {
+    PressureCondition {
         kind: "DiskPressure",
-        short: [
+        when_true: [
             "KubeletHasDiskPressure",
             "kubelet has disk pressure",
             "NodeHasDiskPressure",
         ],
-        enough: [
+        when_false: [
             "KubeletHasNoDiskPressure",
             "kubelet has no disk pressure",
             "NodeHasNoDiskPressure",
         ],
     },
-    Shortage {
+    PressureCondition {
         kind: "PIDPressure",
-        short: [
+        when_true: [
             "KubeletHasInsufficientPID",
             "kubelet has insufficient PID available",
             "NodeHasInsufficientPID",
         ],
-        enough: [
+        when_false: [
             "KubeletHasSufficientPID",
             "kubelet has sufficient PID available",
             "NodeHasSufficientPID",
@@ -61,48 +62,52 @@ const SHORTAGES: [Shortage; 3] = [
 
 const READY: &str = "Ready";
 
-/// The types of the conditions that are ours.
-pub(super) const OWN: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", READY];
+/// Types of the conditions that this agent writes.
+pub(super) const OWN_CONDITIONS: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", READY];
 
-/// Brings our conditions up to date, and tells which events that is.
-pub(super) fn renew(
+/// Updates the conditions. Returns the reasons of the events to record.
+pub(super) fn update_conditions(
     conditions: &mut Vec<NodeCondition>,
-    pressures: Pressures,
+    pressures: NodePressures,
     problems: &[String],
     now: Timestamp,
 ) -> Vec<&'static str> {
     let mut events = Vec::new();
-    let held = [pressures.memory, pressures.disk, pressures.processes];
-    for (shortage, held) in SHORTAGES.iter().zip(held) {
-        let [reason, message, event] = if held { shortage.short } else { shortage.enough };
-        let condition = find(conditions, shortage.kind);
-        if set(condition, held, reason, message, now) {
+    let statuses = [pressures.memory, pressures.disk, pressures.pid];
+    for (pressure, status) in PRESSURE_CONDITIONS.iter().zip(statuses) {
+        let [reason, message, event] = if status {
+            pressure.when_true
+        } else {
+            pressure.when_false
+        };
+        let condition = find_or_insert(conditions, pressure.kind);
+        if set_status(condition, status, reason, message, now) {
             events.push(event);
         }
     }
-    let was_there = conditions.iter().any(|known| known.type_ == READY);
+    let existed = conditions.iter().any(|condition| condition.type_ == READY);
     let is_ready = problems.is_empty();
     let (reason, message) = if is_ready {
         ("KubeletReady", "kubelet is posting ready status".to_owned())
     } else {
-        ("KubeletNotReady", together(problems))
+        ("KubeletNotReady", join_problems(problems))
     };
-    let ready = find(conditions, READY);
-    let has_changed = set(ready, is_ready, reason, &message, now);
-    // Unlike the others, why it is so may change while it stays so.
+    let ready = find_or_insert(conditions, READY);
+    let has_changed = set_status(ready, is_ready, reason, &message, now);
+    // Unlike for the other conditions, reason and message may change while the status stays.
     ready.reason = Some(reason.to_owned());
     ready.message = Some(message);
-    // A node that registers itself is not ready yet, whether that was ever written or not.
-    if has_changed && (was_there || is_ready) {
+    // A new Node counts as not ready: no event if that does not change.
+    if has_changed && (existed || is_ready) {
         events.push(if is_ready { "NodeReady" } else { "NodeNotReady" });
     }
     events
 }
 
-/// A condition; made if it is not there. Ready stays the last that is made.
-fn find<'c>(conditions: &'c mut Vec<NodeCondition>, kind: &str) -> &'c mut NodeCondition {
-    let place = conditions.iter().position(|known| known.type_ == kind);
-    let place = place.unwrap_or_else(|| {
+/// The condition of a type; inserted if missing.
+fn find_or_insert<'c>(conditions: &'c mut Vec<NodeCondition>, kind: &str) -> &'c mut NodeCondition {
+    let index = conditions.iter().position(|condition| condition.type_ == kind);
+    let index = index.unwrap_or_else(|| {
         conditions.push(NodeCondition {
             type_: kind.to_owned(),
             status: "Unknown".to_owned(),
@@ -110,12 +115,18 @@ fn find<'c>(conditions: &'c mut Vec<NodeCondition>, kind: &str) -> &'c mut NodeC
         });
         conditions.len() - 1
     });
-    &mut conditions[place]
+    &mut conditions[index]
 }
 
-/// Whether it was not so before.
-fn set(condition: &mut NodeCondition, holds: bool, reason: &str, message: &str, now: Timestamp) -> bool {
-    let status = if holds { "True" } else { "False" };
+/// Sets the status, and reason and message if it changed. Returns whether it changed.
+fn set_status(
+    condition: &mut NodeCondition,
+    is_true: bool,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) -> bool {
+    let status = if is_true { "True" } else { "False" };
     condition.last_heartbeat_time = Some(Time(now));
     if condition.status == status {
         return false;
@@ -127,8 +138,8 @@ fn set(condition: &mut NodeCondition, holds: bool, reason: &str, message: &str, 
     true
 }
 
-/// Several reasons as one, as upstream writes them.
-fn together(problems: &[String]) -> String {
+/// Joins messages like upstream's aggregated errors: `[a, b]`.
+fn join_problems(problems: &[String]) -> String {
     match problems {
         [one] => one.clone(),
         several => format!("[{}]", several.join(", ")),
@@ -144,10 +155,10 @@ mod tests {
     }
 
     #[test]
-    fn conditions_change_with_the_node_and_tell_of_it() {
+    fn updates_conditions_and_returns_events() {
         let mut conditions = Vec::new();
         let problem = vec!["no runtime".to_owned()];
-        let events = renew(&mut conditions, Pressures::default(), &problem, at(1));
+        let events = update_conditions(&mut conditions, NodePressures::default(), &problem, at(1));
         assert_eq!(
             events,
             [
@@ -156,21 +167,24 @@ mod tests {
                 "NodeHasSufficientPID"
             ]
         );
-        let kinds: Vec<_> = conditions.iter().map(|known| known.type_.as_str()).collect();
-        assert_eq!(kinds, OWN);
+        let kinds: Vec<_> = conditions
+            .iter()
+            .map(|condition| condition.type_.as_str())
+            .collect();
+        assert_eq!(kinds, OWN_CONDITIONS);
         assert_eq!(conditions[3].reason.as_deref(), Some("KubeletNotReady"));
         assert_eq!(conditions[3].message.as_deref(), Some("no runtime"));
 
         assert_eq!(
-            renew(&mut conditions, Pressures::default(), &[], at(2)),
+            update_conditions(&mut conditions, NodePressures::default(), &[], at(2)),
             ["NodeReady"]
         );
-        let pressures = Pressures {
+        let pressures = NodePressures {
             memory: true,
-            ..Pressures::default()
+            ..NodePressures::default()
         };
         assert_eq!(
-            renew(&mut conditions, pressures, &[], at(3)),
+            update_conditions(&mut conditions, pressures, &[], at(3)),
             ["NodeHasInsufficientMemory"]
         );
         let memory = &conditions[0];
@@ -184,30 +198,30 @@ mod tests {
 
         let problems = vec!["a".to_owned(), "b".to_owned()];
         assert_eq!(
-            renew(&mut conditions, pressures, &problems, at(4)),
+            update_conditions(&mut conditions, pressures, &problems, at(4)),
             ["NodeNotReady"]
         );
         assert_eq!(conditions[3].message.as_deref(), Some("[a, b]"));
-        assert!(renew(&mut conditions, pressures, &problem, at(5)).is_empty());
+        assert!(update_conditions(&mut conditions, pressures, &problem, at(5)).is_empty());
         assert_eq!(conditions[3].message.as_deref(), Some("no runtime"));
         assert_eq!(conditions[3].last_transition_time, Some(Time(at(4))));
     }
 
     #[test]
-    fn a_node_that_is_ready_at_once_tells_it() {
-        let events = renew(&mut Vec::new(), Pressures::default(), &[], at(1));
+    fn new_ready_node_records_event() {
+        let events = update_conditions(&mut Vec::new(), NodePressures::default(), &[], at(1));
         assert_eq!(events.last(), Some(&"NodeReady"));
     }
 
     #[test]
-    fn conditions_of_others_are_left_alone() {
+    fn keeps_conditions_of_other_writers() {
         let other = NodeCondition {
             type_: "NetworkUnavailable".to_owned(),
             status: "False".to_owned(),
             ..NodeCondition::default()
         };
         let mut conditions = vec![other.clone()];
-        renew(&mut conditions, Pressures::default(), &[], at(1));
+        update_conditions(&mut conditions, NodePressures::default(), &[], at(1));
         assert_eq!(conditions[0], other);
         assert_eq!(conditions.len(), 5);
     }

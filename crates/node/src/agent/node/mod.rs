@@ -1,25 +1,26 @@
-//! The Node of this machine: registered, described, and known to live.
+//! The Node object of this machine: registration, status and lease.
 //!
 //! ```text
-//! address    where the machine is reached             capacity   what it has, and what pods may have of it
-//! conditions how it is                                status     all of that as the Node says it, and what of it changed
-//! keeper     writes it, when it changed or long ago   lease      says that it lives, whatever else is slow
+//! address          default address of the node      capacity  capacity and allocatable resources
+//! conditions       Ready and pressure conditions    status    computes the NodeStatus and its patch
+//! status_updater   registers and updates the Node   events    events of the Node
+//! lease_controller renews the lease in its own task
 //! ```
 //!
-//! Promises: labels, taints and annotations that others set are kept; a status that did not change is written every five
-//! minutes; the lease is renewed by a task of its own, so that a slow API or a slow runtime does not end it.
+//! Promises: labels, taints and annotations from other writers are kept. An unchanged status is written every five minutes. A slow
+//! API server or runtime does not delay the renewal of the lease.
 
 pub(super) mod address;
 mod capacity;
 mod conditions;
 mod events;
-mod keeper;
-mod lease;
+mod lease_controller;
 mod status;
+mod status_updater;
 
 pub(super) use self::{
-    conditions::Pressures,
-    events::NodeEvents,
-    keeper::{NodeKeeper, Parts, addresses, facts},
-    lease::LeaseKeeper,
+    conditions::NodePressures,
+    events::NodeEventRecorder,
+    lease_controller::NodeLeaseController,
+    status_updater::{NodeStatusDependencies, NodeStatusUpdater, node_addresses, node_facts},
 };

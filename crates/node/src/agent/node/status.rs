@@ -1,4 +1,5 @@
-//! What a Node says of itself, and what of that changed.
+//! Computes the `NodeStatus`, and the patch from the previous one.
+// upstream: pkg/kubelet/kubelet_node_status.go setNodeStatus, defaultNodeStatusFuncs
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -13,58 +14,63 @@ use k8s_openapi::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    capacity::{self, Amounts},
-    conditions::{self, OWN, Pressures},
+    capacity::{self, ResourceList},
+    conditions::{self, NodePressures, OWN_CONDITIONS},
 };
 use crate::{
     agent::{
-        machine::{Machine, architecture},
-        pressure::Threshold,
+        eviction::EvictionThreshold,
+        machine::{MachineInfo, architecture},
     },
     runtime::Image,
 };
 
-/// How many images a Node tells of, and how many names of each.
-const IMAGES: usize = 50;
-const NAMES: usize = 5;
+/// Maximum number of images in the status (`nodeStatusMaxImages`).
+const MAX_IMAGES: usize = 50;
+/// Maximum number of names of an image in the status.
+const MAX_NAMES_PER_IMAGE: usize = 5;
 
-/// What is seen of a node.
+/// Input of the node status.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Observed {
+pub(super) struct NodeObservation {
     pub(super) name: String,
-    pub(super) machine: Machine,
-    /// The size of the file system that pods write to.
+    pub(super) machine: MachineInfo,
+    /// Size of the file system of the data directory.
     pub(super) disk: Option<u64>,
     pub(super) max_pods: u32,
-    pub(super) thresholds: Vec<Threshold>,
+    pub(super) thresholds: Vec<EvictionThreshold>,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) port: u16,
-    /// As the runtime is told in the Node.
+    /// Name and version of the runtime: `docker://20.10`.
     pub(super) runtime: Option<String>,
     pub(super) kubelet_version: String,
     pub(super) images: Vec<Image>,
-    pub(super) pressures: Pressures,
-    /// Why it is not ready.
+    pub(super) pressures: NodePressures,
+    /// Why the node is not ready; empty if it is ready.
     pub(super) problems: Vec<String>,
 }
 
-/// What is to be told because of a change.
+/// Events to record for a changed status.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Tidings {
-    /// What the node is now.
-    pub(super) statuses: Vec<&'static str>,
-    /// The boot id, if it is another one.
-    pub(super) rebooted: Option<String>,
+pub(super) struct StatusChanges {
+    /// Reasons of the events of changed conditions.
+    pub(super) condition_events: Vec<&'static str>,
+    /// New boot ID after a reboot.
+    pub(super) new_boot_id: Option<String>,
 }
 
-/// Writes what is seen into a status. What others wrote there stays: extended resources, and conditions that are not ours.
-pub(super) fn fill(status: &mut NodeStatus, observed: &Observed, now: Timestamp) -> Tidings {
+/// Updates a status. Values of other writers are kept: extended resources, and conditions of other types.
+pub(super) fn set_node_status(
+    status: &mut NodeStatus,
+    observed: &NodeObservation,
+    now: Timestamp,
+) -> StatusChanges {
     let machine = &observed.machine;
     status.addresses = Some(addresses(observed));
     let capacity = capacity::capacity(machine, observed.disk, observed.max_pods);
     let allocatable = capacity::allocatable(&capacity, &observed.thresholds);
-    put(status.capacity.get_or_insert_default(), &capacity);
-    put(status.allocatable.get_or_insert_default(), &allocatable);
+    set_resources(status.capacity.get_or_insert_default(), &capacity);
+    set_resources(status.allocatable.get_or_insert_default(), &allocatable);
     let info = status.node_info.get_or_insert_default();
     let rebooted = !info.boot_id.is_empty() && info.boot_id != machine.identity.boot_id;
     *info = NodeSystemInfo {
@@ -94,16 +100,17 @@ pub(super) fn fill(status: &mut NodeStatus, observed: &Observed, now: Timestamp)
     let images = images(&observed.images);
     status.images = (!images.is_empty()).then_some(images);
     let mut problems = observed.problems.clone();
-    problems.extend(missing(&capacity));
+    problems.extend(missing_capacity(&capacity));
     let conditions = status.conditions.get_or_insert_default();
-    Tidings {
-        statuses: conditions::renew(conditions, observed.pressures, &problems, now),
-        rebooted: rebooted.then(|| machine.identity.boot_id.clone()),
+    StatusChanges {
+        condition_events: conditions::update_conditions(conditions, observed.pressures, &problems, now),
+        new_boot_id: rebooted.then(|| machine.identity.boot_id.clone()),
     }
 }
 
-/// What a node has to have and does not.
-fn missing(capacity: &Amounts) -> Option<String> {
+/// The problem of a node without one of the required resources.
+// upstream: pkg/kubelet/nodestatus/setters.go ReadyCondition
+fn missing_capacity(capacity: &ResourceList) -> Option<String> {
     let names = ["cpu", "memory", "pods", "ephemeral-storage"];
     let missing: Vec<_> = names
         .into_iter()
@@ -113,34 +120,36 @@ fn missing(capacity: &Amounts) -> Option<String> {
     (!missing.is_empty()).then(text)
 }
 
-/// Sets our amounts. Sizes of huge pages that the machine no longer has go; what others count there stays.
-fn put(known: &mut BTreeMap<String, WireQuantity>, amounts: &Amounts) {
-    known.retain(|name, _| !name.starts_with("hugepages-") || amounts.contains_key(name));
+/// Sets resources. Removes page sizes that the machine no longer has; keeps extended resources.
+// upstream: pkg/kubelet/kubelet_node_status.go reconcileHugePageResource
+fn set_resources(list: &mut BTreeMap<String, WireQuantity>, amounts: &ResourceList) {
+    list.retain(|name, _| !name.starts_with("hugepages-") || amounts.contains_key(name));
     for (name, amount) in amounts {
-        known.insert(name.clone(), WireQuantity(amount.to_string()));
+        list.insert(name.clone(), WireQuantity(amount.to_string()));
     }
 }
 
-fn addresses(observed: &Observed) -> Vec<NodeAddress> {
+fn addresses(observed: &NodeObservation) -> Vec<NodeAddress> {
     let address = |kind: &str, address: String| NodeAddress {
         type_: kind.to_owned(),
         address,
     };
     let internal = observed.addresses.iter();
-    let internal = internal.map(|known| address("InternalIP", known.to_string()));
+    let internal = internal.map(|ip| address("InternalIP", ip.to_string()));
     internal
         .chain([address("Hostname", observed.name.clone())])
         .collect()
 }
 
-/// The largest images, the same order each time. One without a name (left behind by a build) is left out: no pod can ask for
-/// it, and the API shows its empty list of names as `null`, which not every client reads.
+/// The largest images, in a stable order. Images without a name (such as intermediate images of a build) are omitted: no pod can
+/// use them, and the API encodes their empty list of names as `null`, which some clients reject.
+// upstream: pkg/kubelet/nodestatus/setters.go Images
 fn images(all: &[Image]) -> Vec<ContainerImage> {
     let is_named = |image: &&Image| !image.digests.is_empty() || !image.tags.is_empty();
     let mut all: Vec<&Image> = all.iter().filter(is_named).collect();
     all.sort_by(|one, other| other.size.cmp(&one.size).then_with(|| one.id.cmp(&other.id)));
-    let images = all.into_iter().take(IMAGES).map(|image| {
-        let names = image.digests.iter().chain(&image.tags).take(NAMES);
+    let images = all.into_iter().take(MAX_IMAGES).map(|image| {
+        let names = image.digests.iter().chain(&image.tags).take(MAX_NAMES_PER_IMAGE);
         ContainerImage {
             names: Some(names.cloned().collect()),
             size_bytes: i64::try_from(image.size).ok(),
@@ -149,9 +158,10 @@ fn images(all: &[Image]) -> Vec<ContainerImage> {
     images.collect()
 }
 
-/// Whether anything is different but when it was last looked.
-pub(super) fn has_changed(old: &NodeStatus, new: &NodeStatus) -> bool {
-    let still = |status: &NodeStatus| {
+/// Whether a status differs in anything except the heartbeat times.
+// upstream: pkg/kubelet/kubelet_node_status.go nodeStatusHasChanged
+pub(super) fn node_status_has_changed(old: &NodeStatus, new: &NodeStatus) -> bool {
+    let without_heartbeats = |status: &NodeStatus| {
         let mut status = status.clone();
         let mut conditions = status.conditions.take().unwrap_or_default();
         conditions.sort_by(|one, other| one.type_.cmp(&other.type_));
@@ -161,11 +171,12 @@ pub(super) fn has_changed(old: &NodeStatus, new: &NodeStatus) -> bool {
         status.conditions = Some(conditions);
         status
     };
-    still(old) != still(new)
+    without_heartbeats(old) != without_heartbeats(new)
 }
 
-/// A strategic merge patch from one status to another: our conditions, and of the rest what is different.
-pub(super) fn patch(old: &NodeStatus, new: &NodeStatus) -> Value {
+/// A strategic merge patch between two statuses: all conditions of this agent, and the other fields that differ.
+// upstream: staging/src/k8s.io/component-helpers/node/util/status.go preparePatchBytesforNodeStatus
+pub(super) fn status_patch(old: &NodeStatus, new: &NodeStatus) -> Value {
     let object = |status: &NodeStatus| match json!(status) {
         Value::Object(fields) => fields,
         _ => Map::new(),
@@ -177,13 +188,16 @@ pub(super) fn patch(old: &NodeStatus, new: &NodeStatus) -> Value {
         let before = old.get(name);
         match name.as_str() {
             "conditions" => {
-                let ours = value.as_array().into_iter().flatten();
-                let ours = ours.filter(|known| OWN.contains(&known["type"].as_str().unwrap_or_default()));
-                patch.insert(name.clone(), ours.cloned().collect());
+                let own = value.as_array().into_iter().flatten();
+                let own = own.filter(|condition| {
+                    OWN_CONDITIONS.contains(&condition["type"].as_str().unwrap_or_default())
+                });
+                patch.insert(name.clone(), own.cloned().collect());
             }
             _ if before == Some(value) => {}
             "addresses" => {
-                // There may be several of one type, which is what they would be told apart by.
+                // A merge by type would lose addresses: there may be several of one type.
+                // upstream: staging/src/k8s.io/component-helpers/node/util/status.go fixupPatchForNodeStatusAddresses
                 let mut list = vec![json!({"$patch": "replace"})];
                 list.extend(value.as_array().into_iter().flatten().cloned());
                 patch.insert(name.clone(), list.into());
@@ -196,12 +210,12 @@ pub(super) fn patch(old: &NodeStatus, new: &NodeStatus) -> Value {
             }
         }
     }
-    let gone = old.keys().filter(|name| !new.contains_key(*name));
-    patch.extend(gone.map(|name| (name.clone(), Value::Null)));
+    let removed = old.keys().filter(|name| !new.contains_key(*name));
+    patch.extend(removed.map(|name| (name.clone(), Value::Null)));
     json!({"status": patch})
 }
 
-/// The fields of an object that are different, and those that are gone.
+/// The changed fields of an object, and `null` for the removed ones.
 fn difference(old: Option<&Value>, new: &Value) -> Value {
     let none = Map::new();
     let old = old.and_then(Value::as_object).unwrap_or(&none);
@@ -210,10 +224,10 @@ fn difference(old: Option<&Value>, new: &Value) -> Value {
         .iter()
         .filter(|(name, value)| old.get(*name) != Some(value));
     let changed = changed.map(|(name, value)| (name.clone(), value.clone()));
-    let gone = old.keys().filter(|name| !fields.contains_key(*name));
+    let removed = old.keys().filter(|name| !fields.contains_key(*name));
     Value::Object(
         changed
-            .chain(gone.map(|name| (name.clone(), Value::Null)))
+            .chain(removed.map(|name| (name.clone(), Value::Null)))
             .collect(),
     )
 }
@@ -222,23 +236,23 @@ fn difference(old: Option<&Value>, new: &Value) -> Value {
 mod tests {
     use super::*;
 
-    fn observed() -> Observed {
-        Observed {
+    fn observation() -> NodeObservation {
+        NodeObservation {
             name: "n".to_owned(),
-            machine: Machine {
+            machine: MachineInfo {
                 cpu_milli: 2000,
                 memory: 1 << 30,
-                identity: crate::agent::machine::Identity {
+                identity: crate::agent::machine::MachineIdentity {
                     boot_id: "one".to_owned(),
                     ..Default::default()
                 },
-                ..Machine::default()
+                ..MachineInfo::default()
             },
             disk: Some(10 << 30),
             max_pods: 110,
             addresses: vec![[10, 0, 0, 1].into()],
             port: 10250,
-            ..Observed::default()
+            ..NodeObservation::default()
         }
     }
 
@@ -247,22 +261,22 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_filled_once_and_then_is_the_same() {
+    fn unchanged_node_has_same_status() {
         let mut first = NodeStatus::default();
-        let tidings = fill(&mut first, &observed(), now());
-        assert_eq!(tidings.statuses.len(), 4);
-        assert_eq!(tidings.rebooted, None);
+        let changes = set_node_status(&mut first, &observation(), now());
+        assert_eq!(changes.condition_events.len(), 4);
+        assert_eq!(changes.new_boot_id, None);
         let mut second = first.clone();
         assert_eq!(
-            fill(
+            set_node_status(
                 &mut second,
-                &observed(),
+                &observation(),
                 now() + std::time::Duration::from_mins(1)
             ),
-            Tidings::default()
+            StatusChanges::default()
         );
-        assert!(!has_changed(&first, &second));
-        let patch = patch(&first, &second);
+        assert!(!node_status_has_changed(&first, &second));
+        let patch = status_patch(&first, &second);
         assert_eq!(patch["status"].as_object().unwrap().len(), 1, "{patch}");
         assert_eq!(
             patch["status"]["conditions"][3]["lastHeartbeatTime"],
@@ -271,21 +285,21 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_patched_and_a_reboot_told() {
+    fn patches_changes_and_reports_reboot() {
         let mut first = NodeStatus::default();
-        fill(&mut first, &observed(), now());
+        set_node_status(&mut first, &observation(), now());
         let extended = first.capacity.get_or_insert_default();
-        extended.insert("example.com/thing".to_owned(), WireQuantity("3".to_owned()));
+        extended.insert("example.com/device".to_owned(), WireQuantity("3".to_owned()));
         extended.insert("hugepages-2Mi".to_owned(), WireQuantity("0".to_owned()));
-        let mut later = observed();
+        let mut later = observation();
         later.machine.identity.boot_id = "two".to_owned();
         later.machine.memory = 2 << 30;
         later.addresses.push([10, 0, 0, 2].into());
         let mut second = first.clone();
-        let tidings = fill(&mut second, &later, now());
-        assert_eq!(tidings.rebooted.as_deref(), Some("two"));
-        assert!(has_changed(&first, &second));
-        let patch = patch(&first, &second);
+        let changes = set_node_status(&mut second, &later, now());
+        assert_eq!(changes.new_boot_id.as_deref(), Some("two"));
+        assert!(node_status_has_changed(&first, &second));
+        let patch = status_patch(&first, &second);
         assert_eq!(
             patch["status"]["capacity"],
             json!({"memory": "2Gi", "hugepages-2Mi": null})
@@ -297,13 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_what_it_needs_is_not_ready() {
+    fn node_without_required_resource_is_not_ready() {
         let mut status = NodeStatus::default();
-        fill(
+        set_node_status(
             &mut status,
-            &Observed {
+            &NodeObservation {
                 disk: None,
-                ..observed()
+                ..observation()
             },
             now(),
         );
@@ -315,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_images_are_told() {
+    fn reports_largest_images() {
         let all: Vec<Image> = (0..60)
             .map(|size| Image {
                 id: format!("id-{size}"),
@@ -325,13 +339,13 @@ mod tests {
                 ..Image::default()
             })
             .collect();
-        let told = images(&all);
-        assert_eq!(told.len(), 50);
-        assert_eq!(told[0].size_bytes, Some(59));
+        let reported = images(&all);
+        assert_eq!(reported.len(), 50);
+        assert_eq!(reported[0].size_bytes, Some(59));
         assert_eq!(
-            told[0].names.as_ref().unwrap()[..2],
+            reported[0].names.as_ref().unwrap()[..2],
             ["image@sha256:x", "image:0"]
         );
-        assert_eq!(told[0].names.as_ref().unwrap().len(), 5);
+        assert_eq!(reported[0].names.as_ref().unwrap().len(), 5);
     }
 }

@@ -23,9 +23,9 @@ pub struct ContainerAnnotations {
     pub hash: Option<String>,
     /// Restart count.
     pub restarts: Option<u32>,
-    /// terminationMessagePath.
+    /// `terminationMessagePath`.
     pub message_path: String,
-    /// terminationMessagePolicy: `File`, or `FallbackToLogsOnError`.
+    /// `terminationMessagePolicy`: `File`, or `FallbackToLogsOnError`.
     pub message_policy: String,
     /// `preStop` hook.
     pub pre_stop: Option<LifecycleHandler>,

@@ -8,7 +8,7 @@ use super::{
     security::effective_security_context,
 };
 use crate::{
-    Facts,
+    NodeFacts,
     environment::expand,
     runtime::{ContainerId, ContainerSpec, Image, Mount},
 };
@@ -33,7 +33,7 @@ pub struct ContainerConfigInput<'a> {
     /// The container whose process namespace an ephemeral container joins.
     pub target: Option<&'a ContainerId>,
     /// Facts about the node.
-    pub facts: &'a Facts,
+    pub facts: &'a NodeFacts,
 }
 
 /// Configuration of a container for the runtime.
@@ -51,7 +51,7 @@ pub fn generate_container_config(input: &ContainerConfigInput<'_>) -> Result<Con
         parts.map(|part| expand(part, environment)).collect()
     };
     let spec = pod.spec.as_ref();
-    // With a workers or the host's PID namespace there is no target to join.
+    // With a shared or the host's PID namespace there is no target to join.
     let shares =
         spec.is_some_and(|spec| spec.host_pid == Some(true) || spec.share_process_namespace == Some(true));
     let target = input

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig};
 
 use super::format_pod;
-use crate::{Facts, runtime::DnsSpec};
+use crate::{NodeFacts, runtime::DnsSpec};
 
 /// Maximum number of name servers.
 const MAX_NAMESERVERS: usize = 3;
@@ -36,16 +36,16 @@ enum PodDnsType {
 }
 
 /// Warnings to record as events when the sandbox is created.
-pub fn dns_warnings(pod: &Pod, facts: &Facts) -> Vec<DnsWarning> {
+pub fn dns_warnings(pod: &Pod, facts: &NodeFacts) -> Vec<DnsWarning> {
     resolve(pod, facts).1
 }
 
 /// Resolver configuration of a pod.
-pub(super) fn get_pod_dns(pod: &Pod, facts: &Facts) -> DnsSpec {
+pub(super) fn get_pod_dns(pod: &Pod, facts: &NodeFacts) -> DnsSpec {
     resolve(pod, facts).0
 }
 
-fn resolve(pod: &Pod, facts: &Facts) -> (DnsSpec, Vec<DnsWarning>) {
+fn resolve(pod: &Pod, facts: &NodeFacts) -> (DnsSpec, Vec<DnsWarning>) {
     let mut warnings = Vec::new();
     let machine = facts.machine.resolv_conf.as_deref();
     let mut dns = machine.map(parse_resolv_conf).unwrap_or_default();

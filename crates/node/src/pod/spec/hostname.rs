@@ -25,7 +25,7 @@ pub struct PodHostname {
 // --- PodHostname ---
 
 impl PodHostname {
-    /// Host name of a pod without hostNetwork.
+    /// Host name of a pod without `hostNetwork`.
     pub fn new(pod: &Pod, cluster_domain: &str) -> Result<Self, SpecError> {
         let spec = pod.spec.clone().unwrap_or_default();
         if let Some(host) = spec.hostname_override {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{HostAlias, Pod};
 
 use super::{PodHostname, SpecError};
-use crate::Facts;
+use crate::NodeFacts;
 
 const MANAGED_HEADER: &str = "# Kubernetes-managed hosts file.\n";
 const MANAGED_HEADER_HOST_NETWORK: &str = "# Kubernetes-managed hosts file (host network).\n";
@@ -17,10 +17,10 @@ const LOOPBACK: &str = "127.0.0.1\tlocalhost\n\
                         fe00::1\tip6-allnodes\n\
                         fe00::2\tip6-allrouters\n";
 
-/// The hosts file of a pod with these IPs. `node_hosts` is the node's own file, for pods with hostNetwork.
+/// The hosts file of a pod with these IPs. `node_hosts` is the node's own file, for pods with `hostNetwork`.
 pub fn hosts_file(
     pod: &Pod,
-    facts: &Facts,
+    facts: &NodeFacts,
     addresses: &[IpAddr],
     node_hosts: &str,
 ) -> Result<String, SpecError> {

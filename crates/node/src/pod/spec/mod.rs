@@ -52,7 +52,7 @@ pub enum ContainerType {
     Ephemeral,
 }
 
-/// KillReason a sandbox or container cannot be configured. The messages appear in events and statuses.
+/// Why a sandbox or container cannot be configured. The messages appear in events and statuses.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpecError {
@@ -80,7 +80,7 @@ pub enum SpecError {
     /// An invalid seccomp or `AppArmor` profile.
     #[error("{0}")]
     Profile(String),
-    /// An unknown supplementalGroupsPolicy.
+    /// An unknown `supplementalGroupsPolicy`.
     #[error("unsupported supplementalGroupsPolicy: {0}")]
     GroupsPolicy(String),
     /// An invalid port number.

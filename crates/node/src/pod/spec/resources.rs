@@ -10,7 +10,7 @@ use k8s_openapi::{
 };
 
 use super::pod_resources::{self, quantity_of};
-use crate::{Facts, pod::status::restart::is_restartable_init_container, runtime::Resources};
+use crate::{NodeFacts, pod::status::restart::is_restartable_init_container, runtime::ContainerResources};
 
 /// Kernel's minimum of cpu.milli_cpu_to_shares.
 // upstream: pkg/kubelet/cm/helpers_linux.go MilliCPUToShares, MilliCPUToQuota
@@ -31,7 +31,11 @@ const BEST_EFFORT_OOM_SCORE: i64 = 1000;
 const NODE_CRITICAL_PRIORITY: i32 = 2_000_001_000;
 
 /// Cgroup limits of a container, with those of its pod where it has none.
-pub fn generate_container_resources(pod: &Pod, container: &Container, facts: &Facts) -> Resources {
+pub fn generate_container_resources(
+    pod: &Pod,
+    container: &Container,
+    facts: &NodeFacts,
+) -> ContainerResources {
     let no_spec = PodSpec::default();
     let no_resources = ResourceRequirements::default();
     let spec = pod.spec.as_ref().unwrap_or(&no_spec);
@@ -53,7 +57,7 @@ pub fn generate_container_resources(pod: &Pod, container: &Container, facts: &Fa
     let requested = own.requests.as_ref().filter(|list| list.contains_key("cpu"));
     let cpu_request = requested.map_or_else(|| cpu_limit.clone(), |list| quantity_of(Some(list), "cpu"));
     let quota = milli_cpu_to_quota(cpu_limit.milli_value());
-    Resources {
+    ContainerResources {
         cpu_shares: Some(milli_cpu_to_shares(cpu_request.milli_value())),
         cpu_quota: quota,
         cpu_period: quota.and(u64::try_from(QUOTA_PERIOD).ok()),
@@ -76,7 +80,7 @@ fn milli_cpu_to_quota(milli: i64) -> Option<i64> {
 
 /// The more memory a container requests, the later the OOM killer picks it.
 // upstream: pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust
-fn container_oom_score_adjust(pod: &Pod, spec: &PodSpec, container: &Container, facts: &Facts) -> i64 {
+fn container_oom_score_adjust(pod: &Pod, spec: &PodSpec, container: &Container, facts: &NodeFacts) -> i64 {
     if spec
         .priority
         .is_some_and(|priority| priority >= NODE_CRITICAL_PRIORITY)
@@ -133,7 +137,7 @@ fn remaining_memory_per_container(spec: &PodSpec) -> i64 {
 fn hugepage_limits(
     of_pod: Option<&ResourceRequirements>,
     own: &ResourceRequirements,
-    facts: &Facts,
+    facts: &NodeFacts,
 ) -> BTreeMap<String, u64> {
     let sizes = facts.machine.huge_page_sizes.iter();
     let mut pages: BTreeMap<_, _> = sizes.map(|size| (size.clone(), 0)).collect();
@@ -169,7 +173,7 @@ fn parse_quantity(text: &Text) -> Quantity {
 }
 
 /// memory.min and memory.low are reset explicitly: another kubelet may have set them.
-fn unified_cgroup_settings(facts: &Facts) -> BTreeMap<String, String> {
+fn unified_cgroup_settings(facts: &NodeFacts) -> BTreeMap<String, String> {
     if !facts.machine.unified_cgroups {
         return BTreeMap::new();
     }

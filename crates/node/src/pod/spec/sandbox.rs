@@ -7,14 +7,16 @@ use k8s_openapi::api::core::v1::{Container, ContainerPort, Pod, PodSpec};
 
 use super::{PodHostname, SpecError, dns, security};
 use crate::{
-    Facts, PodIdentity,
-    runtime::{Confinement, HostEntry, NamespaceMode, PortMapping, Protocol, SandboxSpec, Security},
+    NodeFacts, PodIdentity,
+    runtime::{
+        ContainerSecurity, HostEntry, NamespaceMode, PortMapping, Protocol, SandboxSpec, SecurityProfile,
+    },
 };
 
 /// Configuration of the sandbox of a pod. `logs` is the directory with one log directory per pod.
 pub fn generate_pod_sandbox_config(
     pod: &Pod,
-    facts: &Facts,
+    facts: &NodeFacts,
     attempt: u32,
     logs: &Path,
 ) -> Result<SandboxSpec, SpecError> {
@@ -134,7 +136,7 @@ fn port_mapping(container: &Container, port: &ContainerPort) -> Result<PortMappi
 }
 
 /// Security context of the sandbox. It runs no user code, so the runtime's seccomp profile always fits.
-fn sandbox_security(spec: &PodSpec) -> Result<Security, SpecError> {
+fn sandbox_security(spec: &PodSpec) -> Result<ContainerSecurity, SpecError> {
     let context = spec.security_context.clone().unwrap_or_default();
     let mut identity = security::groups(&context)?;
     identity.user = context.run_as_user;
@@ -143,11 +145,11 @@ fn sandbox_security(spec: &PodSpec) -> Result<Security, SpecError> {
     let contexts = spec.init_containers.iter().flatten().chain(&spec.containers);
     let contexts = contexts.map(|container| container.security_context.as_ref());
     let mut contexts = contexts.chain(ephemeral.map(|container| container.security_context.as_ref()));
-    Ok(Security {
+    Ok(ContainerSecurity {
         identity,
         privileged: contexts.any(|context| context.and_then(|context| context.privileged) == Some(true)),
-        seccomp: Confinement::Default,
+        seccomp: SecurityProfile::RuntimeDefault,
         selinux: context.se_linux_options.as_ref().map(security::selinux),
-        ..Security::default()
+        ..ContainerSecurity::default()
     })
 }

@@ -8,11 +8,13 @@ use k8s_openapi::api::core::v1::{
 
 use super::{SpecError, format_pod};
 use crate::{
-    Facts,
-    runtime::{Capabilities, Confinement, Identity, Image, MASKED_PATHS, READ_ONLY_PATHS, Security},
+    NodeFacts,
+    runtime::{
+        Capabilities, ContainerSecurity, Image, MASKED_PATHS, ProcessUser, READ_ONLY_PATHS, SecurityProfile,
+    },
 };
 
-/// Annotation prefix of AppArmor profiles in older pods, followed by the container name.
+/// Annotation prefix of `AppArmor` profiles in older pods, followed by the container name.
 const APPARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// Effective security context of a container.
@@ -20,8 +22,8 @@ pub(super) fn effective_security_context(
     pod: &Pod,
     container: &Container,
     image: &Image,
-    facts: &Facts,
-) -> Result<Security, SpecError> {
+    facts: &NodeFacts,
+) -> Result<ContainerSecurity, SpecError> {
     let no_pod_context = PodSecurityContext::default();
     let no_context = SecurityContext::default();
     let of_pod = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
@@ -53,7 +55,7 @@ pub(super) fn effective_security_context(
         (false, true) => Some(Vec::new()),
         (false, false) => Some(paths.iter().map(|path| (*path).to_owned()).collect()),
     };
-    Ok(Security {
+    Ok(ContainerSecurity {
         identity,
         privileged,
         capabilities: own.capabilities.as_ref().map(capabilities).unwrap_or_default(),
@@ -77,7 +79,7 @@ fn image_user(image: &Image) -> Option<i64> {
     image.user.or_else(|| (!named).then_some(0))
 }
 
-/// KillReason the container would, or might, run as root.
+/// Why the container would, or might, run as root.
 // upstream: pkg/kubelet/kuberuntime/security_context_others.go verifyRunAsNonRoot
 fn verify_run_as_non_root(user: Option<i64>, image: &Image) -> Result<(), String> {
     match (user, image_user(image)) {
@@ -101,17 +103,17 @@ fn verify_run_as_non_root(user: Option<i64>, image: &Image) -> Result<(), String
 }
 
 /// Groups of all containers of a pod.
-pub(super) fn groups(of_pod: &PodSecurityContext) -> Result<Identity, SpecError> {
+pub(super) fn groups(of_pod: &PodSecurityContext) -> Result<ProcessUser, SpecError> {
     let strict_groups = match of_pod.supplemental_groups_policy.as_deref() {
         None | Some("Merge") => false,
         Some("Strict") => true,
         Some(other) => return Err(SpecError::GroupsPolicy(other.to_owned())),
     };
     let more = of_pod.supplemental_groups.iter().flatten();
-    Ok(Identity {
+    Ok(ProcessUser {
         groups: of_pod.fs_group.iter().chain(more).copied().collect(),
         strict_groups,
-        ..Identity::default()
+        ..ProcessUser::default()
     })
 }
 
@@ -132,12 +134,12 @@ pub(super) fn selinux(options: &SELinuxOptions) -> [String; 4] {
     [user, role, type_, level].map(Option::unwrap_or_default)
 }
 
-fn seccomp(profile: Option<&SeccompProfile>, facts: &Facts) -> Result<Confinement, SpecError> {
+fn seccomp(profile: Option<&SeccompProfile>, facts: &NodeFacts) -> Result<SecurityProfile, SpecError> {
     let Some(profile) = profile else {
         return Ok(if facts.machine.seccomp_default {
-            Confinement::Default
+            SecurityProfile::RuntimeDefault
         } else {
-            Confinement::Unconfined
+            SecurityProfile::Unconfined
         });
     };
     let file = profile
@@ -145,15 +147,15 @@ fn seccomp(profile: Option<&SeccompProfile>, facts: &Facts) -> Result<Confinemen
         .as_deref()
         .filter(|file| !file.is_empty());
     match (&*profile.type_, file) {
-        ("RuntimeDefault", _) => Ok(Confinement::Default),
+        ("RuntimeDefault", _) => Ok(SecurityProfile::RuntimeDefault),
         ("Localhost", Some(file)) => {
             let path = facts.machine.seccomp_profiles.join(file);
-            Ok(Confinement::Local(path.to_string_lossy().into_owned()))
+            Ok(SecurityProfile::Localhost(path.to_string_lossy().into_owned()))
         }
         ("Localhost", None) => Err(SpecError::Profile(
             "localhostProfile must be set if seccompProfile type is Localhost.".to_owned(),
         )),
-        _ => Ok(Confinement::Unconfined),
+        _ => Ok(SecurityProfile::Unconfined),
     }
 }
 
@@ -162,7 +164,7 @@ fn apparmor(
     container: &Container,
     own: &SecurityContext,
     of_pod: &PodSecurityContext,
-) -> Result<Confinement, SpecError> {
+) -> Result<SecurityProfile, SpecError> {
     let annotations = pod.metadata.annotations.as_ref();
     let from_annotation =
         annotations.and_then(|all| all.get(&[APPARMOR_ANNOTATION_PREFIX, &container.name].concat()));
@@ -180,12 +182,12 @@ fn apparmor(
     });
     let profile = own.app_armor_profile.as_ref().or(from_annotation.as_ref());
     let Some(profile) = profile.or(of_pod.app_armor_profile.as_ref()) else {
-        return Ok(Confinement::Default);
+        return Ok(SecurityProfile::RuntimeDefault);
     };
     match (&*profile.type_, &profile.localhost_profile) {
-        ("RuntimeDefault", _) => Ok(Confinement::Default),
-        ("Unconfined", _) => Ok(Confinement::Unconfined),
-        ("Localhost", Some(name)) => Ok(Confinement::Local(name.clone())),
+        ("RuntimeDefault", _) => Ok(SecurityProfile::RuntimeDefault),
+        ("Unconfined", _) => Ok(SecurityProfile::Unconfined),
+        ("Localhost", Some(name)) => Ok(SecurityProfile::Localhost(name.clone())),
         ("Localhost", None) => Err(SpecError::Profile(
             "missing localhost apparmor profile name".to_owned(),
         )),

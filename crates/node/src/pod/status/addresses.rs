@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodSpec, PodStatus};
 
 use super::{PodSnapshot, StatusInput};
-use crate::Facts;
+use crate::NodeFacts;
 
 /// At most one IP of each family counts.
 const FAMILIES: usize = 2;
 
-/// Sets hostIPs, and podIPs: the pod's own, or the node's with hostNetwork.
+/// Sets hostIPs, and podIPs: the pod's own, or the node's with `hostNetwork`.
 pub(super) fn fill_addresses(
     status: &mut PodStatus,
     input: &StatusInput<'_>,
@@ -59,7 +59,7 @@ pub(super) fn fill_addresses(
 }
 
 /// The IP to probe a pod at.
-pub fn first_address(pod: &Pod, snapshot: &PodSnapshot, facts: &Facts) -> Option<IpAddr> {
+pub fn first_address(pod: &Pod, snapshot: &PodSnapshot, facts: &NodeFacts) -> Option<IpAddr> {
     let node = facts.addresses.first().copied();
     if pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true) {
         return node;

@@ -105,7 +105,7 @@ pub(super) fn fill_conditions(
     status.conditions = Some(conditions);
 }
 
-/// Sets Ready and ContainersReady of a finished pod to False.
+/// Sets Ready and `ContainersReady` of a finished pod to False.
 pub(super) fn clear_readiness(status: &mut PodStatus, now: k8s_openapi::jiff::Timestamp) {
     let reason = terminal_reason(status.phase.as_deref().unwrap_or_default());
     let is_true = |condition: &PodCondition| {
@@ -134,7 +134,7 @@ fn pod_ready_to_start_containers_condition(input: &StatusInput<'_>) -> DesiredCo
     }
 }
 
-/// KillReason the pod needs a new sandbox.
+/// Why the pod needs a new sandbox.
 // upstream: pkg/kubelet/kuberuntime/util/util.go PodSandboxChanged
 fn pod_sandbox_changed(snapshot: &PodSnapshot, host_network: bool) -> Option<&'static str> {
     if snapshot.sandboxes.is_empty() {
@@ -327,7 +327,7 @@ fn resize_conditions(input: &StatusInput<'_>, old: &PodStatus) -> Vec<PodConditi
     pending.into_iter().chain(in_progress).collect()
 }
 
-/// The condition DisruptionTarget of a pod that the node terminates; kept once set.
+/// The condition `DisruptionTarget` of a pod that the node terminates; kept once set.
 fn disruption_condition(input: &StatusInput<'_>, old: &PodStatus) -> Option<PodCondition> {
     let before = find_condition(old.conditions.as_ref(), DISRUPTION);
     let Some(end) = input.termination_cause.filter(|end| end.disruption) else {

@@ -16,11 +16,11 @@ use super::{
 };
 use crate::{
     pod::spec::{ContainerType, ephemeral_as_container},
-    probes::Outcome,
-    runtime::{Container, ContainerState, Exit},
+    probes::ProbeOutcome,
+    runtime::{Container, ContainerExit, ContainerState},
 };
 
-/// Reason of containers that are removed by RestartAllContainers.
+/// Reason of containers that are removed by `RestartAllContainers`.
 pub(super) const RESTARTING_ALL: &str = "RestartingAllContainers";
 const REMOVED_FOR_RESTART: &str = "The container is removed because RestartAllContainers in place";
 /// Reason of a container whose exit was not observed.
@@ -40,7 +40,7 @@ struct ContainerStatusBuilder<'a> {
     kind: ContainerType,
     /// Previous statuses by container name.
     old: BTreeMap<&'a str, &'a ContainerStatus>,
-    /// Whether RestartAllContainers is in progress.
+    /// Whether `RestartAllContainers` is in progress.
     restarting_all: bool,
 }
 
@@ -139,16 +139,16 @@ fn set_readiness(
         return;
     };
     let started = match input.probes.startup(&instance.id) {
-        Some(outcome) => outcome == Outcome::Success,
+        Some(outcome) => outcome == ProbeOutcome::Success,
         // A container that had started before a restart of the agent still is.
         None => status.started == Some(true) || container.startup_probe.is_none(),
     };
     status.started = Some(started);
     status.ready = started
         && match input.probes.readiness(&instance.id) {
-            Some(outcome) => outcome == Outcome::Success,
+            Some(outcome) => outcome == ProbeOutcome::Success,
             None if container.readiness_probe.is_none() => true,
-            None => before.is_some_and(|before| before.ready) && input.probes.ran_before(instance),
+            None => before.is_some_and(|before| before.ready) && input.probes.started_before_agent(instance),
         };
 }
 
@@ -270,7 +270,7 @@ impl ContainerStatusBuilder<'_> {
         }
     }
 
-    fn terminated(&self, instance: &Container, exit: &Exit) -> State {
+    fn terminated(&self, instance: &Container, exit: &ContainerExit) -> State {
         let left = self.input.messages.get(&instance.id).map_or("", String::as_str);
         let parts = [&*exit.message, left].into_iter().filter(|part| !part.is_empty());
         let message = parts.collect::<Vec<_>>().join(": ");

@@ -113,7 +113,7 @@ pub fn rejected_status(pod: &Pod, reason: &str, message: &str, now: Timestamp) -
     }
 }
 
-/// Sets startTime once.
+/// Sets `startTime` once.
 pub(super) fn set_start_time(status: &mut PodStatus, old: &PodStatus, now: Timestamp) {
     status.start_time = Some(old.start_time.clone().unwrap_or_else(|| truncate_to_seconds(now)));
 }

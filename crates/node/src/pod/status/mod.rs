@@ -10,8 +10,8 @@
 //! merge       the status written while containers may still run, and the final status
 //! ```
 //!
-//! Usage: [`generate_api_pod_status`] at each sync of a pod. Its result is the next [`StatusInput::previous`], decides by its
-//! phase whether the pod has finished, and is written as [`merge_pod_status`] returns it. After everything of the pod was
+//! Usage: [`generate_api_pod_status`] at each sync of a pod. Its result is the next [`StatusInput::previous`]; its
+//! phase shows whether the pod has finished. It is written as [`merge_pod_status`] returns it. After everything of the pod was
 //! removed, [`terminated_status`] is the final status.
 //!
 //! Promises:
@@ -44,9 +44,9 @@ pub use self::{
     merge::{merge_pod_status, rejected_status, terminated_status},
     snapshot::PodSnapshot,
 };
-use crate::{Facts, pod::spec::pod_resources, probes::ProbeResults, runtime::ContainerId};
+use crate::{NodeFacts, pod::spec::pod_resources, probes::ProbeResults, runtime::ContainerId};
 
-/// StatusInput of [`generate_api_pod_status`].
+/// Input of [`generate_api_pod_status`].
 #[derive(Clone, Copy)]
 pub struct StatusInput<'a> {
     /// The pod of the API with its allocated resources.
@@ -57,7 +57,7 @@ pub struct StatusInput<'a> {
     pub snapshot: &'a PodSnapshot,
     /// Results of its probes.
     pub probes: &'a ProbeResults,
-    /// KillReason containers wait, by name: `ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerConfigError` ...
+    /// Why containers wait, by name: `ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerConfigError` ...
     pub waiting: &'a BTreeMap<String, WaitingReason>,
     /// Termination messages of exited containers.
     pub messages: &'a BTreeMap<ContainerId, String>,
@@ -70,19 +70,19 @@ pub struct StatusInput<'a> {
     /// Whether the runtime supports recursive read-only mounts.
     pub recursive_read_only: bool,
     /// Facts about the node.
-    pub facts: &'a Facts,
+    pub facts: &'a NodeFacts,
     /// State of the pod worker.
     pub worker_state: PodWorkerState,
-    /// KillReason the pod is terminated, if the node decided so.
+    /// Why the pod is terminated, if the node decided so.
     pub termination_cause: Option<&'a TerminationCause>,
     /// Current time.
     pub now: Timestamp,
 }
 
-/// KillReason a container waits.
+/// Why a container waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitingReason {
-    /// CamelCase reason.
+    /// `CamelCase` reason.
     pub reason: String,
     /// Message for people.
     pub message: String,
@@ -101,10 +101,10 @@ pub enum PodWorkerState {
     Terminated,
 }
 
-/// KillReason a pod has to terminate, whatever its containers do: its phase becomes Failed.
+/// Why a pod has to terminate, whatever its containers do: its phase becomes Failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TerminationCause {
-    /// CamelCase reason: `Evicted`, `DeadlineExceeded`, `Terminated` ...
+    /// `CamelCase` reason: `Evicted`, `DeadlineExceeded`, `Terminated` ...
     pub reason: String,
     /// Message for people.
     pub message: String,

@@ -43,7 +43,7 @@ enum ContainerPhase<'a> {
         started: bool,
     },
     Terminated(&'a ContainerStateTerminated),
-    /// WaitingReason for a restart.
+    /// Waiting for a restart.
     WaitingAgain(&'a ContainerStateTerminated),
     WaitingReason,
 }

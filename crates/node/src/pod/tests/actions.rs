@@ -14,8 +14,8 @@ use crate::{
         status::PodSnapshot,
         stop::find_container,
     },
-    probes::{Outcome, ProbeKind, ProbeResults},
-    runtime::{Container, ContainerId, ContainerState, Exit, Sandbox, SandboxId, SandboxState},
+    probes::{ProbeKind, ProbeOutcome, ProbeResults},
+    runtime::{Container, ContainerExit, ContainerId, ContainerState, Sandbox, SandboxId, SandboxState},
 };
 
 fn at(seconds: i64) -> Timestamp {
@@ -53,7 +53,7 @@ fn instance(pod: &Pod, sandbox: u32, name: &str, state: &str) -> Container {
             "run" => ContainerState::Running { started: at(11) },
             "new" => ContainerState::Created,
             "lost" => ContainerState::Unknown,
-            code => ContainerState::Exited(Exit {
+            code => ContainerState::Exited(ContainerExit {
                 code: code.parse().unwrap(),
                 signal: None,
                 started: Some(at(11)),
@@ -157,14 +157,14 @@ fn failed_probes_kill_containers() {
         (ProbeKind::Liveness, "Never", "kill a"),
         (ProbeKind::Readiness, "Always", ""),
     ] {
-        let probes = ProbeResults::default().with(&id, kind, Outcome::Failure);
+        let probes = ProbeResults::default().with(&id, kind, ProbeOutcome::Failure);
         assert_eq!(
             describe_with(&two(policy), &states, &probes),
             expected,
             "{kind} {policy}"
         );
     }
-    let probes = ProbeResults::default().with(&id, ProbeKind::Liveness, Outcome::Failure);
+    let probes = ProbeResults::default().with(&id, ProbeKind::Liveness, ProbeOutcome::Failure);
     let snapshot = PodSnapshot::new(
         vec![sandbox(0, SandboxState::Ready)],
         vec![
@@ -240,10 +240,13 @@ fn next_init_container_waits_for_sidecar_startup_probe() {
     let found = |outcome| ProbeResults::default().with(&id, ProbeKind::Startup, outcome);
     let states = [("s", "run")];
     assert_eq!(describe(&pod, &states), "");
-    assert_eq!(describe_with(&pod, &states, &found(Outcome::Unknown)), "");
-    assert_eq!(describe_with(&pod, &states, &found(Outcome::Success)), "init 1");
+    assert_eq!(describe_with(&pod, &states, &found(ProbeOutcome::Unknown)), "");
     assert_eq!(
-        describe_with(&pod, &states, &found(Outcome::Failure)),
+        describe_with(&pod, &states, &found(ProbeOutcome::Success)),
+        "init 1"
+    );
+    assert_eq!(
+        describe_with(&pod, &states, &found(ProbeOutcome::Failure)),
         "kill s, init 0"
     );
 }

@@ -14,16 +14,16 @@ use tempfile::TempDir;
 use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
-    Facts,
+    NodeFacts,
     images::PulledImages,
     pod::{PodDependencies, PodManager, PodSettings},
-    probes::Prober,
+    probes::ProbeManager,
     runtime::{
         AdoptedPods, Runtime,
         fake::{self, FakeRuntime},
     },
-    sources::memory::MemorySources,
-    volumes::Volumes,
+    sources::fake::FakeObjectSources,
+    volumes::VolumeManager,
 };
 
 pub(super) const IMAGE: &str = "busybox:latest";
@@ -31,12 +31,12 @@ pub(super) const IMAGE: &str = "busybox:latest";
 pub(super) struct Harness {
     pub(super) api: FakeApi,
     pub(super) runtime: FakeRuntime,
-    pub(super) sources: Arc<MemorySources>,
+    pub(super) sources: Arc<FakeObjectSources>,
     pub(super) clock: Clock,
     pub(super) settings: PodSettings,
-    pub(super) facts: watch::Sender<Arc<Facts>>,
+    pub(super) facts: watch::Sender<Arc<NodeFacts>>,
     pub(super) has_runtime: watch::Sender<Option<Arc<dyn Runtime>>>,
-    _folder: TempDir,
+    _directory: TempDir,
 }
 
 /// An agent. Dropping it is `kill -9`.
@@ -48,27 +48,27 @@ pub(super) struct Agent {
 impl Harness {
     pub(super) fn new() -> Self {
         let clock = fake::clock();
-        let folder = TempDir::new().unwrap();
+        let directory = TempDir::new().unwrap();
         let runtime = FakeRuntime::new(clock.clone()).with_image(IMAGE);
-        let facts = Facts {
+        let facts = NodeFacts {
             node_name: "n1".to_owned(),
             addresses: vec!["192.168.0.1".parse().unwrap()],
             allocatable: [("cpu", "2"), ("memory", "1Gi"), ("pods", "110")]
                 .map(|(name, text)| (name.to_owned(), text.parse().unwrap()))
                 .into(),
             cluster_domain: "cluster.local".to_owned(),
-            ..Facts::default()
+            ..NodeFacts::default()
         };
         let found: Arc<dyn Runtime> = Arc::new(runtime.clone());
         Harness {
             api: FakeApi::with_clock(clock.clone()),
-            settings: PodSettings::new(folder.path().to_owned(), folder.path().join("logs")),
+            settings: PodSettings::new(directory.path().to_owned(), directory.path().join("logs")),
             facts: watch::Sender::new(Arc::new(facts)),
             has_runtime: watch::Sender::new(Some(found)),
             sources: Arc::default(),
             runtime,
             clock,
-            _folder: folder,
+            _directory: directory,
         }
     }
 
@@ -79,7 +79,7 @@ impl Harness {
         let recorder = events.recorder("kubelet").style(EventApi::Core);
         let runtime = self.has_runtime.subscribe();
         let facts = self.facts.subscribe();
-        let prober = Prober::new(
+        let probe_manager = ProbeManager::new(
             runtime.clone(),
             facts.clone(),
             self.clock.clone(),
@@ -88,13 +88,13 @@ impl Harness {
         let sources = self.sources.clone();
         let pods = PodManager::new(PodDependencies {
             runtime,
-            volumes: Arc::new(Volumes::new(
+            volumes: Arc::new(VolumeManager::new(
                 self.settings.root.clone(),
                 sources.clone(),
                 self.clock.clone(),
             )),
             sources,
-            prober: Arc::new(prober),
+            probe_manager: Arc::new(probe_manager),
             recorder,
             client,
             clock: self.clock.clone(),
@@ -135,7 +135,7 @@ impl Harness {
             }
             Err(format!(
                 "{status:#} {:?} {:?}",
-                self.runtime.all(),
+                self.runtime.all_containers(),
                 self.runtime.calls()
             ))
         })

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::harness::{Harness, container};
 use crate::runtime::{
     SandboxState,
-    fake::{Cut, Program},
+    fake::{FakeProgram, Interruption},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ async fn restarted_agent_keeps_running_containers() {
         .until_true(|| harness.runtime.running() == ["web/main#0", "web/more#0"])
         .await;
     harness
-        .until_true(|| !harness.settings.folder("u-gone").exists())
+        .until_true(|| !harness.settings.directory("u-gone").exists())
         .await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(harness.runtime.count("create_container"), made);
@@ -65,9 +65,9 @@ async fn orphans_are_not_removed_before_the_informer_synced() {
 
 /// A pod with hooks, init containers and a sidecar.
 fn make(harness: &Harness) {
-    harness.runtime.program(
+    harness.runtime.set_programs(
         "first",
-        &[Program::Exit {
+        &[FakeProgram::Exit {
             after: SECOND,
             code: 0,
         }],
@@ -98,21 +98,21 @@ async fn runs(harness: &Harness) {
 
 #[tokio::test(start_paused = true)]
 async fn start_interrupted_at_any_runtime_call_is_resumed() {
-    for cut in [Cut::Before, Cut::After] {
+    for cut in [Interruption::Before, Interruption::After] {
         for call in 1.. {
             let harness = Harness::new();
             let agent = harness.start_agent();
-            harness.runtime.cut_at(call, cut);
+            harness.runtime.interrupt_at(call, cut);
             make(&harness);
             let finished = tokio::select! {
-                () = harness.runtime.was_cut() => false,
+                () = harness.runtime.wait_until_interrupted() => false,
                 () = runs(&harness) => true,
             };
             drop(agent);
-            harness.runtime.heal();
+            harness.runtime.remove_faults();
             let _agent = harness.start_agent();
             runs(&harness).await;
-            let all = harness.runtime.all();
+            let all = harness.runtime.all_containers();
             assert_eq!(
                 all,
                 ["web/first#0", "web/main#0", "web/more#0", "web/sidecar#0"],
@@ -128,26 +128,26 @@ async fn start_interrupted_at_any_runtime_call_is_resumed() {
 
 #[tokio::test(start_paused = true)]
 async fn termination_interrupted_at_any_runtime_call_is_resumed() {
-    for cut in [Cut::Before, Cut::After] {
+    for cut in [Interruption::Before, Interruption::After] {
         for call in 1.. {
             let harness = Harness::new();
             let agent = harness.start_agent();
             make(&harness);
             runs(&harness).await;
-            harness.runtime.cut_at(call, cut);
+            harness.runtime.interrupt_at(call, cut);
             harness.delete("web", 10);
             let finished = tokio::select! {
-                () = harness.runtime.was_cut() => false,
+                () = harness.runtime.wait_until_interrupted() => false,
                 () = harness.until_true(|| harness.get("web").is_none()) => true,
             };
             drop(agent);
-            harness.runtime.heal();
+            harness.runtime.remove_faults();
             let _agent = harness.start_agent();
             harness.until_true(|| harness.get("web").is_none()).await;
             assert!(
-                harness.runtime.all().is_empty(),
+                harness.runtime.all_containers().is_empty(),
                 "cut {cut:?} {call}: {:?}",
-                harness.runtime.all()
+                harness.runtime.all_containers()
             );
             assert_eq!(harness.runtime.sandbox_count(SandboxState::NotReady), 0);
             assert_eq!(harness.runtime.sandbox_count(SandboxState::Ready), 0);
@@ -177,6 +177,6 @@ async fn failed_status_writes_are_retried_and_nothing_starts_twice() {
         runs(&harness).await;
         harness.delete("web", 5);
         harness.until_true(|| harness.get("web").is_none()).await;
-        assert!(harness.runtime.all().is_empty());
+        assert!(harness.runtime.all_containers().is_empty());
     }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use super::harness::{Harness, condition, container};
-use crate::runtime::{SandboxState, fake::Program};
+use crate::runtime::{SandboxState, fake::FakeProgram};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -48,9 +48,9 @@ async fn idle_pod_causes_no_runtime_calls_or_status_writes() {
 #[tokio::test(start_paused = true)]
 async fn failing_container_restarts_with_increasing_backoff() {
     let harness = Harness::new();
-    harness.runtime.program(
+    harness.runtime.set_programs(
         "main",
-        &[Program::Exit {
+        &[FakeProgram::Exit {
             after: SECOND,
             code: 1,
         }],
@@ -83,23 +83,27 @@ async fn failing_container_restarts_with_increasing_backoff() {
         .as_str()
         .unwrap();
     assert!(message.starts_with("back-off 40s "), "{message}");
-    assert!(harness.runtime.all().len() <= 2, "{:?}", harness.runtime.all());
+    assert!(
+        harness.runtime.all_containers().len() <= 2,
+        "{:?}",
+        harness.runtime.all_containers()
+    );
     assert_eq!(harness.runtime.sandbox_count(SandboxState::Ready), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn init_containers_run_in_order_and_sidecars_keep_running() {
     let harness = Harness::new();
-    harness.runtime.program(
+    harness.runtime.set_programs(
         "first",
-        &[Program::Exit {
+        &[FakeProgram::Exit {
             after: 2 * SECOND,
             code: 0,
         }],
     );
-    harness.runtime.program(
+    harness.runtime.set_programs(
         "second",
-        &[Program::Exit {
+        &[FakeProgram::Exit {
             after: 2 * SECOND,
             code: 0,
         }],
@@ -148,7 +152,7 @@ async fn missing_image_reports_image_pull_backoff() {
         "Back-off pulling image \"nowhere:1\": ErrImagePull: nowhere:1: not found"
     );
     harness.until_event("Failed: Error: ErrImagePull").await;
-    let _there = harness.runtime.clone().in_registry("nowhere:1");
+    let _there = harness.runtime.clone().with_registry_image("nowhere:1");
     harness.until_phase("web", "Running").await;
 }
 
@@ -157,11 +161,11 @@ async fn slow_pod_does_not_delay_others() {
     let harness = Harness::new();
     harness
         .runtime
-        .slow("run_sandbox slow", 1, Duration::from_secs(100));
+        .delay_calls("run_pod_sandbox slow", 1, Duration::from_secs(100));
     let _agent = harness.start_agent();
     harness.pod("slow", json!({"containers": [container("main")]}));
     harness
-        .until_true(|| harness.runtime.count("run_sandbox slow") == 1)
+        .until_true(|| harness.runtime.count("run_pod_sandbox slow") == 1)
         .await;
     let begun = tokio::time::Instant::now();
     harness.pod("quick", json!({"containers": [container("main")]}));
@@ -173,7 +177,9 @@ async fn slow_pod_does_not_delay_others() {
 #[tokio::test(start_paused = true)]
 async fn hanging_sandbox_times_out_and_is_retried() {
     let harness = Harness::new();
-    harness.runtime.slow("run_sandbox", 1, Duration::from_hours(1));
+    harness
+        .runtime
+        .delay_calls("run_pod_sandbox", 1, Duration::from_hours(1));
     let _agent = harness.start_agent();
     harness.pod("web", json!({"containers": [container("main")]}));
     harness
@@ -227,7 +233,7 @@ async fn container_starts_when_missing_config_map_is_created() {
         .unwrap(),
     );
     harness.until_phase("web", "Running").await;
-    let spec = harness.runtime.spec_of("web", "main").unwrap();
+    let spec = harness.runtime.container_spec("web", "main").unwrap();
     assert!(spec.env.contains(&("a".to_owned(), "b".to_owned())));
     let targets: Vec<_> = spec.mounts.iter().map(|mount| mount.target.as_str()).collect();
     assert!(
@@ -266,7 +272,7 @@ async fn resizes_in_place_or_defers() {
     let quota = || {
         harness
             .runtime
-            .spec_of("web", "main")
+            .container_spec("web", "main")
             .unwrap()
             .resources
             .cpu_quota
@@ -300,7 +306,7 @@ async fn resizes_in_place_or_defers() {
 #[tokio::test(start_paused = true)]
 async fn failed_post_start_hook_kills_the_container() {
     let harness = Harness::new();
-    harness.runtime.answer(
+    harness.runtime.set_exec_output(
         "main",
         crate::runtime::ExecOutput {
             code: 3,
@@ -335,12 +341,12 @@ async fn without_a_runtime_pods_wait_and_can_be_deleted() {
 #[tokio::test(start_paused = true)]
 async fn static_pods_run_and_have_mirror_pods() {
     let mut harness = Harness::new();
-    let folder = harness.settings.root.join("manifests");
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("web.yaml");
+    let directory = harness.settings.root.join("manifests");
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("web.yaml");
     let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: main, image: busybox, imagePullPolicy: IfNotPresent}]}\n";
     std::fs::write(&file, text).unwrap();
-    harness.settings.manifests = Some(folder);
+    harness.settings.manifests = Some(directory);
     harness.api.put(&k8s_openapi::api::core::v1::Node {
         metadata: kube::api::ObjectMeta {
             name: Some("n1".to_owned()),
@@ -358,6 +364,6 @@ async fn static_pods_run_and_have_mirror_pods() {
     assert_eq!(harness.runtime.running(), ["web-n1/main#0"]);
     std::fs::remove_file(&file).unwrap();
     harness
-        .until_true(|| harness.runtime.all().is_empty() && harness.get("web-n1").is_none())
+        .until_true(|| harness.runtime.all_containers().is_empty() && harness.get("web-n1").is_none())
         .await;
 }

@@ -1,4 +1,4 @@
-//! PodManager against a runtime and an API in memory, with paused time.
+//! The pod manager against a runtime and an API in memory, with paused time.
 
 mod actions;
 mod harness;

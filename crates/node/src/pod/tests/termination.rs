@@ -8,13 +8,13 @@ use serde_json::json;
 use super::harness::{Harness, condition, container};
 use crate::{
     pod::ShutdownPriorityBand,
-    runtime::{SandboxState, fake::Program},
+    runtime::{SandboxState, fake::FakeProgram},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn is_cleaned_up(harness: &Harness) -> bool {
-    harness.runtime.all().is_empty()
+    harness.runtime.all_containers().is_empty()
         && harness.runtime.sandbox_count(SandboxState::Ready) == 0
         && harness.runtime.sandbox_count(SandboxState::NotReady) == 0
 }
@@ -22,7 +22,7 @@ fn is_cleaned_up(harness: &Harness) -> bool {
 #[tokio::test(start_paused = true)]
 async fn deleted_pod_gets_its_grace_period_and_is_removed() {
     let harness = Harness::new();
-    harness.runtime.program("main", &[Program::Stubborn]);
+    harness.runtime.set_programs("main", &[FakeProgram::IgnoreStop]);
     let _agent = harness.start_agent();
     harness.pod("web", json!({"containers": [container("main")]}));
     harness.until_phase("web", "Running").await;
@@ -32,7 +32,7 @@ async fn deleted_pod_gets_its_grace_period_and_is_removed() {
     let took = begun.elapsed();
     assert!(took >= 20 * SECOND && took < 25 * SECOND, "{took:?}");
     assert!(is_cleaned_up(&harness));
-    assert!(!harness.settings.folder("u-web").exists());
+    assert!(!harness.settings.directory("u-web").exists());
     harness.until_event("Killing: Stopping container main").await;
 }
 
@@ -49,7 +49,7 @@ async fn force_deleted_pod_is_terminated() {
 #[tokio::test(start_paused = true)]
 async fn shorter_grace_period_overrides_a_longer_one() {
     let harness = Harness::new();
-    harness.runtime.program("main", &[Program::Stubborn]);
+    harness.runtime.set_programs("main", &[FakeProgram::IgnoreStop]);
     let _agent = harness.start_agent();
     harness.pod("web", json!({"containers": [container("main")]}));
     harness.until_phase("web", "Running").await;
@@ -64,7 +64,9 @@ async fn shorter_grace_period_overrides_a_longer_one() {
 #[tokio::test(start_paused = true)]
 async fn pod_waiting_for_an_image_pull_can_be_deleted() {
     let harness = Harness::new();
-    harness.runtime.slow("pull_image", 1, Duration::from_mins(1));
+    harness
+        .runtime
+        .delay_calls("pull_image", 1, Duration::from_mins(1));
     let _agent = harness.start_agent();
     let mut main = container("main");
     main["image"] = "nowhere:1".into();
@@ -84,13 +86,13 @@ async fn pre_stop_hooks_run_first_and_sidecars_stop_last() {
     let _agent = harness.start_agent();
     let mut main = container("main");
     main["lifecycle"] = json!({"preStop": {"exec": {"command": ["bye"]}}});
-    harness.runtime.slow("exec_sync main bye", 1, 4 * SECOND);
+    harness.runtime.delay_calls("exec_sync main bye", 1, 4 * SECOND);
     let sidecar = |name: &str| {
         let mut sidecar = container(name);
         sidecar["restartPolicy"] = "Always".into();
         sidecar
     };
-    harness.runtime.program("two", &[Program::Stubborn]);
+    harness.runtime.set_programs("two", &[FakeProgram::IgnoreStop]);
     let init = json!([sidecar("one"), sidecar("two")]);
     harness.pod("web", json!({"initContainers": init, "containers": [main]}));
     harness.until_phase("web", "Running").await;
@@ -99,7 +101,7 @@ async fn pre_stop_hooks_run_first_and_sidecars_stop_last() {
     harness
         .until_true(|| harness.runtime.running() == ["web/one#0", "web/two#0"])
         .await;
-    assert_eq!(harness.runtime.grace_of("web", "main"), Some(6 * SECOND));
+    assert_eq!(harness.runtime.grace_period("web", "main"), Some(6 * SECOND));
     harness.until_true(|| harness.get("web").is_none()).await;
     let calls = harness.runtime.calls();
     let stops: Vec<_> = calls
@@ -124,16 +126,16 @@ async fn pre_stop_hooks_run_first_and_sidecars_stop_last() {
 #[tokio::test(start_paused = true)]
 async fn pods_with_restart_policy_never_succeed_or_fail() {
     let harness = Harness::new();
-    harness.runtime.program(
+    harness.runtime.set_programs(
         "good",
-        &[Program::Exit {
+        &[FakeProgram::Exit {
             after: SECOND,
             code: 0,
         }],
     );
-    harness.runtime.program(
+    harness.runtime.set_programs(
         "bad",
-        &[Program::Exit {
+        &[FakeProgram::Exit {
             after: SECOND,
             code: 3,
         }],
@@ -156,10 +158,10 @@ async fn pods_with_restart_policy_never_succeed_or_fail() {
     harness
         .until_true(|| harness.runtime.sandbox_count(SandboxState::Ready) == 0)
         .await;
-    assert_eq!(harness.runtime.all(), ["bad/bad#0", "good/good#0"]);
+    assert_eq!(harness.runtime.all_containers(), ["bad/bad#0", "good/good#0"]);
     harness.delete("bad", 30);
     harness
-        .until_true(|| harness.get("bad").is_none() && harness.runtime.all() == ["good/good#0"])
+        .until_true(|| harness.get("bad").is_none() && harness.runtime.all_containers() == ["good/good#0"])
         .await;
 }
 
@@ -212,7 +214,7 @@ async fn rejects_pods_that_do_not_fit() {
         status["message"],
         "Pod was rejected: Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000"
     );
-    assert_eq!(harness.runtime.count("run_sandbox"), 0);
+    assert_eq!(harness.runtime.count("run_pod_sandbox"), 0);
     harness.delete("big", 30);
     harness.until_true(|| harness.get("big").is_none()).await;
 }
@@ -220,7 +222,7 @@ async fn rejects_pods_that_do_not_fit() {
 #[tokio::test(start_paused = true)]
 async fn node_shutdown_terminates_pods_by_priority() {
     let harness = Harness::new();
-    harness.runtime.program("low", &[Program::Stubborn]);
+    harness.runtime.set_programs("low", &[FakeProgram::IgnoreStop]);
     let agent = harness.start_agent();
     harness.pod(
         "low",
@@ -259,7 +261,7 @@ async fn node_shutdown_terminates_pods_by_priority() {
 #[tokio::test(start_paused = true)]
 async fn pod_of_the_same_name_waits_for_removal_of_the_old_one() {
     let harness = Harness::new();
-    harness.runtime.program("main", &[Program::Stubborn]);
+    harness.runtime.set_programs("main", &[FakeProgram::IgnoreStop]);
     let _agent = harness.start_agent();
     harness.pod(
         "web",
@@ -271,5 +273,5 @@ async fn pod_of_the_same_name_waits_for_removal_of_the_old_one() {
     again.metadata.uid = Some("u-2".to_owned());
     harness.api.put(&again);
     harness.until_phase("web", "Running").await;
-    assert_eq!(harness.runtime.all(), ["web/main#0"]);
+    assert_eq!(harness.runtime.all_containers(), ["web/main#0"]);
 }

@@ -1,4 +1,4 @@
-//! One request over a connection of its own.
+//! Sends one request over a new connection.
 
 use std::{
     error::Error as _,
@@ -25,92 +25,91 @@ use rustls::{
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::probes::tcp::refusal;
+use crate::probes::tcp::dial_error_message;
 
-/// How much of an answer is read, in bytes.
-const BODY: usize = 10 * 1024;
+/// Limit of the body; the rest is not read.
+// upstream: pkg/probe/http/http.go DoHTTPProbe
+const MAX_BODY_BYTES: usize = 10 * 1024;
 
-/// What was answered.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ProbeResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    /// The beginning of the body.
+    /// The first bytes of the body.
     pub(super) body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// Why there is no complete response.
 #[derive(Debug)]
-pub(super) enum Failure {
-    /// Before it began.
-    Before(String),
-    /// In the middle of it.
-    InBody(String),
+pub(super) enum RequestError {
+    /// No response was received.
+    NoResponse(String),
+    /// The connection broke while the body was read.
+    IncompleteBody(String),
 }
 
-/// Accepts whoever answers.
+/// Accepts any server certificate: see the module documentation of `http`.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AnyCertificateVerifier(Arc<CryptoProvider>);
 
-/// Sends a request to where the address leads.
-pub(super) async fn send(url: &Uri, request: Request<Empty<Bytes>>) -> Result<Answer, Failure> {
-    let before = |why: String| Failure::Before(why);
-    let bracketed = url.host().unwrap_or_default();
-    let host = bracketed.trim_start_matches('[').trim_end_matches(']');
-    let secure = url.scheme_str() == Some("https");
-    let port = url.port_u16().unwrap_or(if secure { 443 } else { 80 });
+pub(super) async fn send(url: &Uri, request: Request<Empty<Bytes>>) -> Result<ProbeResponse, RequestError> {
+    let no_response = |reason: String| RequestError::NoResponse(reason);
+    let url_host = url.host().unwrap_or_default();
+    let host = url_host.trim_start_matches('[').trim_end_matches(']');
+    let is_https = url.scheme_str() == Some("https");
+    let port = url.port_u16().unwrap_or(if is_https { 443 } else { 80 });
     let stream = TcpStream::connect((host, port)).await;
-    let stream = stream.map_err(|error| before(refusal(host, port, &error)))?;
-    if !secure {
-        return exchange(TokioIo::new(stream), request).await;
+    let stream = stream.map_err(|error| no_response(dial_error_message(host, port, &error)))?;
+    if !is_https {
+        return send_over(TokioIo::new(stream), request).await;
     }
-    let config = SECURE.clone().map_err(before)?;
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| before(error.to_string()))?;
+    let config = TLS_CONFIG.clone().map_err(no_response)?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| no_response(error.to_string()))?;
     let stream = TlsConnector::from(config).connect(name, stream).await;
-    let stream = stream.map_err(|error| before(secured(&error)))?;
-    exchange(TokioIo::new(stream), request).await
+    let stream = stream.map_err(|error| no_response(tls_error_message(&error)))?;
+    send_over(TokioIo::new(stream), request).await
 }
 
-async fn exchange<S>(stream: S, request: Request<Empty<Bytes>>) -> Result<Answer, Failure>
+async fn send_over<S>(stream: S, request: Request<Empty<Bytes>>) -> Result<ProbeResponse, RequestError>
 where
     S: Read + Write + Unpin,
 {
-    let before = |error: hyper::Error| Failure::Before(words(&error));
-    let (mut sender, connection) = handshake(stream).await.map_err(before)?;
+    let no_response = |error: hyper::Error| RequestError::NoResponse(http_error_message(&error));
+    let (mut sender, connection) = handshake(stream).await.map_err(no_response)?;
     let mut connection = pin!(connection);
-    let mut answer = pin!(async move {
-        let response = sender.send_request(request).await.map_err(before)?;
-        read(response).await
+    let mut response = pin!(async move {
+        let response = sender.send_request(request).await.map_err(no_response)?;
+        read_response(response).await
     });
     tokio::select! {
-        answer = &mut answer => answer,
-        // The connection ends with the answer, which may be known a moment later.
-        _ = &mut connection => answer.await,
+        response = &mut response => response,
+        // The connection future may finish first, but the response is already buffered then.
+        _ = &mut connection => response.await,
     }
 }
 
-async fn read(response: http::Response<Incoming>) -> Result<Answer, Failure> {
-    let (head, mut rest) = response.into_parts();
+async fn read_response(response: http::Response<Incoming>) -> Result<ProbeResponse, RequestError> {
+    let (head, mut incoming) = response.into_parts();
     let mut body = Vec::new();
-    while body.len() < BODY {
-        let Some(frame) = rest.frame().await else {
+    while body.len() < MAX_BODY_BYTES {
+        let Some(frame) = incoming.frame().await else {
             break;
         };
-        let frame = frame.map_err(|error| Failure::InBody(words(&error)))?;
+        let frame = frame.map_err(|error| RequestError::IncompleteBody(http_error_message(&error)))?;
         if let Ok(data) = frame.into_data() {
             body.extend_from_slice(&data);
         }
     }
-    body.truncate(BODY);
-    Ok(Answer {
+    body.truncate(MAX_BODY_BYTES);
+    Ok(ProbeResponse {
         status: head.status,
         headers: head.headers,
         body,
     })
 }
 
-/// What went wrong with an exchange, as Go says it.
-fn words(error: &hyper::Error) -> String {
+/// The message of Go's HTTP client for an error.
+fn http_error_message(error: &hyper::Error) -> String {
     if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
         return "EOF".to_owned();
     }
@@ -124,7 +123,8 @@ fn words(error: &hyper::Error) -> String {
     }
 }
 
-fn secured(error: &io::Error) -> String {
+/// The message of Go's HTTP client for an error of the TLS handshake.
+fn tls_error_message(error: &io::Error) -> String {
     let tls = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -138,7 +138,7 @@ fn secured(error: &io::Error) -> String {
     }
 }
 
-static SECURE: LazyLock<Result<Arc<ClientConfig>, String>> = LazyLock::new(|| {
+static TLS_CONFIG: LazyLock<Result<Arc<ClientConfig>, String>> = LazyLock::new(|| {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone());
     let config = config
@@ -146,13 +146,13 @@ static SECURE: LazyLock<Result<Arc<ClientConfig>, String>> = LazyLock::new(|| {
         .map_err(|error| error.to_string())?;
     let config = config
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anyone(provider)));
+        .with_custom_certificate_verifier(Arc::new(AnyCertificateVerifier(provider)));
     Ok(Arc::new(config.with_no_client_auth()))
 });
 
-// --- Anyone ---
+// --- AnyCertificateVerifier ---
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AnyCertificateVerifier {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

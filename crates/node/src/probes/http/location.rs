@@ -1,38 +1,38 @@
-//! Addresses of pages, and where redirects lead.
+//! URLs of requests and targets of redirects.
 
 use std::fmt::Write;
 
 use http::Uri;
 use k8s_openapi::api::core::v1::HTTPGetAction;
 
-use crate::probes::port::joined;
+use crate::probes::port::join_host_port;
 
-/// Where a redirect leads.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct RedirectTarget {
     pub(super) uri: Uri,
-    /// Whether it names a host.
+    /// Whether the `Location` header contains a host.
     pub(super) is_absolute: bool,
 }
 
-/// The address an action asks for.
-pub(super) fn address(action: &HTTPGetAction, pod_address: &str, port: u16) -> Result<Uri, String> {
+/// The URL of an HTTP action.
+// upstream: pkg/probe/http/request.go formatURL, NewRequestForHTTPGetAction
+pub(super) fn format_url(action: &HTTPGetAction, pod_address: &str, port: u16) -> Result<Uri, String> {
     let host = action.host.as_deref().filter(|host| !host.is_empty());
     let scheme = action.scheme.as_deref().filter(|scheme| !scheme.is_empty());
     let scheme = scheme.unwrap_or("http").to_lowercase();
-    let authority = joined(host.unwrap_or(pod_address), port);
-    let path = escaped(action.path.as_deref().unwrap_or_default());
-    let url = format!("{scheme}://{authority}{}", rooted(&path));
+    let authority = join_host_port(host.unwrap_or(pod_address), port);
+    let path = percent_encode(action.path.as_deref().unwrap_or_default());
+    let url = format!("{scheme}://{authority}{}", with_leading_slash(&path));
     url.parse().map_err(|error| format!("{url}: {error}"))
 }
 
-/// Where a `Location` leads from a page.
-pub(super) fn target(from: &Uri, location: &str) -> Option<Target> {
-    let location = escaped(location);
+/// Resolves a `Location` header relative to the URL of the request.
+pub(super) fn resolve_redirect(from: &Uri, location: &str) -> Option<RedirectTarget> {
+    let location = percent_encode(location);
     let is_absolute = location.starts_with("//") || location.contains("://");
     let scheme = from.scheme_str().unwrap_or("http");
     let authority = from.authority()?.as_str();
-    let text = if location.starts_with("//") {
+    let url = if location.starts_with("//") {
         format!("{scheme}:{location}")
     } else if is_absolute {
         location
@@ -41,29 +41,32 @@ pub(super) fn target(from: &Uri, location: &str) -> Option<Target> {
     } else if location.starts_with('?') {
         format!("{scheme}://{authority}{}{location}", from.path())
     } else {
-        let folder = from.path().rsplit_once('/').map_or("", |(folder, _)| folder);
-        format!("{scheme}://{authority}{folder}/{location}")
+        let directory = from
+            .path()
+            .rsplit_once('/')
+            .map_or("", |(directory, _)| directory);
+        format!("{scheme}://{authority}{directory}/{location}")
     };
-    let uri: Uri = text.parse().ok()?;
-    Some(Target { uri, is_absolute })
+    let uri: Uri = url.parse().ok()?;
+    Some(RedirectTarget { uri, is_absolute })
 }
 
-fn rooted(path: &str) -> String {
+fn with_leading_slash(path: &str) -> String {
     if path.starts_with('/') {
         return path.to_owned();
     }
     format!("/{path}")
 }
 
-/// What pages may not be called is written in hex, and what stands for a place in the page is left out.
-fn escaped(path: &str) -> String {
+/// Percent-encodes characters that a URL must not contain, and removes the fragment.
+fn percent_encode(path: &str) -> String {
     let path = path.split_once('#').map_or(path, |(path, _)| path);
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
         if byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            // Writing to a text cannot fail.
+            // Writing to a String never fails.
             let _ = write!(out, "%{byte:02X}");
         }
     }
@@ -75,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_made_of_what_the_action_says_and_the_pod() {
+    fn formats_urls_from_action_and_pod_address() {
         let cases = [
             ("", "10.0.0.1", "", "", "http://10.0.0.1:80/"),
             ("HTTPS", "10.0.0.1", "", "/a?b=c", "https://10.0.0.1:80/a?b=c"),
@@ -96,12 +99,12 @@ mod tests {
                 path: Some(path.to_owned()),
                 ..HTTPGetAction::default()
             };
-            assert_eq!(address(&action, pod, 80).unwrap().to_string(), expected);
+            assert_eq!(format_url(&action, pod, 80).unwrap().to_string(), expected);
         }
     }
 
     #[test]
-    fn redirects_lead_to_where_browsers_would_go() {
+    fn resolves_relative_and_absolute_redirects() {
         let from: Uri = "http://a:80/b/c?d".parse().unwrap();
         let cases = [
             ("/x", "http://a:80/x", false),
@@ -111,7 +114,7 @@ mod tests {
             ("https://a:81/", "https://a:81/", true),
         ];
         for (location, expected, is_absolute) in cases {
-            let target = target(&from, location).unwrap();
+            let target = resolve_redirect(&from, location).unwrap();
             assert_eq!(
                 (&*target.uri.to_string(), target.is_absolute),
                 (expected, is_absolute)

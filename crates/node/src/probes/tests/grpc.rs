@@ -1,4 +1,4 @@
-//! Health checks of real servers.
+//! gRPC probes of a real server.
 
 use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
@@ -10,24 +10,25 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::LIMIT;
-use crate::probes::{Found, grpc::look};
+use crate::probes::{ProbeAttempt, grpc::probe};
 
-/// A server, for as long as it is kept.
-struct Server {
+/// A gRPC server that runs until it is dropped.
+struct HealthServer {
     address: SocketAddr,
     _tasks: JoinSet<()>,
 }
 
-/// Says of each service what its name is: a number is a status, `none` a service that is not known, `slow` one that hangs.
-async fn answer(request: Request<Incoming>) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
+/// Responds according to the name of the service: a number is the serving status, `none` an unknown service, `old` a server
+/// without the health protocol, `slow` never responds.
+async fn respond(request: Request<Incoming>) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
     let path = request.uri().path().to_owned();
-    let agent = request.headers()["user-agent"].to_str().unwrap().to_owned();
-    let asked = request.into_body().collect().await.unwrap().to_bytes();
-    // Five bytes of length, then the field's tag and its length, if it is there.
-    let service = String::from_utf8(asked.get(7..).unwrap_or_default().to_vec()).unwrap();
+    let user_agent = request.headers()["user-agent"].to_str().unwrap().to_owned();
+    let message = request.into_body().collect().await.unwrap().to_bytes();
+    // Five bytes of gRPC framing, then tag and length of the field `service`, unless it is empty.
+    let service = String::from_utf8(message.get(7..).unwrap_or_default().to_vec()).unwrap();
     let (code, message, body) = match &*service {
-        _ if path != "/grpc.health.v1.Health/Check" || !agent.starts_with("kube-probe/1.37") => {
-            ("13", "odd", None)
+        _ if path != "/grpc.health.v1.Health/Check" || !user_agent.starts_with("kube-probe/1.37") => {
+            ("13", "unexpected request", None)
         }
         "none" => ("5", "unknown service", None),
         "old" => ("12", "unknown method", None),
@@ -44,7 +45,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<BoxBody<Bytes, In
     Ok(response.body(body.boxed()).unwrap())
 }
 
-async fn serve() -> Server {
+async fn serve() -> HealthServer {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut tasks = JoinSet::new();
@@ -55,62 +56,62 @@ async fn serve() -> Server {
             let server = http2::Builder::new(TokioExecutor::new());
             connections.spawn(async move {
                 let _ = server
-                    .serve_connection(TokioIo::new(stream), service_fn(answer))
+                    .serve_connection(TokioIo::new(stream), service_fn(respond))
                     .await;
             });
         }
     });
-    Server {
+    HealthServer {
         address,
         _tasks: tasks,
     }
 }
 
 #[tokio::test]
-async fn a_server_is_well_if_it_serves() {
+async fn succeeds_if_status_is_serving() {
     let server = serve().await;
-    let unwell = |words: &str| Found::Unwell(words.to_owned());
+    let failure = |message: &str| ProbeAttempt::Failure(message.to_owned());
     let cases = [
-        ("", Found::Well("service healthy".to_owned())),
-        ("1", Found::Well("service healthy".to_owned())),
-        ("0", unwell("service unhealthy (responded with \"UNKNOWN\")")),
-        ("2", unwell("service unhealthy (responded with \"NOT_SERVING\")")),
+        ("", ProbeAttempt::Success("service healthy".to_owned())),
+        ("1", ProbeAttempt::Success("service healthy".to_owned())),
+        ("0", failure("service unhealthy (responded with \"UNKNOWN\")")),
+        ("2", failure("service unhealthy (responded with \"NOT_SERVING\")")),
         (
             "3",
-            unwell("service unhealthy (responded with \"SERVICE_UNKNOWN\")"),
+            failure("service unhealthy (responded with \"SERVICE_UNKNOWN\")"),
         ),
         (
             "none",
-            unwell("error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"),
+            failure("error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"),
         ),
         (
             "old",
-            unwell(
+            failure(
                 "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown method",
             ),
         ),
     ];
     for (service, expected) in cases {
-        let found = look("127.0.0.1", server.address.port(), service, LIMIT).await;
-        assert_eq!(found, expected, "{service}");
+        let attempt = probe("127.0.0.1", server.address.port(), service, LIMIT).await;
+        assert_eq!(attempt, expected, "{service}");
     }
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_not() {
+async fn fails_if_response_times_out() {
     let server = serve().await;
-    let found = look("127.0.0.1", server.address.port(), "slow", Duration::from_secs(1)).await;
+    let attempt = probe("127.0.0.1", server.address.port(), "slow", Duration::from_secs(1)).await;
     let expected = "timeout: health rpc did not complete within 1s";
-    assert_eq!(found, Found::Unwell(expected.to_owned()));
+    assert_eq!(attempt, ProbeAttempt::Failure(expected.to_owned()));
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_waited_for_as_long_as_it_may_take() {
+async fn retries_connection_until_timeout() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let found = look("127.0.0.1", address.port(), "", Duration::from_secs(1)).await;
+    let attempt = probe("127.0.0.1", address.port(), "", Duration::from_secs(1)).await;
     let expected =
         format!("timeout: failed to connect service \"{address}\" within 1s: context deadline exceeded");
-    assert_eq!(found, Found::Unwell(expected));
+    assert_eq!(attempt, ProbeAttempt::Failure(expected));
 }

@@ -1,4 +1,4 @@
-//! Requests to real servers.
+//! HTTP probes of real servers.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -19,18 +19,18 @@ use tokio_rustls::TlsAcceptor;
 
 use super::LIMIT;
 use crate::probes::{
-    Found,
-    http::{Purpose, get},
+    ProbeAttempt,
+    http::{RequestPurpose, get},
 };
 
-/// A server, for as long as it is kept.
-struct Server {
+/// An HTTP server that runs until it is dropped.
+struct HttpServer {
     address: SocketAddr,
     _tasks: JoinSet<()>,
 }
 
-/// Answers: `/code/CODE`, `/to/WHERE`, `/headers`, `/long`, `/slow`, `/cut`.
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+/// Responds according to the path: `/code/CODE`, `/to/?LOCATION`, `/headers`, `/long`, `/slow`.
+async fn respond(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path().to_owned();
     let response = Response::builder();
     let (_, rest) = path[1..].split_once('/').unwrap_or(("", ""));
@@ -39,10 +39,10 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
             .status(rest.parse::<u16>().unwrap())
             .body(Full::from("body")),
         "to" => {
-            let to = request.uri().query().unwrap_or_default();
+            let location = request.uri().query().unwrap_or_default();
             response
                 .status(StatusCode::FOUND)
-                .header("location", to)
+                .header("location", location)
                 .body(Full::from("moved"))
         }
         "headers" => {
@@ -61,7 +61,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(response.unwrap())
 }
 
-async fn serve(tls: Option<TlsAcceptor>) -> Server {
+async fn serve(tls: Option<TlsAcceptor>) -> HttpServer {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut tasks = JoinSet::new();
@@ -75,7 +75,7 @@ async fn serve(tls: Option<TlsAcceptor>) -> Server {
                 let _ = match tls {
                     None => {
                         server
-                            .serve_connection(TokioIo::new(stream), service_fn(answer))
+                            .serve_connection(TokioIo::new(stream), service_fn(respond))
                             .await
                     }
                     Some(tls) => {
@@ -83,35 +83,35 @@ async fn serve(tls: Option<TlsAcceptor>) -> Server {
                             return;
                         };
                         server
-                            .serve_connection(TokioIo::new(stream), service_fn(answer))
+                            .serve_connection(TokioIo::new(stream), service_fn(respond))
                             .await
                     }
                 };
             });
         }
     });
-    Server {
+    HttpServer {
         address,
         _tasks: tasks,
     }
 }
 
-/// With a certificate that nobody vouches for, of another name.
+/// TLS with a self-signed certificate for another host name.
 fn self_signed() -> TlsAcceptor {
-    let made = rcgen::generate_simple_self_signed(vec!["elsewhere.example".to_owned()]).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let certified = rcgen::generate_simple_self_signed(vec!["elsewhere.example".to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der()));
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth();
     let config = config
-        .with_single_cert(vec![made.cert.der().clone()], key)
+        .with_single_cert(vec![certified.cert.der().clone()], key)
         .unwrap();
     TlsAcceptor::from(Arc::new(config))
 }
 
-fn action(server: &Server, path: &str, mut more: Value) -> HTTPGetAction {
+fn action(server: &HttpServer, path: &str, mut more: Value) -> HTTPGetAction {
     more["path"] = json!(path);
     if more.get("port").is_none() {
         more["port"] = json!(server.address.port());
@@ -119,37 +119,37 @@ fn action(server: &Server, path: &str, mut more: Value) -> HTTPGetAction {
     serde_json::from_value(more).unwrap()
 }
 
-async fn look(server: &Server, path: &str, more: Value) -> Result<Found, String> {
+async fn probe(server: &HttpServer, path: &str, more: Value) -> Result<ProbeAttempt, String> {
     let container = json!({"name": "a", "ports": [{"name": "web", "containerPort": server.address.port()}]});
     let container: Container = serde_json::from_value(container).unwrap();
     let action = action(server, path, more);
-    get(&action, &container, "127.0.0.1", Purpose::Probe, LIMIT).await
+    get(&action, &container, "127.0.0.1", RequestPurpose::Probe, LIMIT).await
 }
 
 #[tokio::test]
-async fn an_answer_is_well_by_its_code() {
+async fn status_decides_outcome() {
     let server = serve(None).await;
     let port = server.address.port();
-    let unwell = |code: u16| Found::Unwell(format!("HTTP probe failed with statuscode: {code}"));
+    let failure = |code: u16| ProbeAttempt::Failure(format!("HTTP probe failed with statuscode: {code}"));
     let cases = [
-        ("/code/200", Found::Well("body".to_owned())),
-        ("/code/204", Found::Well(String::new())),
+        ("/code/200", ProbeAttempt::Success("body".to_owned())),
+        ("/code/204", ProbeAttempt::Success(String::new())),
         (
             "/code/304",
-            Found::Warning("Probe terminated redirects, Response body: ".to_owned()),
+            ProbeAttempt::Warning("Probe terminated redirects, Response body: ".to_owned()),
         ),
-        ("/code/400", unwell(400)),
-        ("/code/503", unwell(503)),
+        ("/code/400", failure(400)),
+        ("/code/503", failure(503)),
     ];
     for (path, expected) in cases {
-        assert_eq!(look(&server, path, json!({})).await.unwrap(), expected, "{path}");
+        assert_eq!(probe(&server, path, json!({})).await.unwrap(), expected, "{path}");
     }
-    let named = look(&server, "/", json!({"port": "web"})).await;
-    assert_eq!(named.unwrap(), Found::Well("hello".to_owned()));
-    let nobody = look(&server, "/", json!({"port": "none"})).await;
-    assert_eq!(nobody.unwrap_err(), "port \"none\" not found");
-    let Ok(Found::Well(long)) = look(&server, "/long", json!({})).await else {
-        panic!("a long answer is an answer");
+    let named = probe(&server, "/", json!({"port": "web"})).await;
+    assert_eq!(named.unwrap(), ProbeAttempt::Success("hello".to_owned()));
+    let unknown_port = probe(&server, "/", json!({"port": "none"})).await;
+    assert_eq!(unknown_port.unwrap_err(), "port \"none\" not found");
+    let Ok(ProbeAttempt::Success(long)) = probe(&server, "/long", json!({})).await else {
+        panic!("a truncated body must not fail the probe");
     };
     assert_eq!(long.len(), 10 * 1024);
     drop(server);
@@ -162,32 +162,32 @@ async fn an_answer_is_well_by_its_code() {
 }
 
 #[tokio::test]
-async fn headers_are_those_of_the_action_and_our_own() {
+async fn sends_headers_of_action_and_defaults() {
     let server = serve(None).await;
     let port = server.address.port();
-    let lines = |found: Result<Found, String>| match found.unwrap() {
-        Found::Well(text) => text,
+    let lines = |found: Result<ProbeAttempt, String>| match found.unwrap() {
+        ProbeAttempt::Success(text) => text,
         other => panic!("{other:?}"),
     };
-    let plain = lines(look(&server, "/headers", json!({})).await);
+    let defaults = lines(probe(&server, "/headers", json!({})).await);
     let expected = format!("accept=*/*\nconnection=close\nhost=127.0.0.1:{port}\nuser-agent=kube-probe/1.37");
-    assert_eq!(plain, expected);
-    let own = json!({"httpHeaders": [
+    assert_eq!(defaults, expected);
+    let custom = json!({"httpHeaders": [
         {"name": "Host", "value": "web.example"}, {"name": "X-A", "value": "1"}, {"name": "X-A", "value": "2"},
         {"name": "Accept", "value": ""}, {"name": "User-Agent", "value": "me"},
     ]});
-    let own = lines(look(&server, "/headers", own).await);
+    let custom = lines(probe(&server, "/headers", custom).await);
     assert_eq!(
-        own,
+        custom,
         "connection=close\nhost=web.example\nuser-agent=me\nx-a=1\nx-a=2"
     );
-    let broken = json!({"httpHeaders": [{"name": "a b", "value": ""}]});
-    let Ok(Found::Unwell(words)) = look(&server, "/", broken).await else {
-        panic!("no such header can be sent");
+    let invalid = json!({"httpHeaders": [{"name": "a b", "value": ""}]});
+    let Ok(ProbeAttempt::Failure(message)) = probe(&server, "/", invalid).await else {
+        panic!("an invalid header must fail the probe");
     };
     assert!(
-        words.ends_with("net/http: invalid header field name \"a b\""),
-        "{words}"
+        message.ends_with("net/http: invalid header field name \"a b\""),
+        "{message}"
     );
 }
 
@@ -195,73 +195,73 @@ async fn headers_are_those_of_the_action_and_our_own() {
 async fn redirects_are_followed_on_the_same_host_only() {
     let server = serve(None).await;
     let port = server.address.port();
-    let same = look(&server, "/to/?/code/200", json!({})).await.unwrap();
-    assert_eq!(same, Found::Well("body".to_owned()));
+    let same = probe(&server, "/to/?/code/200", json!({})).await.unwrap();
+    assert_eq!(same, ProbeAttempt::Success("body".to_owned()));
     let absolute = format!("/to/?http://127.0.0.1:{port}/code/500");
-    let absolute = look(&server, &absolute, json!({})).await.unwrap();
+    let absolute = probe(&server, &absolute, json!({})).await.unwrap();
     assert_eq!(
         absolute,
-        Found::Unwell("HTTP probe failed with statuscode: 500".to_owned())
+        ProbeAttempt::Failure("HTTP probe failed with statuscode: 500".to_owned())
     );
-    let other = look(&server, "/to/?http://localhost:1/", json!({}))
+    let other = probe(&server, "/to/?http://localhost:1/", json!({}))
         .await
         .unwrap();
     assert_eq!(
         other,
-        Found::Warning("Probe terminated redirects, Response body: moved".to_owned())
+        ProbeAttempt::Warning("Probe terminated redirects, Response body: moved".to_owned())
     );
-    let Found::Unwell(words) = look(&server, "/to/?/to/", json!({})).await.unwrap() else {
-        panic!("there is no end of it");
+    let ProbeAttempt::Failure(message) = probe(&server, "/to/?/to/", json!({})).await.unwrap() else {
+        panic!("a redirect loop must fail the probe");
     };
     assert!(
-        words.contains("Response body") || words.ends_with("stopped after 10 redirects"),
-        "{words}"
+        message.contains("Response body") || message.ends_with("stopped after 10 redirects"),
+        "{message}"
     );
 }
 
 #[tokio::test]
-async fn certificates_are_not_checked() {
+async fn does_not_verify_certificates() {
     let server = serve(Some(self_signed())).await;
-    let secure = look(&server, "/", json!({"scheme": "HTTPS"})).await.unwrap();
-    assert_eq!(secure, Found::Well("hello".to_owned()));
+    let secure = probe(&server, "/", json!({"scheme": "HTTPS"})).await.unwrap();
+    assert_eq!(secure, ProbeAttempt::Success("hello".to_owned()));
     let plain = serve(None).await;
-    let Found::Unwell(words) = look(&plain, "/", json!({"scheme": "HTTPS"})).await.unwrap() else {
-        panic!("it speaks no TLS");
+    let ProbeAttempt::Failure(message) = probe(&plain, "/", json!({"scheme": "HTTPS"})).await.unwrap() else {
+        panic!("a server without TLS must fail the probe");
     };
     assert!(
-        words.starts_with(&format!("Get \"https://127.0.0.1:{}/\": ", plain.address.port())),
-        "{words}"
+        message.starts_with(&format!("Get \"https://127.0.0.1:{}/\": ", plain.address.port())),
+        "{message}"
     );
 }
 
 #[tokio::test]
-async fn who_does_not_answer_is_not_well() {
+async fn fails_if_server_does_not_respond() {
     let server = serve(None).await;
     let port = server.address.port();
     let slow = action(&server, "/slow", json!({}));
-    let found = get(
+    let attempt = get(
         &slow,
         &Container::default(),
         "127.0.0.1",
-        Purpose::Probe,
+        RequestPurpose::Probe,
         Duration::from_secs(1),
     )
     .await;
-    let late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
-    let expected = format!("Get \"http://127.0.0.1:{port}/slow\": {late}");
-    assert_eq!(found.unwrap(), Found::Unwell(expected));
+    let reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+    let expected = format!("Get \"http://127.0.0.1:{port}/slow\": {reason}");
+    assert_eq!(attempt.unwrap(), ProbeAttempt::Failure(expected));
 
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let gone = look(&server, "/", json!({"port": port})).await.unwrap();
-    let why = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
+    let refused = probe(&server, "/", json!({"port": port})).await.unwrap();
+    let reason = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
     assert_eq!(
-        gone,
-        Found::Unwell(format!("Get \"http://127.0.0.1:{port}/\": {why}"))
+        refused,
+        ProbeAttempt::Failure(format!("Get \"http://127.0.0.1:{port}/\": {reason}"))
     );
 
-    // One that hangs up.
+    // A server that closes the connection without a response.
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut tasks = JoinSet::new();
@@ -270,32 +270,35 @@ async fn who_does_not_answer_is_not_well() {
             drop(listener.accept().await);
         }
     });
-    let Found::Unwell(words) = look(&server, "/", json!({"port": port})).await.unwrap() else {
-        panic!("nothing was answered");
+    let ProbeAttempt::Failure(message) = probe(&server, "/", json!({"port": port})).await.unwrap() else {
+        panic!("a closed connection must fail the probe");
     };
     assert!(
-        words.starts_with(&format!("Get \"http://127.0.0.1:{port}/\": ")),
-        "{words}"
+        message.starts_with(&format!("Get \"http://127.0.0.1:{port}/\": ")),
+        "{message}"
     );
 }
 
 #[tokio::test]
-async fn for_a_hook_any_answer_will_do() {
+async fn any_response_succeeds_for_lifecycle_hooks() {
     let server = serve(None).await;
-    let ask = async |path: &str| {
+    let run_hook = async |path: &str| {
         let action = action(&server, path, json!({}));
         get(
             &action,
             &Container::default(),
             "127.0.0.1",
-            Purpose::Lifecycle,
+            RequestPurpose::LifecycleHook,
             LIMIT,
         )
         .await
     };
-    assert_eq!(ask("/code/500").await.unwrap(), Found::Well("body".to_owned()));
-    let Found::Well(headers) = ask("/headers").await.unwrap() else {
-        panic!("it was answered");
+    assert_eq!(
+        run_hook("/code/500").await.unwrap(),
+        ProbeAttempt::Success("body".to_owned())
+    );
+    let ProbeAttempt::Success(headers) = run_hook("/headers").await.unwrap() else {
+        panic!("any response is a success");
     };
     assert!(headers.contains("user-agent=kube-lifecycle/1.37"));
 }

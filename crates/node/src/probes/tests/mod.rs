@@ -1,4 +1,4 @@
-//! Probes, with a runtime in memory and with real servers.
+//! Tests of probes with a fake runtime and with real servers.
 
 mod grpc;
 mod http;
@@ -8,5 +8,5 @@ mod workers;
 
 use std::time::Duration;
 
-/// Long enough for what is on this machine, also when it is busy.
+/// Timeout of probes that must succeed, long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);

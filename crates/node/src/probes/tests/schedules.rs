@@ -1,4 +1,4 @@
-//! When to look, and how many looks make a result.
+//! Probe schedules and thresholds.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::Probe;
 use serde_json::{Value, json};
 
 use crate::probes::{
-    Outcome, ProbeKind,
-    look::length,
-    schedule::{Tally, Times, share},
+    ProbeKind, ProbeOutcome,
+    prober::format_go_duration,
+    schedule::{ProbeSchedule, ThresholdCounter, period_fraction},
 };
 
 fn probe(spec: Value) -> Probe {
@@ -16,9 +16,9 @@ fn probe(spec: Value) -> Probe {
 }
 
 #[test]
-fn readiness_is_looked_at_at_once_and_the_others_after_a_period() {
+fn readiness_runs_immediately_and_others_after_a_period() {
     use ProbeKind::{Liveness, Readiness, Startup};
-    // Kind, delay, period, how long the container runs, how long to wait.
+    // Kind, initial delay, period, age of the container, expected delay.
     let cases = [
         (Readiness, 0, 10, 0.0, 0.0),
         (Readiness, 5, 10, 0.0, 5.0),
@@ -33,55 +33,62 @@ fn readiness_is_looked_at_at_once_and_the_others_after_a_period() {
         (Startup, 3, 2, 0.0, 4.0),
     ];
     for (kind, delay, period, age, expected) in cases {
-        let times = Times::of(
+        let schedule = ProbeSchedule::new(
             kind,
             &probe(json!({"initialDelaySeconds": delay, "periodSeconds": period})),
         );
         let [age, expected] = [age, expected].map(Duration::from_secs_f64);
-        let waits = times.first(age, Duration::from_hours(1), 0.5);
-        assert_eq!(waits, expected, "{kind} {delay} {period} {age:?}");
+        let first_delay = schedule.first_delay(age, Duration::from_hours(1), 0.5);
+        assert_eq!(first_delay, expected, "{kind} {delay} {period} {age:?}");
     }
 }
 
 #[test]
-fn an_agent_that_begins_spreads_its_looks_at_what_is_there() {
-    let times = Times::of(
+fn spreads_probes_of_running_containers_after_agent_start() {
+    let schedule = ProbeSchedule::new(
         ProbeKind::Liveness,
         &probe(json!({"periodSeconds": 10, "initialDelaySeconds": 30})),
     );
-    let old = Duration::from_hours(1);
-    let young = Duration::from_secs(1);
-    let up = Duration::from_secs(2);
-    assert_eq!(times.first(old, up, 0.25), Duration::from_millis(2500));
-    // What it began itself comes when it is due, and what is not due yet does not come earlier.
-    assert_eq!(times.first(young, up, 0.25), Duration::from_secs(29));
+    let old_container = Duration::from_hours(1);
+    let new_container = Duration::from_secs(1);
+    let uptime = Duration::from_secs(2);
     assert_eq!(
-        times.first(Duration::from_secs(3), up, 0.25),
+        schedule.first_delay(old_container, uptime, 0.25),
+        Duration::from_millis(2500)
+    );
+    // A container that this agent started keeps its regular schedule.
+    assert_eq!(
+        schedule.first_delay(new_container, uptime, 0.25),
+        Duration::from_secs(29)
+    );
+    // The initial delay still applies.
+    assert_eq!(
+        schedule.first_delay(Duration::from_secs(3), uptime, 0.25),
         Duration::from_secs(27)
     );
-    assert!((share("a") - share("b")).abs() > f64::EPSILON);
-    assert!((0.0..=1.0).contains(&share("a")));
+    assert!((period_fraction("a") - period_fraction("b")).abs() > f64::EPSILON);
+    assert!((0.0..=1.0).contains(&period_fraction("a")));
 }
 
 #[test]
-fn enough_in_a_row_is_a_result() {
+fn consecutive_results_reach_thresholds() {
     let spec = probe(json!({"successThreshold": 2, "failureThreshold": 3}));
-    let mut tally = Tally::of(ProbeKind::Readiness, &spec);
-    let found: Vec<_> = "++-+--+---+++"
+    let mut counter = ThresholdCounter::new(ProbeKind::Readiness, &spec);
+    let outcomes: Vec<_> = "++-+--+---+++"
         .chars()
-        .map(|well| match tally.count(well == '+').outcome {
-            Some(Outcome::Success) => 'S',
-            Some(Outcome::Failure) => 'F',
+        .map(|result| match counter.count(result == '+').outcome {
+            Some(ProbeOutcome::Success) => 'S',
+            Some(ProbeOutcome::Failure) => 'F',
             _ => '.',
         })
         .collect();
-    assert_eq!(found.into_iter().collect::<String>(), ".S.......F.SS");
+    assert_eq!(outcomes.into_iter().collect::<String>(), ".S.......F.SS");
 }
 
 #[test]
-fn what_fails_is_left_alone_and_what_is_up_stays_up() {
-    let once = probe(json!({"failureThreshold": 1}));
-    // Kind, found, whether that was the last look.
+fn stops_after_failed_liveness_and_after_startup() {
+    let threshold_one = probe(json!({"failureThreshold": 1}));
+    // Kind, result, whether it is the last probe.
     let cases = [
         (ProbeKind::Startup, true, true),
         (ProbeKind::Startup, false, true),
@@ -89,18 +96,19 @@ fn what_fails_is_left_alone_and_what_is_up_stays_up() {
         (ProbeKind::Liveness, false, true),
         (ProbeKind::Readiness, false, false),
     ];
-    for (kind, well, last) in cases {
-        assert_eq!(Tally::of(kind, &once).count(well).is_last, last, "{kind} {well}");
+    for (kind, is_success, is_last) in cases {
+        let decision = ThresholdCounter::new(kind, &threshold_one).count(is_success);
+        assert_eq!(decision.is_last, is_last, "{kind} {is_success}");
     }
     // By default three failures, and one success.
-    let mut tally = Tally::of(ProbeKind::Liveness, &probe(json!({})));
-    let failures = [false, false, false].map(|well| tally.count(well).outcome);
-    assert_eq!(failures, [None, None, Some(Outcome::Failure)]);
+    let mut counter = ThresholdCounter::new(ProbeKind::Liveness, &probe(json!({})));
+    let failures = [false, false, false].map(|is_success| counter.count(is_success).outcome);
+    assert_eq!(failures, [None, None, Some(ProbeOutcome::Failure)]);
 }
 
 #[test]
-fn times_are_written_as_go_writes_them() {
+fn formats_durations_like_go() {
     for (seconds, text) in [(1, "1s"), (60, "1m0s"), (3661, "1h1m1s")] {
-        assert_eq!(length(Duration::from_secs(seconds)), text);
+        assert_eq!(format_go_duration(Duration::from_secs(seconds)), text);
     }
 }

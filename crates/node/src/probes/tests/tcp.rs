@@ -1,4 +1,4 @@
-//! Connections to real ports.
+//! TCP probes of real ports.
 
 use std::time::Duration;
 
@@ -8,21 +8,27 @@ use tokio::{
 };
 
 use super::LIMIT;
-use crate::probes::{Found, tcp::look};
+use crate::probes::{ProbeAttempt, tcp::probe};
 
 #[tokio::test]
-async fn a_port_that_listens_is_well() {
+async fn succeeds_if_port_listens() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    assert_eq!(look("127.0.0.1", port, LIMIT).await, Found::Well(String::new()));
+    assert_eq!(
+        probe("127.0.0.1", port, LIMIT).await,
+        ProbeAttempt::Success(String::new())
+    );
     drop(listener);
     let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
-    assert_eq!(look("127.0.0.1", port, LIMIT).await, Found::Unwell(refused));
+    assert_eq!(
+        probe("127.0.0.1", port, LIMIT).await,
+        ProbeAttempt::Failure(refused)
+    );
 }
 
 #[tokio::test]
-async fn a_port_that_does_not_answer_in_time_is_not() {
-    // A listener that accepts nothing: once its backlog is full, the kernel lets further clients wait.
+async fn fails_if_connection_times_out() {
+    // A listener that never accepts: once its backlog is full, connections of further clients stay pending.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
@@ -32,12 +38,12 @@ async fn a_port_that_does_not_answer_in_time_is_not() {
         queued.push(stream.unwrap());
     }
     let port = address.port();
-    let found = look("127.0.0.1", port, Duration::from_millis(50)).await;
-    let Found::Unwell(words) = found else {
-        panic!("{found:?}");
+    let attempt = probe("127.0.0.1", port, Duration::from_millis(50)).await;
+    let ProbeAttempt::Failure(message) = attempt else {
+        panic!("{attempt:?}");
     };
     assert!(
-        words.starts_with(&format!("dial tcp 127.0.0.1:{port}: ")),
-        "{words}"
+        message.starts_with(&format!("dial tcp 127.0.0.1:{port}: ")),
+        "{message}"
     );
 }

@@ -1,4 +1,4 @@
-//! Workers: which there are, when they look, what they tell.
+//! Probe workers: which ones run, when they probe, and the results and events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,44 +16,44 @@ use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 use crate::{
-    Facts, PodIdentity,
+    NodeFacts, PodIdentity,
     pod::status::PodSnapshot,
-    probes::{Outcome, ProbeKind, Prober},
+    probes::{ProbeKind, ProbeManager, ProbeOutcome},
     runtime::{
         ContainerId, ContainerSpec, ExecOutput, Runtime, SandboxSpec,
         fake::{FakeRuntime, clock},
     },
 };
 
-struct World {
+struct ProbeFixture {
     runtime: FakeRuntime,
-    prober: Prober,
+    probe_manager: ProbeManager,
     api: FakeApi,
     _events: JoinSet<()>,
 }
 
-fn world() -> World {
+fn probe_fixture() -> ProbeFixture {
     let clock = clock();
     let runtime = FakeRuntime::new(clock.clone()).with_image("busybox");
     let api = FakeApi::new();
     let events = Arc::new(EventBroadcaster::new(api.client()).clock(clock.clone()));
     let recorder = events.recorder("kubelet").style(EventApi::Core);
-    let mut running = JoinSet::new();
-    running.spawn(async move {
+    let mut event_task = JoinSet::new();
+    event_task.spawn(async move {
         let _ = events.run(Stop::new()).await;
     });
-    let shared: Arc<dyn Runtime> = Arc::new(runtime.clone());
-    let runtimes = watch::Sender::new(Some(shared));
-    let facts = watch::Sender::new(Arc::new(Facts::default()));
-    World {
-        prober: Prober::new(runtimes.subscribe(), facts.subscribe(), clock, recorder),
+    let shared_runtime: Arc<dyn Runtime> = Arc::new(runtime.clone());
+    let runtimes = watch::Sender::new(Some(shared_runtime));
+    let facts = watch::Sender::new(Arc::new(NodeFacts::default()));
+    ProbeFixture {
+        probe_manager: ProbeManager::new(runtimes.subscribe(), facts.subscribe(), clock, recorder),
         runtime,
         api,
-        _events: running,
+        _events: event_task,
     }
 }
 
-/// A pod with one container, `a`.
+/// A pod with one container `a`.
 fn pod(container: &Value) -> Pod {
     let mut container = container.clone();
     container["name"] = json!("a");
@@ -64,15 +64,14 @@ fn pod(container: &Value) -> Pod {
     serde_json::from_value(pod).unwrap()
 }
 
-/// A probe that runs a command.
-fn exec(mut more: Value) -> Value {
-    more["exec"] = json!({"command": ["check", "$(HOW)"]});
+fn exec_probe(mut more: Value) -> Value {
+    more["exec"] = json!({"command": ["check", "$(MODE)"]});
     more
 }
 
-impl World {
-    /// Makes the container, and starts it.
-    async fn start(&self, attempt: u32) -> ContainerId {
+impl ProbeFixture {
+    /// Creates and starts the container.
+    async fn start_container(&self, attempt: u32) -> ContainerId {
         let spec = SandboxSpec {
             pod: PodIdentity {
                 namespace: "shop".to_owned(),
@@ -81,13 +80,13 @@ impl World {
             },
             ..SandboxSpec::default()
         };
-        let sandbox = match self.runtime.sandboxes().await.unwrap().first() {
+        let sandbox = match self.runtime.list_pod_sandboxes().await.unwrap().first() {
             Some(sandbox) => sandbox.id.clone(),
-            None => self.runtime.run_sandbox(&spec).await.unwrap(),
+            None => self.runtime.run_pod_sandbox(&spec).await.unwrap(),
         };
         let container = ContainerSpec {
             name: "a".to_owned(),
-            image: self.runtime.image("busybox").await.unwrap().unwrap().id,
+            image: self.runtime.image_status("busybox").await.unwrap().unwrap().id,
             attempt,
             ..ContainerSpec::default()
         };
@@ -102,26 +101,27 @@ impl World {
 
     async fn snapshot(&self) -> PodSnapshot {
         PodSnapshot::new(
-            self.runtime.sandboxes().await.unwrap(),
-            self.runtime.containers().await.unwrap(),
+            self.runtime.list_pod_sandboxes().await.unwrap(),
+            self.runtime.list_containers().await.unwrap(),
         )
     }
 
-    /// As the worker of the pod does whenever something happened.
-    async fn keep(&self, pod: &Pod) {
-        self.prober.keep(pod, &self.snapshot().await);
+    /// Updates the probe manager, as a pod worker does after every relist.
+    async fn update_pod(&self, pod: &Pod) {
+        self.probe_manager.update_pod(pod, &self.snapshot().await);
     }
 
-    fn answer(&self, code: i32) {
+    /// Sets the exit code of the probe command.
+    fn set_exit_code(&self, code: i32) {
         let output = ExecOutput {
             code,
             stdout: b"out".to_vec(),
             stderr: b"err".to_vec(),
         };
-        self.runtime.answer("a", output);
+        self.runtime.set_exec_output("a", output);
     }
 
-    fn looks(&self) -> usize {
+    fn probe_count(&self) -> usize {
         self.runtime.count("exec_sync")
     }
 
@@ -135,39 +135,43 @@ impl World {
     }
 }
 
-async fn pass(seconds: u64) {
+/// Lets time pass, and a millisecond more, so that timers of that time have fired.
+async fn pass_seconds(seconds: u64) {
     sleep(Duration::from_millis(seconds * 1000 + 1)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_fails_often_enough_is_said_to_and_left_alone() {
-    let world = world();
-    let probe = exec(json!({"periodSeconds": 5, "failureThreshold": 2}));
-    let pod = pod(&json!({"livenessProbe": probe, "env": [{"name": "HOW", "value": "well"}]}));
-    let id = world.start(0).await;
-    world.answer(1);
-    world.keep(&pod).await;
+async fn liveness_failure_is_reported_once_and_stops_probing() {
+    let fixture = probe_fixture();
+    let probe = exec_probe(json!({"periodSeconds": 5, "failureThreshold": 2}));
+    let pod = pod(&json!({"livenessProbe": probe, "env": [{"name": "MODE", "value": "strict"}]}));
+    let id = fixture.start_container(0).await;
+    fixture.set_exit_code(1);
+    fixture.update_pod(&pod).await;
     sleep(Duration::from_secs(4)).await;
-    assert_eq!(world.looks(), 0);
-    pass(1).await;
-    assert_eq!(world.looks(), 1);
-    assert_eq!(world.prober.results("u1").liveness(&id), None);
-    pass(5).await;
-    assert_eq!(world.prober.changed().await, "u1");
-    assert_eq!(world.prober.results("u1").liveness(&id), Some(Outcome::Failure));
-    world.keep(&pod).await;
-    pass(60).await;
-    assert_eq!(world.looks(), 2);
+    assert_eq!(fixture.probe_count(), 0);
+    pass_seconds(1).await;
+    assert_eq!(fixture.probe_count(), 1);
+    assert_eq!(fixture.probe_manager.results("u1").liveness(&id), None);
+    pass_seconds(5).await;
+    assert_eq!(fixture.probe_manager.next_changed_pod().await, "u1");
+    assert_eq!(
+        fixture.probe_manager.results("u1").liveness(&id),
+        Some(ProbeOutcome::Failure)
+    );
+    fixture.update_pod(&pod).await;
+    pass_seconds(60).await;
+    assert_eq!(fixture.probe_count(), 2);
     assert!(
-        world
+        fixture
             .runtime
             .calls()
             .iter()
-            .any(|call| call.contains("check well"))
+            .any(|call| call.contains("check strict"))
     );
 
-    eventually(|| async { !world.events().await.is_empty() }).await;
-    let event = &world.events().await[0];
+    eventually(|| async { !fixture.events().await.is_empty() }).await;
+    let event = &fixture.events().await[0];
     assert_eq!(event.reason.as_deref(), Some("Unhealthy"));
     assert_eq!(event.message.as_deref(), Some("Liveness probe failed: outerr"));
     assert_eq!(event.type_.as_deref(), Some("Warning"));
@@ -178,169 +182,187 @@ async fn a_container_that_fails_often_enough_is_said_to_and_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readiness_comes_and_goes() {
-    let world = world();
-    let probe = exec(json!({"periodSeconds": 10, "initialDelaySeconds": 3, "successThreshold": 2}));
+async fn readiness_follows_results() {
+    let fixture = probe_fixture();
+    let probe = exec_probe(json!({"periodSeconds": 10, "initialDelaySeconds": 3, "successThreshold": 2}));
     let pod = pod(&json!({"readinessProbe": probe}));
-    let id = world.start(0).await;
-    world.answer(0);
-    world.keep(&pod).await;
-    let ready = || world.prober.results("u1").readiness(&id);
-    pass(2).await;
-    assert_eq!(world.looks(), 0);
-    pass(1).await;
-    assert_eq!((world.looks(), ready()), (1, None));
-    pass(10).await;
-    assert_eq!(ready(), Some(Outcome::Success));
-    world.answer(1);
-    pass(20).await;
-    assert_eq!(ready(), Some(Outcome::Success));
-    pass(10).await;
-    assert_eq!(ready(), Some(Outcome::Failure));
-    world.answer(0);
-    pass(20).await;
-    assert_eq!(ready(), Some(Outcome::Success));
+    let id = fixture.start_container(0).await;
+    fixture.set_exit_code(0);
+    fixture.update_pod(&pod).await;
+    let ready = || fixture.probe_manager.results("u1").readiness(&id);
+    pass_seconds(2).await;
+    assert_eq!(fixture.probe_count(), 0);
+    pass_seconds(1).await;
+    assert_eq!((fixture.probe_count(), ready()), (1, None));
+    pass_seconds(10).await;
+    assert_eq!(ready(), Some(ProbeOutcome::Success));
+    fixture.set_exit_code(1);
+    pass_seconds(20).await;
+    assert_eq!(ready(), Some(ProbeOutcome::Success));
+    pass_seconds(10).await;
+    assert_eq!(ready(), Some(ProbeOutcome::Failure));
+    fixture.set_exit_code(0);
+    pass_seconds(20).await;
+    assert_eq!(ready(), Some(ProbeOutcome::Success));
     let changes = [
-        world.prober.changed().await,
-        world.prober.changed().await,
-        world.prober.changed().await,
+        fixture.probe_manager.next_changed_pod().await,
+        fixture.probe_manager.next_changed_pod().await,
+        fixture.probe_manager.next_changed_pod().await,
     ];
     assert_eq!(changes, ["u1", "u1", "u1"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_else_is_looked_at_until_a_container_is_up() {
-    let world = world();
-    let every = exec(json!({"periodSeconds": 1}));
+async fn liveness_and_readiness_wait_for_startup() {
+    let fixture = probe_fixture();
+    let every_second = exec_probe(json!({"periodSeconds": 1}));
     let pod = pod(&json!({
-        "startupProbe": exec(json!({"periodSeconds": 1, "failureThreshold": 30})),
-        "livenessProbe": every, "readinessProbe": every,
+        "startupProbe": exec_probe(json!({"periodSeconds": 1, "failureThreshold": 30})),
+        "livenessProbe": every_second, "readinessProbe": every_second,
     }));
-    let id = world.start(0).await;
-    world.answer(1);
-    world.keep(&pod).await;
-    assert_eq!(world.prober.workers(), 1);
-    pass(5).await;
-    assert_eq!(world.prober.results("u1").startup(&id), None);
-    world.answer(0);
-    assert_eq!(world.prober.changed().await, "u1");
-    assert_eq!(world.prober.results("u1").startup(&id), Some(Outcome::Success));
-    world.keep(&pod).await;
-    assert_eq!(world.prober.workers(), 2);
-    pass(0).await;
-    assert_eq!(world.prober.results("u1").readiness(&id), Some(Outcome::Success));
-    pass(1).await;
-    assert_eq!(world.prober.results("u1").liveness(&id), Some(Outcome::Success));
+    let id = fixture.start_container(0).await;
+    fixture.set_exit_code(1);
+    fixture.update_pod(&pod).await;
+    assert_eq!(fixture.probe_manager.worker_count(), 1);
+    pass_seconds(5).await;
+    assert_eq!(fixture.probe_manager.results("u1").startup(&id), None);
+    fixture.set_exit_code(0);
+    assert_eq!(fixture.probe_manager.next_changed_pod().await, "u1");
+    assert_eq!(
+        fixture.probe_manager.results("u1").startup(&id),
+        Some(ProbeOutcome::Success)
+    );
+    fixture.update_pod(&pod).await;
+    assert_eq!(fixture.probe_manager.worker_count(), 2);
+    pass_seconds(0).await;
+    assert_eq!(
+        fixture.probe_manager.results("u1").readiness(&id),
+        Some(ProbeOutcome::Success)
+    );
+    pass_seconds(1).await;
+    assert_eq!(
+        fixture.probe_manager.results("u1").liveness(&id),
+        Some(ProbeOutcome::Success)
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn workers_end_with_their_container_and_a_new_one_begins_from_nothing() {
-    let world = world();
-    let pod = pod(&json!({"readinessProbe": exec(json!({"periodSeconds": 1}))}));
-    let first = world.start(0).await;
-    world.answer(0);
-    world.keep(&pod).await;
-    pass(1).await;
+async fn restarted_container_has_new_workers_and_no_results() {
+    let fixture = probe_fixture();
+    let pod = pod(&json!({"readinessProbe": exec_probe(json!({"periodSeconds": 1}))}));
+    let first = fixture.start_container(0).await;
+    fixture.set_exit_code(0);
+    fixture.update_pod(&pod).await;
+    pass_seconds(1).await;
     assert_eq!(
-        world.prober.results("u1").readiness(&first),
-        Some(Outcome::Success)
+        fixture.probe_manager.results("u1").readiness(&first),
+        Some(ProbeOutcome::Success)
     );
-    world.runtime.exit("web", "a", 1);
-    world.keep(&pod).await;
-    assert_eq!(world.prober.workers(), 0);
-    assert_eq!(world.prober.results("u1").readiness(&first), None);
-    let looks = world.looks();
-    pass(30).await;
-    assert_eq!(world.looks(), looks);
+    fixture.runtime.exit("web", "a", 1);
+    fixture.update_pod(&pod).await;
+    assert_eq!(fixture.probe_manager.worker_count(), 0);
+    assert_eq!(fixture.probe_manager.results("u1").readiness(&first), None);
+    let probe_count = fixture.probe_count();
+    pass_seconds(30).await;
+    assert_eq!(fixture.probe_count(), probe_count);
 
-    let second = world.start(1).await;
-    world.keep(&pod).await;
-    assert_eq!(world.prober.workers(), 1);
-    assert_eq!(world.prober.results("u1").readiness(&second), None);
-    pass(0).await;
+    let second = fixture.start_container(1).await;
+    fixture.update_pod(&pod).await;
+    assert_eq!(fixture.probe_manager.worker_count(), 1);
+    assert_eq!(fixture.probe_manager.results("u1").readiness(&second), None);
+    pass_seconds(0).await;
     assert_eq!(
-        world.prober.results("u1").readiness(&second),
-        Some(Outcome::Success)
+        fixture.probe_manager.results("u1").readiness(&second),
+        Some(ProbeOutcome::Success)
     );
-    world.prober.forget("u1");
-    assert_eq!(world.prober.workers(), 0);
-    assert_eq!(world.prober.results("u1").readiness(&second), None);
+    fixture.probe_manager.remove_pod("u1");
+    assert_eq!(fixture.probe_manager.worker_count(), 0);
+    assert_eq!(fixture.probe_manager.results("u1").readiness(&second), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_without_probes_has_no_workers() {
-    let world = world();
-    world.start(0).await;
-    world.keep(&pod(&json!({}))).await;
-    assert_eq!(world.prober.workers(), 0);
+    let fixture = probe_fixture();
+    fixture.start_container(0).await;
+    fixture.update_pod(&pod(&json!({}))).await;
+    assert_eq!(fixture.probe_manager.worker_count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_ends_is_asked_only_whether_it_takes_work() {
-    let world = world();
-    let every = exec(json!({"periodSeconds": 1}));
-    let mut pod = pod(&json!({"livenessProbe": every, "readinessProbe": every}));
-    world.start(0).await;
-    world.keep(&pod).await;
-    assert_eq!(world.prober.workers(), 2);
+async fn terminating_pod_runs_readiness_probes_only() {
+    let fixture = probe_fixture();
+    let every_second = exec_probe(json!({"periodSeconds": 1}));
+    let mut pod = pod(&json!({"livenessProbe": every_second, "readinessProbe": every_second}));
+    fixture.start_container(0).await;
+    fixture.update_pod(&pod).await;
+    assert_eq!(fixture.probe_manager.worker_count(), 2);
     pod.metadata.deletion_timestamp = Some(Time(clock().now()));
-    world.keep(&pod).await;
-    assert_eq!(world.prober.workers(), 1);
+    fixture.update_pod(&pod).await;
+    assert_eq!(fixture.probe_manager.worker_count(), 1);
     pod.status = Some(serde_json::from_value(json!({"phase": "Succeeded"})).unwrap());
-    world.keep(&pod).await;
-    assert_eq!(world.prober.workers(), 0);
+    fixture.update_pod(&pod).await;
+    assert_eq!(fixture.probe_manager.worker_count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_cannot_be_done_says_nothing_of_the_container() {
-    let world = world();
-    let pod = pod(&json!({"readinessProbe": exec(json!({"periodSeconds": 10, "failureThreshold": 1}))}));
-    let id = world.start(0).await;
-    world.runtime.refuse("exec_sync", 3, "busy");
-    world.answer(0);
-    world.keep(&pod).await;
-    pass(5).await;
-    assert_eq!(world.looks(), 3);
-    assert_eq!(world.prober.results("u1").readiness(&id), None);
-    eventually(|| async { !world.events().await.is_empty() }).await;
-    let message = world.events().await[0].message.clone().unwrap();
+async fn probe_error_is_retried_and_changes_no_result() {
+    let fixture = probe_fixture();
+    let pod =
+        pod(&json!({"readinessProbe": exec_probe(json!({"periodSeconds": 10, "failureThreshold": 1}))}));
+    let id = fixture.start_container(0).await;
+    fixture.runtime.fail_calls("exec_sync", 3, "busy");
+    fixture.set_exit_code(0);
+    fixture.update_pod(&pod).await;
+    pass_seconds(5).await;
+    assert_eq!(fixture.probe_count(), 3);
+    assert_eq!(fixture.probe_manager.results("u1").readiness(&id), None);
+    eventually(|| async { !fixture.events().await.is_empty() }).await;
+    let message = fixture.events().await[0].message.clone().unwrap();
     assert_eq!(
         message,
         "Readiness probe errored and resulted in unknown state: busy"
     );
-    pass(5).await;
-    assert_eq!(world.prober.results("u1").readiness(&id), Some(Outcome::Success));
+    pass_seconds(5).await;
+    assert_eq!(
+        fixture.probe_manager.results("u1").readiness(&id),
+        Some(ProbeOutcome::Success)
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_that_takes_too_long_has_failed() {
-    let world = world();
-    let spec = exec(json!({"periodSeconds": 30, "failureThreshold": 1, "timeoutSeconds": 2}));
-    let pod = pod(&json!({"readinessProbe": spec, "env": [{"name": "HOW", "value": "x"}]}));
-    let id = world.start(0).await;
-    world.runtime.slow("exec_sync", 1, Duration::from_mins(5));
-    world.keep(&pod).await;
-    pass(13).await;
-    assert_eq!(world.prober.results("u1").readiness(&id), Some(Outcome::Failure));
-    eventually(|| async { !world.events().await.is_empty() }).await;
-    let message = world.events().await[0].message.clone().unwrap();
+async fn exec_timeout_is_a_failure() {
+    let fixture = probe_fixture();
+    let spec = exec_probe(json!({"periodSeconds": 30, "failureThreshold": 1, "timeoutSeconds": 2}));
+    let pod = pod(&json!({"readinessProbe": spec, "env": [{"name": "MODE", "value": "x"}]}));
+    let id = fixture.start_container(0).await;
+    fixture
+        .runtime
+        .delay_calls("exec_sync", 1, Duration::from_mins(5));
+    fixture.update_pod(&pod).await;
+    pass_seconds(13).await;
+    assert_eq!(
+        fixture.probe_manager.results("u1").readiness(&id),
+        Some(ProbeOutcome::Failure)
+    );
+    eventually(|| async { !fixture.events().await.is_empty() }).await;
+    let message = fixture.events().await[0].message.clone().unwrap();
     let expected = "Readiness probe failed: command timed out: \"check x\" timed out after 2s";
     assert_eq!(message, expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_up_before_the_agent_began_is_not_asked_whether_it_is_up() {
-    let world = world();
+async fn skips_startup_probe_of_containers_that_the_api_reports_started() {
+    let fixture = probe_fixture();
     let mut pod = pod(&json!({
-        "startupProbe": exec(json!({})), "readinessProbe": exec(json!({"periodSeconds": 10})),
+        "startupProbe": exec_probe(json!({})), "readinessProbe": exec_probe(json!({"periodSeconds": 10})),
     }));
-    let id = world.start(0).await;
+    let id = fixture.start_container(0).await;
     let status = json!({"containerStatuses": [{
         "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 0, "started": true,
         "containerID": format!("docker://{id}"),
     }]});
     pod.status = Some(serde_json::from_value(status).unwrap());
-    world.keep(&pod).await;
-    let kinds: Vec<_> = world.prober.kinds().into_iter().collect();
+    fixture.update_pod(&pod).await;
+    let kinds: Vec<_> = fixture.probe_manager.worker_kinds().into_iter().collect();
     assert_eq!(kinds, [ProbeKind::Readiness]);
 }

@@ -1,72 +1,72 @@
-//! Figures of the kernel, for what a runtime does not tell.
+//! Resource usage from cgroups, for runtimes without `ListContainerStats`.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-use super::container_config::Cgroups;
+use super::container_config::CgroupVersion;
 
-/// Where cgroups are mounted.
+/// Mount point of cgroups.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// What a cgroup uses.
+/// Usage of a cgroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Figures {
+pub(super) struct CgroupStats {
     pub(super) cpu_nanoseconds: u64,
     pub(super) memory: u64,
     pub(super) working_set: u64,
     pub(super) pids: u64,
 }
 
-/// Which cgroups this machine has. Both at once count as the first: its controllers are the ones that limit.
-pub(super) fn version() -> Cgroups {
+/// Detects the cgroup version. Hybrid hosts count as v1, because v1 controllers limit there.
+pub(super) fn detect_cgroup_version() -> CgroupVersion {
     if Path::new(ROOT).join("cgroup.controllers").exists() {
-        Cgroups::V2
+        CgroupVersion::V2
     } else {
-        Cgroups::V1
+        CgroupVersion::V1
     }
 }
 
-/// What the cgroup of a process uses.
-pub(super) fn figures(process: u32, cgroups: Cgroups) -> io::Result<Figures> {
+/// Returns the usage of the cgroup of a process.
+pub(super) fn cgroup_stats(process: u32, cgroups: CgroupVersion) -> io::Result<CgroupStats> {
     let memberships = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
     read(Path::new(ROOT), &memberships, cgroups)
 }
 
-/// Bytes that came and went over the network that a process sees, without its loopback.
+/// Returns bytes received and sent in the network namespace of a process, without loopback.
 pub(super) fn traffic(process: u32) -> io::Result<(u64, u64)> {
     Ok(sum_traffic(&fs::read_to_string(format!(
         "/proc/{process}/net/dev"
     ))?))
 }
 
-fn read(root: &Path, memberships: &str, cgroups: Cgroups) -> io::Result<Figures> {
+fn read(root: &Path, memberships: &str, cgroups: CgroupVersion) -> io::Result<CgroupStats> {
     match cgroups {
-        Cgroups::V1 => read_v1(root, memberships),
-        Cgroups::V2 => read_v2(root, memberships),
+        CgroupVersion::V1 => read_v1(root, memberships),
+        CgroupVersion::V2 => read_v2(root, memberships),
     }
 }
 
-fn read_v2(root: &Path, memberships: &str) -> io::Result<Figures> {
+fn read_v2(root: &Path, memberships: &str) -> io::Result<CgroupStats> {
     let path = memberships
         .lines()
         .find_map(|line| line.strip_prefix("0::"))
         .ok_or(io::ErrorKind::NotFound)?;
-    let folder = below(root, path);
-    let memory = number(&folder.join("memory.current"))?;
-    let inactive = field(&folder.join("memory.stat"), "inactive_file")?;
-    Ok(Figures {
-        cpu_nanoseconds: field(&folder.join("cpu.stat"), "usage_usec")?.saturating_mul(1_000),
+    let directory = below(root, path);
+    let memory = number(&directory.join("memory.current"))?;
+    let inactive = field(&directory.join("memory.stat"), "inactive_file")?;
+    Ok(CgroupStats {
+        cpu_nanoseconds: field(&directory.join("cpu.stat"), "usage_usec")?.saturating_mul(1_000),
         memory,
         working_set: memory.saturating_sub(inactive),
-        // A controller that may be missing.
-        pids: number(&folder.join("pids.current")).unwrap_or_default(),
+        // The pids controller may be disabled.
+        pids: number(&directory.join("pids.current")).unwrap_or_default(),
     })
 }
 
-fn read_v1(root: &Path, memberships: &str) -> io::Result<Figures> {
-    let folder = |controller: &str| -> io::Result<PathBuf> {
+fn read_v1(root: &Path, memberships: &str) -> io::Result<CgroupStats> {
+    let directory = |controller: &str| -> io::Result<PathBuf> {
         let path = memberships
             .lines()
             .find_map(|line| {
@@ -81,15 +81,15 @@ fn read_v1(root: &Path, memberships: &str) -> io::Result<Figures> {
             .ok_or(io::ErrorKind::NotFound)?;
         Ok(below(&root.join(controller), path))
     };
-    let memory_folder = folder("memory")?;
-    let memory = number(&memory_folder.join("memory.usage_in_bytes"))?;
-    let inactive = field(&memory_folder.join("memory.stat"), "total_inactive_file")?;
-    Ok(Figures {
-        cpu_nanoseconds: number(&folder("cpuacct")?.join("cpuacct.usage"))?,
+    let memory_directory = directory("memory")?;
+    let memory = number(&memory_directory.join("memory.usage_in_bytes"))?;
+    let inactive = field(&memory_directory.join("memory.stat"), "total_inactive_file")?;
+    Ok(CgroupStats {
+        cpu_nanoseconds: number(&directory("cpuacct")?.join("cpuacct.usage"))?,
         memory,
         working_set: memory.saturating_sub(inactive),
-        pids: folder("pids")
-            .and_then(|folder| number(&folder.join("pids.current")))
+        pids: directory("pids")
+            .and_then(|directory| number(&directory.join("pids.current")))
             .unwrap_or_default(),
     })
 }
@@ -115,21 +115,21 @@ fn parse(text: &str) -> io::Result<u64> {
     text.trim().parse().map_err(io::Error::other)
 }
 
-/// The sum over the interfaces in a file such as `/proc/net/dev`.
+/// Sums the interfaces of `/proc/net/dev`.
 fn sum_traffic(text: &str) -> (u64, u64) {
     let mut sum = (0, 0);
     for line in text.lines() {
-        let Some((name, figures)) = line.split_once(':') else {
+        let Some((name, counters)) = line.split_once(':') else {
             continue;
         };
         if name.trim() == "lo" {
             continue;
         }
-        let figures: Vec<u64> = figures
+        let counters: Vec<u64> = counters
             .split_whitespace()
             .map_while(|text| text.parse().ok())
             .collect();
-        if let [received, _, _, _, _, _, _, _, sent, ..] = figures[..] {
+        if let [received, _, _, _, _, _, _, _, sent, ..] = counters[..] {
             sum = (sum.0 + received, sum.1 + sent);
         }
     }
@@ -147,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_both_versions_are_read() {
-        let expected = Figures {
+    fn reads_cgroup_v1_and_v2() {
+        let expected = CgroupStats {
             cpu_nanoseconds: 5_000,
             memory: 100,
             working_set: 70,
@@ -160,7 +160,7 @@ mod tests {
         write(root, "pods/a/memory.current", "100\n");
         write(root, "pods/a/memory.stat", "anon 1\ninactive_file 30\n");
         write(root, "pods/a/pids.current", "3\n");
-        assert_eq!(read(root, "0::/pods/a\n", Cgroups::V2).unwrap(), expected);
+        assert_eq!(read(root, "0::/pods/a\n", CgroupVersion::V2).unwrap(), expected);
 
         write(root, "cpuacct/b/cpuacct.usage", "5000\n");
         write(root, "memory/b/memory.usage_in_bytes", "100\n");
@@ -171,17 +171,17 @@ mod tests {
         );
         write(root, "pids/b/pids.current", "3\n");
         let memberships = "9:memory:/b\n4:cpu,cpuacct:/b\n3:pids:/b\n1:name=systemd:/x\n0::/\n";
-        assert_eq!(read(root, memberships, Cgroups::V1).unwrap(), expected);
+        assert_eq!(read(root, memberships, CgroupVersion::V1).unwrap(), expected);
     }
 
     #[test]
-    fn a_process_in_no_cgroup_has_no_figures() {
-        assert!(read(Path::new("/nonexistent"), "", Cgroups::V1).is_err());
-        assert!(read(Path::new("/nonexistent"), "0::/a", Cgroups::V2).is_err());
+    fn requires_cgroup_membership() {
+        assert!(read(Path::new("/nonexistent"), "", CgroupVersion::V1).is_err());
+        assert!(read(Path::new("/nonexistent"), "0::/a", CgroupVersion::V2).is_err());
     }
 
     #[test]
-    fn traffic_is_counted_without_the_loopback() {
+    fn network_bytes_exclude_loopback() {
         let text = "Inter-|   Receive\n face |bytes\n    lo: 9 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0\n  \
                     eth0: 10 1 0 0 0 0 0 0 20 1 0 0 0 0 0 0\n  eth1:1 1 0 0 0 0 0 0 2 1 0 0 0 0 0 0\n";
         assert_eq!(sum_traffic(text), (11, 22));

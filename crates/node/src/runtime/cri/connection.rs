@@ -1,6 +1,6 @@
-//! Calls of a runtime over its socket.
+//! gRPC calls on the runtime's socket.
 //!
-//! Promises: the socket is connected to when it is first needed, and again after it was lost; no call takes longer than its limit.
+//! Promises: the first call connects, and calls after a broken connection reconnect; every call has a timeout.
 
 use std::{
     fmt,
@@ -19,33 +19,33 @@ use tonic::{
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use super::failure::Failure;
+use super::error::CriError;
 
-/// The largest answer: a command's output and errors are 16 MiB each.
-const MOST: usize = 64 << 20;
+/// Maximum response size: stdout and stderr of a command have 16 MiB each.
+const MAX_RESPONSE: usize = 64 << 20;
 
-/// The longest wait for the socket itself.
+/// Timeout of connecting to the socket.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// A runtime's socket.
+/// Connection to the runtime.
 #[derive(Clone)]
-pub(super) struct Connection {
+pub(super) struct CriConnection {
     channel: Channel,
     socket: PathBuf,
 }
 
-// --- Connection ---
+// --- CriConnection ---
 
-impl Connection {
-    /// Connects with the first call. Must be called inside a Tokio runtime.
+impl CriConnection {
+    /// Creates a connection, which connects at the first call. Must be called inside a Tokio runtime.
     pub(super) fn new(socket: &Path) -> Self {
         let path = socket.to_path_buf();
         let connector = service_fn(move |_: http::Uri| {
             let path = path.clone();
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         });
-        Connection {
-            // The name is what the peer sees as host, and nobody looks at it.
+        CriConnection {
+            // Only the Host header; servers on unix sockets ignore it.
             channel: Endpoint::from_static("http://localhost")
                 .connect_timeout(CONNECT)
                 .connect_with_connector_lazy(connector),
@@ -53,18 +53,18 @@ impl Connection {
         }
     }
 
-    /// Where it is.
+    /// Path of the socket.
     pub(super) fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Asks, and waits for the answer.
+    /// Unary call.
     pub(super) async fn call<Q, R>(
         &self,
         method: &'static str,
         request: Q,
         limit: Duration,
-    ) -> Result<R, Failure>
+    ) -> Result<R, CriError>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
@@ -76,18 +76,18 @@ impl Connection {
         };
         match timeout(limit, answer).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
-            Ok(Err(status)) => Err(Failure::Status(Box::new(status))),
-            Err(_) => Err(Failure::Late(limit)),
+            Ok(Err(status)) => Err(CriError::Status(Box::new(status))),
+            Err(_) => Err(CriError::Timeout(limit)),
         }
     }
 
-    /// Asks, and takes answers for as long as there are any. The limit is for the first sign of them.
+    /// Server-streaming call. The timeout covers the response headers only.
     pub(super) async fn stream<Q, R>(
         &self,
         method: &'static str,
         request: Q,
         limit: Duration,
-    ) -> Result<Streaming<R>, Failure>
+    ) -> Result<Streaming<R>, CriError>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
@@ -99,13 +99,13 @@ impl Connection {
         };
         match timeout(limit, answer).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
-            Ok(Err(status)) => Err(Failure::Status(Box::new(status))),
-            Err(_) => Err(Failure::Late(limit)),
+            Ok(Err(status)) => Err(CriError::Status(Box::new(status))),
+            Err(_) => Err(CriError::Timeout(limit)),
         }
     }
 
     async fn ready(&self) -> Result<Grpc<Channel>, Status> {
-        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MOST);
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_RESPONSE);
         grpc.ready()
             .await
             .map_err(|error| Status::from_error(Box::new(error)))?;
@@ -113,9 +113,9 @@ impl Connection {
     }
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for CriConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Connection").field(&self.socket).finish()
+        f.debug_tuple("CriConnection").field(&self.socket).finish()
     }
 }
 

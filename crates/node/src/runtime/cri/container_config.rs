@@ -1,27 +1,28 @@
-//! What a container is in CRI's words.
+//! `ContainerConfig` messages.
+// upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go generateContainerConfig
 
 use crate::runtime::{
-    ContainerSpec, Device, MASKED_PATHS, Mount, MountSource, Owner, Propagation, READ_ONLY_PATHS, Resources,
-    SandboxSpec, labels,
+    ContainerOwner, ContainerResources, ContainerSpec, Device, MASKED_PATHS, Mount, MountPropagation,
+    MountSource, READ_ONLY_PATHS, SandboxSpec, labels,
 };
 
 use super::{messages, sandbox_config, signal};
 
-/// Which cgroups the machine has; resources are told differently.
+/// Cgroup version of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cgroups {
-    /// A tree for each controller.
+pub(super) enum CgroupVersion {
+    /// One hierarchy per controller.
     V1,
-    /// One tree.
+    /// Unified hierarchy.
     V2,
 }
 
-/// The container as the runtime is asked for it.
+/// Builds the configuration of a container.
 pub(super) fn config(
     pod: &SandboxSpec,
     spec: &ContainerSpec,
-    owner: &Owner,
-    cgroups: Cgroups,
+    owner: &ContainerOwner,
+    cgroups: CgroupVersion,
 ) -> messages::ContainerConfig {
     messages::ContainerConfig {
         metadata: Some(messages::ContainerMetadata {
@@ -73,14 +74,17 @@ pub(super) fn config(
     }
 }
 
-/// Where a container's log is, below its pod's folder.
+/// Path of a container's log below the pod's log directory.
+// upstream: pkg/kubelet/kuberuntime/helpers.go buildContainerLogsPath
 pub(super) fn log_path(name: &str, attempt: u32) -> String {
     format!("{name}/{attempt}.log")
 }
 
-/// What a container may use. Cgroups of the first version know nothing of `unified`, and runtimes refuse it there; the pod's own
-/// cgroup limits processes then.
-pub(super) fn resources(resources: &Resources, cgroups: Cgroups) -> messages::LinuxContainerResources {
+/// Builds resources. On cgroup v1, runtimes reject `unified`; the pod's cgroup limits processes there.
+pub(super) fn resources(
+    resources: &ContainerResources,
+    cgroups: CgroupVersion,
+) -> messages::LinuxContainerResources {
     let mut unified = resources.unified.clone();
     if let Some(pids) = resources.pids {
         unified.entry("pids.max".to_owned()).or_insert(pids.to_string());
@@ -100,8 +104,8 @@ pub(super) fn resources(resources: &Resources, cgroups: Cgroups) -> messages::Li
             })
             .collect(),
         unified: match cgroups {
-            Cgroups::V1 => std::collections::BTreeMap::new(),
-            Cgroups::V2 => unified,
+            CgroupVersion::V1 => std::collections::BTreeMap::new(),
+            CgroupVersion::V2 => unified,
         },
     }
 }
@@ -127,9 +131,9 @@ fn mount(mount: &Mount) -> messages::Mount {
         readonly: mount.read_only,
         selinux_relabel: false,
         propagation: match mount.propagation {
-            Propagation::Private => messages::MountPropagation::Private,
-            Propagation::HostToContainer => messages::MountPropagation::HostToContainer,
-            Propagation::Bidirectional => messages::MountPropagation::Bidirectional,
+            MountPropagation::Private => messages::MountPropagation::Private,
+            MountPropagation::HostToContainer => messages::MountPropagation::HostToContainer,
+            MountPropagation::Bidirectional => messages::MountPropagation::Bidirectional,
         }
         .into(),
         recursive_read_only: mount.recursive_read_only,
@@ -146,7 +150,7 @@ fn device(device: &Device) -> messages::Device {
     }
 }
 
-/// Those of the pod, but for a container that sees another's processes.
+/// Namespaces of the pod; an ephemeral container may target the PID namespace of another container.
 fn namespaces(pod: &SandboxSpec, spec: &ContainerSpec) -> messages::NamespaceOption {
     let mut namespaces = sandbox_config::namespaces(pod);
     if let Some(target) = &spec.process_target {
@@ -160,9 +164,10 @@ fn security(pod: &SandboxSpec, spec: &ContainerSpec) -> messages::LinuxContainer
     let security = &spec.security;
     let identity = &security.identity;
     let number = |value| messages::Int64Value { value };
-    let listed = |own: &Option<Vec<String>>, usual: &[&str]| {
-        own.clone()
-            .unwrap_or_else(|| usual.iter().map(|path| (*path).to_owned()).collect())
+    let paths_or_default = |configured: &Option<Vec<String>>, default_paths: &[&str]| {
+        configured
+            .clone()
+            .unwrap_or_else(|| default_paths.iter().map(|path| (*path).to_owned()).collect())
     };
     let has_user = identity.user.is_some() || identity.user_name.is_some();
     let apparmor = sandbox_config::apparmor(&security.apparmor);
@@ -175,7 +180,7 @@ fn security(pod: &SandboxSpec, spec: &ContainerSpec) -> messages::LinuxContainer
         namespace_options: Some(namespaces(pod, spec)),
         selinux_options: sandbox_config::selinux(security),
         run_as_user: identity.user.map(number),
-        // Runtimes refuse a group without a user.
+        // Runtimes reject a group without a user.
         run_as_group: identity.group.filter(|_| has_user).map(number),
         run_as_username: match identity.user {
             Some(_) => String::new(),
@@ -185,8 +190,8 @@ fn security(pod: &SandboxSpec, spec: &ContainerSpec) -> messages::LinuxContainer
         supplemental_groups: identity.groups.clone(),
         supplemental_groups_policy: sandbox_config::groups_policy(security),
         no_new_privs: security.no_new_privileges,
-        masked_paths: listed(&security.masked_paths, &MASKED_PATHS),
-        readonly_paths: listed(&security.readonly_paths, &READ_ONLY_PATHS),
+        masked_paths: paths_or_default(&security.masked_paths, &MASKED_PATHS),
+        readonly_paths: paths_or_default(&security.readonly_paths, &READ_ONLY_PATHS),
         seccomp: Some(sandbox_config::seccomp(&security.seccomp)),
         apparmor_profile: match &apparmor {
             Some(profile) if profile.localhost_ref.is_empty() => "unconfined".to_owned(),
@@ -194,7 +199,7 @@ fn security(pod: &SandboxSpec, spec: &ContainerSpec) -> messages::LinuxContainer
             None => String::new(),
         },
         apparmor,
-        seccomp_profile_path: sandbox_config::seccomp_word(&security.seccomp),
+        seccomp_profile_path: sandbox_config::seccomp_profile_path(&security.seccomp),
     }
 }
 
@@ -203,30 +208,30 @@ mod tests {
     use std::{collections::BTreeMap, path::PathBuf};
 
     use super::*;
-    use crate::runtime::{Capabilities, Confinement, ContainerId, Identity, Security};
+    use crate::runtime::{Capabilities, ContainerId, ContainerSecurity, ProcessUser, SecurityProfile};
 
-    fn made(spec: &ContainerSpec) -> messages::ContainerConfig {
-        let owner = Owner::new("n1", "cluster");
-        config(&SandboxSpec::default(), spec, &owner, Cgroups::V2)
+    fn container_config(spec: &ContainerSpec) -> messages::ContainerConfig {
+        let owner = ContainerOwner::new("n1", "cluster");
+        config(&SandboxSpec::default(), spec, &owner, CgroupVersion::V2)
     }
 
-    fn secured(security: Security) -> messages::LinuxContainerSecurityContext {
+    fn secured(security: ContainerSecurity) -> messages::LinuxContainerSecurityContext {
         let spec = ContainerSpec {
             security,
             ..ContainerSpec::default()
         };
-        made(&spec).linux.unwrap().security_context.unwrap()
+        container_config(&spec).linux.unwrap().security_context.unwrap()
     }
 
     #[test]
-    fn a_container_carries_whose_it_is_and_where_its_log_goes() {
+    fn sets_owner_labels_and_log_path() {
         let spec = ContainerSpec {
             name: "app".to_owned(),
             attempt: 3,
             stop_signal: "SIGQUIT".to_owned(),
             ..ContainerSpec::default()
         };
-        let config = made(&spec);
+        let config = container_config(&spec);
         assert_eq!(config.log_path, "app/3.log");
         assert_eq!(config.labels[labels::ATTEMPT], "3");
         assert_eq!(config.labels[labels::NODE], "n1");
@@ -234,12 +239,12 @@ mod tests {
     }
 
     #[test]
-    fn mounts_keep_what_they_are() {
+    fn builds_host_and_image_mounts() {
         let host = Mount {
             source: MountSource::Host(PathBuf::from("/data")),
             target: "/d".to_owned(),
             read_only: true,
-            propagation: Propagation::Bidirectional,
+            propagation: MountPropagation::Bidirectional,
             recursive_read_only: true,
         };
         let image = Mount {
@@ -247,7 +252,7 @@ mod tests {
                 image: "sha256:1".to_owned(),
                 sub_path: "etc".to_owned(),
             },
-            propagation: Propagation::Private,
+            propagation: MountPropagation::Private,
             ..host.clone()
         };
         let host = mount(&host);
@@ -262,8 +267,8 @@ mod tests {
     }
 
     #[test]
-    fn resources_are_told_as_the_cgroups_want_them() {
-        let asked = Resources {
+    fn resources_depend_on_cgroup_version() {
+        let requested = ContainerResources {
             cpu_shares: Some(512),
             cpu_quota: Some(50_000),
             cpu_period: Some(100_000),
@@ -273,7 +278,7 @@ mod tests {
             huge_pages: BTreeMap::from([("2MB".to_owned(), 4 << 20)]),
             unified: BTreeMap::from([("memory.high".to_owned(), "max".to_owned())]),
         };
-        let new = resources(&asked, Cgroups::V2);
+        let new = resources(&requested, CgroupVersion::V2);
         assert_eq!(
             (new.cpu_shares, new.cpu_quota, new.cpu_period),
             (512, 50_000, 100_000)
@@ -282,13 +287,13 @@ mod tests {
         assert_eq!(new.hugepage_limits[0].limit, 4 << 20);
         assert_eq!(new.unified["pids.max"], "100");
         assert_eq!(new.unified["memory.high"], "max");
-        assert!(resources(&asked, Cgroups::V1).unified.is_empty());
+        assert!(resources(&requested, CgroupVersion::V1).unified.is_empty());
     }
 
     #[test]
-    fn security_is_told_in_full() {
-        let told = secured(Security {
-            identity: Identity {
+    fn sets_security_context() {
+        let security = secured(ContainerSecurity {
+            identity: ProcessUser {
                 user: None,
                 user_name: Some("www".to_owned()),
                 group: Some(5),
@@ -299,42 +304,47 @@ mod tests {
                 add: vec!["NET_ADMIN".to_owned()],
                 drop: vec!["ALL".to_owned()],
             },
-            apparmor: Confinement::Local("strict".to_owned()),
-            seccomp: Confinement::Unconfined,
+            apparmor: SecurityProfile::Localhost("strict".to_owned()),
+            seccomp: SecurityProfile::Unconfined,
             no_new_privileges: true,
             read_only_root: true,
             selinux: Some(["u", "r", "t", "l"].map(str::to_owned)),
             masked_paths: Some(Vec::new()),
-            ..Security::default()
+            ..ContainerSecurity::default()
         });
-        assert_eq!((told.run_as_user, told.run_as_username.as_str()), (None, "www"));
-        assert_eq!(told.run_as_group.unwrap().value, 5);
-        assert_eq!(told.supplemental_groups, [1, 2]);
-        assert_eq!(told.supplemental_groups_policy, 1);
-        assert_eq!(told.capabilities.unwrap().drop_capabilities, ["ALL"]);
-        assert_eq!(told.apparmor_profile, "localhost/strict");
-        assert_eq!(told.seccomp_profile_path, "unconfined");
-        assert_eq!(told.selinux_options.unwrap().level, "l");
-        assert!(told.no_new_privs && told.readonly_rootfs);
-        assert!(told.masked_paths.is_empty() && told.readonly_paths.contains(&"/proc/sys".to_owned()));
+        assert_eq!(
+            (security.run_as_user, security.run_as_username.as_str()),
+            (None, "www")
+        );
+        assert_eq!(security.run_as_group.unwrap().value, 5);
+        assert_eq!(security.supplemental_groups, [1, 2]);
+        assert_eq!(security.supplemental_groups_policy, 1);
+        assert_eq!(security.capabilities.unwrap().drop_capabilities, ["ALL"]);
+        assert_eq!(security.apparmor_profile, "localhost/strict");
+        assert_eq!(security.seccomp_profile_path, "unconfined");
+        assert_eq!(security.selinux_options.unwrap().level, "l");
+        assert!(security.no_new_privs && security.readonly_rootfs);
+        assert!(
+            security.masked_paths.is_empty() && security.readonly_paths.contains(&"/proc/sys".to_owned())
+        );
     }
 
     #[test]
-    fn a_container_may_see_the_processes_of_another() {
+    fn joins_pid_namespace_of_target_container() {
         let spec = ContainerSpec {
             process_target: Some(ContainerId("c1".to_owned())),
             ..ContainerSpec::default()
         };
-        let told = made(&spec).linux.unwrap().security_context.unwrap();
-        let namespaces = told.namespace_options.unwrap();
+        let security = container_config(&spec).linux.unwrap().security_context.unwrap();
+        let namespaces = security.namespace_options.unwrap();
         assert_eq!((namespaces.pid, namespaces.target_id.as_str()), (3, "c1"));
     }
 
     #[test]
-    fn paths_are_hidden_where_nothing_is_said() {
-        let told = secured(Security::default());
-        assert!(told.masked_paths.contains(&"/proc/kcore".to_owned()));
-        assert_eq!(told.seccomp.unwrap().profile_type, 0);
-        assert_eq!(told.run_as_group, None);
+    fn masks_default_paths() {
+        let security = secured(ContainerSecurity::default());
+        assert!(security.masked_paths.contains(&"/proc/kcore".to_owned()));
+        assert_eq!(security.seccomp.unwrap().profile_type, 0);
+        assert_eq!(security.run_as_group, None);
     }
 }

@@ -1,4 +1,4 @@
-//! Containers, and their logs.
+//! Container and log calls.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -9,64 +9,65 @@ use std::{
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream, stream::BoxStream};
 
 use crate::runtime::{
-    Container, ContainerId, ContainerSpec, LogLine, LogOptions, MountSource, Resources, RuntimeError,
-    SandboxId, SandboxSpec,
+    Container, ContainerId, ContainerResources, ContainerSpec, LogLine, LogOptions, MountSource,
+    RuntimeError, SandboxId, SandboxSpec,
 };
 
 use super::{
-    Cri, container_config,
-    failure::Failure,
-    gone, logs,
+    CriRuntime, container_config, convert,
+    error::CriError,
+    ignore_not_found, logs,
     messages::{self, method},
     sandbox_config,
-    sandboxes::{cannot_remove, make_folder},
-    state,
+    sandboxes::{cannot_remove, create_directory},
 };
 
-/// How many statuses are asked for at once.
-const AT_ONCE: usize = 8;
+/// Maximum number of concurrent status calls.
+const MAX_CONCURRENT: usize = 8;
 
-impl Cri {
-    pub(super) async fn make_container(
+impl CriRuntime {
+    pub(super) async fn create_container_in_sandbox(
         &self,
         sandbox: &SandboxId,
         pod: &SandboxSpec,
         spec: &ContainerSpec,
     ) -> Result<ContainerId, RuntimeError> {
-        let has_image = |mount: &crate::runtime::Mount| matches!(mount.source, MountSource::Image { .. });
-        if spec.mounts.iter().any(has_image) {
-            self.must_mount_images().await?;
+        let is_image_volume =
+            |mount: &crate::runtime::Mount| matches!(mount.source, MountSource::Image { .. });
+        if spec.mounts.iter().any(is_image_volume) {
+            self.check_image_mounts().await?;
         }
-        make_folder(&pod.log_directory.join(&spec.name)).await?;
+        create_directory(&pod.log_directory.join(&spec.name)).await?;
         let request = messages::CreateContainerRequest {
             pod_sandbox_id: sandbox.0.clone(),
             config: Some(container_config::config(pod, spec, &self.owner, self.cgroups)),
             sandbox_config: Some(sandbox_config::config(pod, &self.owner)),
         };
-        let limit = self.limits.start;
-        let made: Result<messages::ContainerIdMessage, _> = self
+        let limit = self.timeouts.start;
+        let created: Result<messages::ContainerIdMessage, _> = self
             .connection
             .call(method::CREATE_CONTAINER, request, limit)
             .await;
-        made.map(|made| ContainerId(made.container_id))
-            .map_err(|failure| {
-                self.explain(
-                    failure,
+        created
+            .map(|created| ContainerId(created.container_id))
+            .map_err(|error| {
+                self.runtime_error(
+                    error,
                     &format!("container {} of pod {}", spec.name, pod.pod),
                     limit,
                 )
             })
     }
 
-    /// Older runtimes would mount an empty path instead.
-    async fn must_mount_images(&self) -> Result<(), RuntimeError> {
-        let version = self.tell_version().await?;
+    /// Rejects image volumes for runtimes that would mount an empty path instead.
+    async fn check_image_mounts(&self) -> Result<(), RuntimeError> {
+        let version = self.query_version().await?;
         let first = match version.name.as_str() {
             "containerd" => (2, 1),
             "cri-o" => (1, 31),
             _ => return Ok(()),
         };
-        if numbers(&version.version).is_some_and(|numbers| numbers < first) {
+        if major_minor(&version.version).is_some_and(|major_minor| major_minor < first) {
             return Err(RuntimeError::Unsupported(format!(
                 "{} {} cannot mount images as volumes; {}.{} can",
                 version.name, version.version, first.0, first.1
@@ -75,82 +76,88 @@ impl Cri {
         Ok(())
     }
 
-    pub(super) async fn begin_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        let limit = self.limits.start;
-        let done: Result<messages::Nothing, _> = self
+    pub(super) async fn start_created_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
+        let limit = self.timeouts.start;
+        let result: Result<messages::Empty, _> = self
             .connection
             .call(method::START_CONTAINER, named(id), limit)
             .await;
-        done.map(|_| ())
-            .map_err(|failure| self.explain(failure, &format!("start of container {id}"), limit))
+        result
+            .map(|_| ())
+            .map_err(|error| self.runtime_error(error, &format!("start of container {id}"), limit))
     }
 
-    pub(super) async fn end_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
-        if self.own_status(id).await?.is_none() {
+    pub(super) async fn stop_own_container(
+        &self,
+        id: &ContainerId,
+        grace: Duration,
+    ) -> Result<(), RuntimeError> {
+        if self.own_container_status(id).await?.is_none() {
             return Ok(());
         }
         let request = messages::StopContainerRequest {
             container_id: id.0.clone(),
             timeout: seconds(grace),
         };
-        let limit = self.limits.stop.saturating_add(grace);
-        let done: Result<messages::Nothing, _> =
+        let limit = self.timeouts.stop.saturating_add(grace);
+        let result: Result<messages::Empty, _> =
             self.connection.call(method::STOP_CONTAINER, request, limit).await;
-        gone(done)
+        ignore_not_found(result)
             .map(|_| ())
-            .map_err(|failure| self.explain(failure, &format!("end of container {id}"), limit))
+            .map_err(|error| self.runtime_error(error, &format!("stop of container {id}"), limit))
     }
 
-    pub(super) async fn delete_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        let Some(status) = self.own_status(id).await? else {
+    pub(super) async fn remove_own_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
+        let Some(status) = self.own_container_status(id).await? else {
             return Ok(());
         };
-        let limit = self.limits.stop;
-        let done: Result<messages::Nothing, _> = self
+        let limit = self.timeouts.stop;
+        let result: Result<messages::Empty, _> = self
             .connection
             .call(method::REMOVE_CONTAINER, named(id), limit)
             .await;
-        gone(done).map_err(|failure| self.explain(failure, &format!("removal of container {id}"), limit))?;
-        self.known.forget(&id.0);
+        ignore_not_found(result)
+            .map_err(|error| self.runtime_error(error, &format!("removal of container {id}"), limit))?;
+        self.status_cache.remove(&id.0);
         match log_path(&status) {
             Some(log) => logs::remove(&log).map_err(|error| cannot_remove(&log, &error)),
             None => Ok(()),
         }
     }
 
-    pub(super) async fn list_containers(&self) -> Result<Vec<Container>, RuntimeError> {
-        let listed = self.listed_containers("", "").await?;
-        let there: HashSet<String> = listed.iter().map(|container| container.id.clone()).collect();
-        self.known.only_containers(&there);
+    pub(super) async fn query_containers(&self) -> Result<Vec<Container>, RuntimeError> {
+        let listed = self.list_own_containers("", "").await?;
+        let listed_ids: HashSet<String> = listed.iter().map(|container| container.id.clone()).collect();
+        self.status_cache.retain_containers(&listed_ids);
         stream::iter(listed)
             .map(async |mut listed| {
-                let status = match self.known.container(&listed.id, listed.state) {
+                let status = match self.status_cache.container(&listed.id, listed.state) {
                     Some(status) => status,
-                    None => match self.status_of(&listed.id).await? {
+                    None => match self.container_status(&listed.id).await? {
                         Some(status) => status,
-                        // Removed since it was listed.
+                        // It was removed since the list.
                         None => return Ok(None),
                     },
                 };
                 listed.state = status.state;
-                Ok(Some(state::container(listed, &status)))
+                Ok(Some(convert::container(listed, &status)))
             })
-            .buffered(AT_ONCE)
+            .buffered(MAX_CONCURRENT)
             .try_filter_map(async |container| Ok(container))
             .try_collect()
             .await
     }
 
-    pub(super) async fn change_resources(
+    pub(super) async fn update_resources(
         &self,
         id: &ContainerId,
-        resources: &Resources,
+        resources: &ContainerResources,
     ) -> Result<(), RuntimeError> {
         let request = messages::UpdateContainerResourcesRequest {
             container_id: id.0.clone(),
             linux: Some(container_config::resources(resources, self.cgroups)),
         };
-        let _: messages::Nothing = self
+        let _: messages::Empty = self
             .query(
                 method::UPDATE_CONTAINER_RESOURCES,
                 request,
@@ -165,14 +172,14 @@ impl Cri {
         id: &ContainerId,
         options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<LogLine, RuntimeError>>, RuntimeError> {
-        let status = self.status_of(&id.0).await?;
-        let missing = || RuntimeError::NotFound(format!("no container {id}"));
+        let status = self.container_status(&id.0).await?;
+        let missing = || RuntimeError::NotFound(format!("container {id} not found"));
         let log = log_path(&status.ok_or_else(missing)?)
-            .ok_or_else(|| RuntimeError::Unsupported(format!("container {id} writes no log")))?;
+            .ok_or_else(|| RuntimeError::Unsupported(format!("container {id} has no log")))?;
         let connection = self.connection.clone();
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         let id = id.clone();
-        let alive: logs::Alive = Box::new(move || {
+        let is_alive: logs::ContainerAliveCheck = Box::new(move || {
             let connection = connection.clone();
             let id = id.clone();
             async move {
@@ -181,29 +188,29 @@ impl Cri {
                     .await;
                 match status {
                     Ok(answer) => answer.status.is_some_and(|status| may_write(&status)),
-                    // A runtime that restarts has not ended its containers.
-                    Err(failure) => !failure.is_not_found(),
+                    // An unreachable runtime may be restarting; containers survive that.
+                    Err(error) => !error.is_not_found(),
                 }
             }
             .boxed()
         });
-        logs::read(log, options.clone(), alive).await
+        logs::read(log, options.clone(), is_alive).await
     }
 
     pub(super) async fn rotate(&self, most: u64, keep: usize) -> Result<(), RuntimeError> {
         let mut first_error = Ok(());
-        for container in self.listed_containers("", "").await? {
-            // What has ended writes no more, and its runtime would refuse.
+        for container in self.list_own_containers("", "").await? {
+            // Exited containers write nothing, and the runtime cannot reopen their log.
             if container.state != i32::from(messages::ContainerState::Running) {
                 continue;
             }
             let Some(log) = self.log_of(&container).await? else {
                 continue;
             };
-            if logs::overgrown(&log, most)
+            if logs::exceeds_size(&log, most)
                 && let Err(error) = self.rotate_one(&container.id, &log, keep).await
             {
-                tracing::warn!(container = container.id, %error, "cannot rotate a log");
+                tracing::warn!(container = container.id, %error, "failed to rotate a log");
                 first_error = first_error.and(Err(error));
             }
         }
@@ -212,65 +219,68 @@ impl Cri {
 
     async fn rotate_one(&self, id: &str, log: &Path, keep: usize) -> Result<(), RuntimeError> {
         let failed = |error: std::io::Error| {
-            RuntimeError::Refused(format!("cannot rotate the log {}: {error}", log.display()))
+            RuntimeError::OperationFailed(format!("cannot rotate the log {}: {error}", log.display()))
         };
-        let aside = logs::set_aside(log).map_err(failed)?;
+        let rotated = logs::rotate_file(log).map_err(failed)?;
         let request = messages::ContainerIdMessage {
             container_id: id.to_owned(),
         };
-        let limit = self.limits.query;
-        let done: Result<messages::Nothing, Failure> = self
+        let limit = self.timeouts.query;
+        let result: Result<messages::Empty, CriError> = self
             .connection
             .call(method::REOPEN_CONTAINER_LOG, request, limit)
             .await;
-        if let Err(failure) = done {
-            // Unless the runtime began a new one in spite of what it said.
+        if let Err(error) = result {
+            // Do not overwrite a new file that the runtime has created despite the error.
             if !log.exists() {
-                logs::put_back(log, &aside).map_err(failed)?;
+                logs::undo_rotation(log, &rotated).map_err(failed)?;
             }
-            return Err(self.explain(failure, &format!("a new log of container {id}"), limit));
+            return Err(self.runtime_error(error, &format!("reopening of the log of container {id}"), limit));
         }
         logs::prune(log, keep).map_err(failed)
     }
 
-    /// Where a container of a list writes its log.
+    /// Returns the log path of a listed container.
     pub(super) async fn log_of(
         &self,
         container: &messages::Container,
     ) -> Result<Option<PathBuf>, RuntimeError> {
-        let status = match self.known.container(&container.id, container.state) {
+        let status = match self.status_cache.container(&container.id, container.state) {
             Some(status) => Some(status),
-            None => self.status_of(&container.id).await?,
+            None => self.container_status(&container.id).await?,
         };
         Ok(status.as_ref().and_then(log_path))
     }
 
-    /// What the runtime tells of a container that must be ours, if it is there.
-    async fn own_status(&self, id: &ContainerId) -> Result<Option<messages::ContainerStatus>, RuntimeError> {
-        let status = self.status_of(&id.0).await?;
+    /// Returns the status of an owned container, if it exists.
+    async fn own_container_status(
+        &self,
+        id: &ContainerId,
+    ) -> Result<Option<messages::ContainerStatus>, RuntimeError> {
+        let status = self.container_status(&id.0).await?;
         if let Some(status) = &status {
-            self.must_be_ours("container", &id.0, &status.labels)?;
+            self.check_ownership("container", &id.0, &status.labels)?;
         }
         Ok(status)
     }
 
-    /// What the runtime tells of one container, if it is there.
-    async fn status_of(&self, id: &str) -> Result<Option<messages::ContainerStatus>, RuntimeError> {
-        let answer = self.full_status(id, false).await?;
+    /// Returns the status of a container, if it exists, and caches it.
+    async fn container_status(&self, id: &str) -> Result<Option<messages::ContainerStatus>, RuntimeError> {
+        let answer = self.container_status_response(id, false).await?;
         let Some(status) = answer.and_then(|answer| answer.status) else {
             return Ok(None);
         };
-        self.known.keep_container(id, &status);
+        self.status_cache.insert_container(id, &status);
         Ok(Some(status))
     }
 
-    /// The same with what only this runtime tells.
-    pub(super) async fn full_status(
+    /// Returns the status response of a container, with runtime-specific info if `verbose`.
+    pub(super) async fn container_status_response(
         &self,
         id: &str,
         verbose: bool,
     ) -> Result<Option<messages::ContainerStatusResponse>, RuntimeError> {
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         let request = status_request(id, verbose);
         match self
             .connection
@@ -278,13 +288,13 @@ impl Cri {
             .await
         {
             Ok(answer) => Ok(Some(answer)),
-            Err(failure) if failure.is_not_found() => Ok(None),
-            Err(failure) => Err(self.explain(failure, &format!("status of container {id}"), limit)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(self.runtime_error(error, &format!("status of container {id}"), limit)),
         }
     }
 
-    /// Ours: all, the one with this id, or those in a sandbox.
-    pub(super) async fn listed_containers(
+    /// Lists owned containers: all, the one with this ID, or those of a sandbox.
+    pub(super) async fn list_own_containers(
         &self,
         id: &str,
         sandbox: &str,
@@ -293,7 +303,7 @@ impl Cri {
             filter: Some(messages::ContainerFilter {
                 id: id.to_owned(),
                 pod_sandbox_id: sandbox.to_owned(),
-                label_selector: self.ours(),
+                label_selector: self.node_selector(),
             }),
         };
         let listed: messages::ListContainersResponse = self
@@ -304,7 +314,7 @@ impl Cri {
         Ok(containers)
     }
 
-    /// How many sandboxes and containers there are of other clusters.
+    /// Counts sandboxes and containers of other clusters.
     pub(super) async fn count_other_clusters(&self) -> Result<BTreeMap<String, usize>, RuntimeError> {
         let containers = self.all_containers().await?;
         let sandboxes: messages::ListPodSandboxResponse = self
@@ -317,15 +327,15 @@ impl Cri {
         let all = containers.iter().map(|container| &container.labels);
         let all = all.chain(sandboxes.items.iter().map(|sandbox| &sandbox.labels));
         let mut counts = BTreeMap::new();
-        for told in all {
-            if let Some(cluster) = self.owner.other_cluster(|name| told.get(name)) {
+        for labels in all {
+            if let Some(cluster) = self.owner.other_cluster(|name| labels.get(name)) {
                 *counts.entry(cluster).or_default() += 1;
             }
         }
         Ok(counts)
     }
 
-    /// The images of all containers, whosever they are.
+    /// Returns the images of all containers of any owner.
     pub(super) async fn list_images_in_use(&self) -> Result<Vec<String>, RuntimeError> {
         let containers = self.all_containers().await?;
         let images = containers.into_iter().flat_map(|container| {
@@ -335,7 +345,7 @@ impl Cri {
         Ok(images.filter(|image| !image.is_empty()).collect())
     }
 
-    /// All containers, whosever they are.
+    /// Lists all containers of any owner.
     async fn all_containers(&self) -> Result<Vec<messages::Container>, RuntimeError> {
         let request = messages::ListContainersRequest { filter: None };
         let listed: messages::ListContainersResponse = self
@@ -358,7 +368,7 @@ fn status_request(id: &str, verbose: bool) -> messages::ContainerStatusRequest {
     }
 }
 
-/// Whether a container is before its end.
+/// Returns whether the container has not exited.
 fn may_write(status: &messages::ContainerStatus) -> bool {
     matches!(
         messages::ContainerState::try_from(status.state),
@@ -370,7 +380,7 @@ fn log_path(status: &messages::ContainerStatus) -> Option<PathBuf> {
     (!status.log_path.is_empty()).then(|| PathBuf::from(&status.log_path))
 }
 
-/// Whole seconds, at least as long: a second too much is better than none.
+/// Rounds up to seconds, so that a short grace period is not zero.
 pub(super) fn seconds(time: Duration) -> i64 {
     let more = i64::from(time.subsec_nanos() > 0);
     i64::try_from(time.as_secs())
@@ -378,10 +388,13 @@ pub(super) fn seconds(time: Duration) -> i64 {
         .saturating_add(more)
 }
 
-/// The first two numbers of a version.
-fn numbers(version: &str) -> Option<(u32, u32)> {
-    let mut numbers = version.trim_start_matches('v').split('.');
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+/// Parses major and minor version.
+fn major_minor(version: &str) -> Option<(u32, u32)> {
+    let mut major_minor = version.trim_start_matches('v').split('.');
+    Some((
+        major_minor.next()?.parse().ok()?,
+        major_minor.next()?.parse().ok()?,
+    ))
 }
 
 #[cfg(test)]
@@ -389,15 +402,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_compared_by_their_numbers() {
-        assert_eq!(numbers("1.6.20~ds1"), Some((1, 6)));
-        assert_eq!(numbers("v2.1.0"), Some((2, 1)));
-        assert_eq!(numbers("1.34.0"), Some((1, 34)));
-        assert_eq!(numbers("unknown"), None);
+    fn parses_major_and_minor_version() {
+        assert_eq!(major_minor("1.6.20~ds1"), Some((1, 6)));
+        assert_eq!(major_minor("v2.1.0"), Some((2, 1)));
+        assert_eq!(major_minor("1.34.0"), Some((1, 34)));
+        assert_eq!(major_minor("unknown"), None);
     }
 
     #[test]
-    fn times_are_rounded_up() {
+    fn rounds_up_to_seconds() {
         assert_eq!(seconds(Duration::from_millis(1)), 1);
         assert_eq!(seconds(Duration::from_secs(30)), 30);
         assert_eq!(seconds(Duration::ZERO), 0);

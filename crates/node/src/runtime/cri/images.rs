@@ -1,33 +1,32 @@
-//! Images.
+//! Image calls.
 
 use std::path::PathBuf;
 
 use crate::runtime::{FilesystemUsage, Image, PullSecret, RuntimeError};
 
 use super::{
-    Cri, gone,
+    CriRuntime, convert, ignore_not_found,
     messages::{self, method},
-    state,
 };
 
-impl Cri {
-    pub(super) async fn find_image(&self, name: &str) -> Result<Option<Image>, RuntimeError> {
-        let limit = self.limits.query;
-        let told: Result<messages::ImageStatusResponse, _> = self
+impl CriRuntime {
+    pub(super) async fn query_image(&self, name: &str) -> Result<Option<Image>, RuntimeError> {
+        let limit = self.timeouts.query;
+        let response: Result<messages::ImageStatusResponse, _> = self
             .connection
-            .call(method::IMAGE_STATUS, named(name), limit)
+            .call(method::IMAGE_STATUS, image_request(name), limit)
             .await;
-        // Runtimes answer with nothing for one that they do not have; some say so.
-        match gone(told) {
-            Ok(told) => Ok(told.image.map(state::image)),
-            Err(failure) if is_malformed(failure.message()) => {
-                Err(RuntimeError::InvalidImageName(failure.message().to_owned()))
+        // Runtimes return an empty response for a missing image; some return NotFound.
+        match ignore_not_found(response) {
+            Ok(response) => Ok(response.image.map(convert::image)),
+            Err(error) if is_invalid_reference(error.message()) => {
+                Err(RuntimeError::InvalidImageName(error.message().to_owned()))
             }
-            Err(failure) => Err(self.explain(failure, &format!("image \"{name}\""), limit)),
+            Err(error) => Err(self.runtime_error(error, &format!("image \"{name}\""), limit)),
         }
     }
 
-    pub(super) async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
+    pub(super) async fn query_images(&self) -> Result<Vec<Image>, RuntimeError> {
         let listed: messages::ListImagesResponse = self
             .query(
                 method::LIST_IMAGES,
@@ -35,20 +34,16 @@ impl Cri {
                 "the list of images",
             )
             .await?;
-        Ok(listed.images.into_iter().map(state::image).collect())
+        Ok(listed.images.into_iter().map(convert::image).collect())
     }
 
-    pub(super) async fn bring_image(
-        &self,
-        name: &str,
-        secret: Option<&PullSecret>,
-    ) -> Result<String, RuntimeError> {
+    pub(super) async fn pull(&self, name: &str, secret: Option<&PullSecret>) -> Result<String, RuntimeError> {
         let request = messages::PullImageRequest {
             image: Some(image(name)),
             auth: secret.map(auth),
             sandbox_config: None,
         };
-        let limit = self.limits.pull;
+        let limit = self.timeouts.pull;
         let pulled: Result<messages::PullImageResponse, _> =
             self.connection.call(method::PULL_IMAGE, request, limit).await;
         match pulled {
@@ -56,28 +51,26 @@ impl Cri {
                 "imageRef of image \"{name}\" is not set"
             ))),
             Ok(pulled) => Ok(pulled.image_ref),
-            Err(failure) => Err(failure.explain_pull(name, limit, self.connection.socket())),
+            Err(error) => Err(error.into_pull_error(name, limit, self.connection.socket())),
         }
     }
 
-    pub(super) async fn delete_image(&self, id: &str) -> Result<(), RuntimeError> {
-        let limit = self.limits.query;
-        let done: Result<messages::Nothing, _> =
-            self.connection.call(method::REMOVE_IMAGE, named(id), limit).await;
-        gone(done)
+    pub(super) async fn remove_image_by_id(&self, id: &str) -> Result<(), RuntimeError> {
+        let limit = self.timeouts.query;
+        let result: Result<messages::Empty, _> = self
+            .connection
+            .call(method::REMOVE_IMAGE, image_request(id), limit)
+            .await;
+        ignore_not_found(result)
             .map(|_| ())
-            .map_err(|failure| self.explain(failure, &format!("removal of image \"{id}\""), limit))
+            .map_err(|error| self.runtime_error(error, &format!("removal of image \"{id}\""), limit))
     }
 
-    pub(super) async fn tell_image_filesystem(&self) -> Result<FilesystemUsage, RuntimeError> {
-        let told: messages::ImageFsInfoResponse = self
-            .query(
-                method::IMAGE_FS_INFO,
-                messages::Nothing {},
-                "the file system of images",
-            )
+    pub(super) async fn query_image_fs_info(&self) -> Result<FilesystemUsage, RuntimeError> {
+        let response: messages::ImageFsInfoResponse = self
+            .query(method::IMAGE_FS_INFO, messages::Empty {}, "the image filesystem")
             .await?;
-        let first = told.image_filesystems.into_iter().next().unwrap_or_default();
+        let first = response.image_filesystems.into_iter().next().unwrap_or_default();
         Ok(FilesystemUsage {
             path: PathBuf::from(first.fs_id.unwrap_or_default().mountpoint),
             used: first.used_bytes.unwrap_or_default().value,
@@ -85,7 +78,7 @@ impl Cri {
     }
 }
 
-fn named(name: &str) -> messages::ImageRequest {
+fn image_request(name: &str) -> messages::ImageRequest {
     messages::ImageRequest {
         image: Some(image(name)),
     }
@@ -99,7 +92,7 @@ fn image(name: &str) -> messages::ImageSpec {
     }
 }
 
-fn is_malformed(message: &str) -> bool {
+fn is_invalid_reference(message: &str) -> bool {
     message.contains("invalid reference format")
 }
 

@@ -1,39 +1,38 @@
 //! containerd and CRI-O, through CRI v1.
 //!
 //! ```text
-//! messages          what goes over the socket
-//! connection        calls, each with a limit; failure: what went wrong
-//! sandbox_config    what is asked for, in the protocol's words; container_config, signal
-//! state             what is told, in the agent's words; known: what need not be asked again
-//! sandboxes         the calls themselves; containers, images, streams, usage, itself
-//! changes           events where the runtime has them, comparing lists where not
-//! logs              files that the runtime writes: read, followed, rotated, removed
+//! messages          messages and methods of CRI v1
+//! connection        gRPC calls with a timeout; error: their errors
+//! sandbox_config    messages from specs; container_config, signal
+//! convert           sandboxes, containers and images from messages; status_cache: container statuses, pod IPs, PIDs
+//! sandboxes         the calls of the `Runtime` trait; containers, images, exec, stats, runtime_status
+//! events            container events, or a list every second
+//! logs              log files: read, followed, rotated, removed
 //! streaming         exec and attach
 //! ```
 //!
-//! A runtime of CRI knows neither limits of processes on cgroups of the first version nor, before containerd 2.1 and CRI-O 1.31,
-//! volumes of images; the latter are refused with words that say so.
+//! Limits: cgroup v1 hosts have no PID limit per container; image volumes need containerd 2.1 or CRI-O 1.31 and are rejected otherwise.
 
 mod cgroup;
-mod changes;
 mod connection;
 mod container_config;
 mod containers;
-mod failure;
+mod convert;
+mod error;
+mod events;
+mod exec;
 mod images;
-mod itself;
-mod known;
 mod logs;
 mod messages;
+mod runtime_status;
 mod sandbox_config;
 mod sandboxes;
 mod signal;
-mod state;
+mod stats;
+mod status_cache;
 mod streaming;
-mod streams;
 #[cfg(test)]
 mod tests;
-mod usage;
 
 use std::{
     collections::BTreeMap,
@@ -49,48 +48,50 @@ use futures_util::stream::BoxStream;
 use prost::Message;
 
 use self::{
-    connection::Connection,
-    container_config::Cgroups,
-    failure::{Failure, Words},
-    known::Known,
+    connection::CriConnection,
+    container_config::CgroupVersion,
+    error::{CriError, MessageFormat},
+    status_cache::StatusCache,
 };
 use super::{
-    Attached, Change, Container, ContainerId, ContainerSpec, ContainerUsage, ExecOutput, ExecSpec,
-    FilesystemUsage, Image, LogLine, LogOptions, Owner, PortStream, PullSecret, Readiness, Resources,
-    Runtime, RuntimeError, Sandbox, SandboxId, SandboxSpec, Version, labels, network::BridgeNetwork,
+    Container, ContainerId, ContainerOwner, ContainerResources, ContainerSpec, ContainerStats, ExecOutput,
+    ExecSpec, FilesystemUsage, Image, LogLine, LogOptions, PodLifecycleEvent, PortStream, ProcessStreams,
+    PullSecret, Runtime, RuntimeError, RuntimeStatus, RuntimeVersion, Sandbox, SandboxId, SandboxSpec,
+    cni::CniBridge, labels,
 };
 
-/// How long calls may take.
+/// Timeouts of CRI calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// To make and start sandboxes and containers. Default: 2 minutes.
+pub struct CallTimeouts {
+    /// Create and start sandboxes and containers. Default: 2 minutes.
     pub start: Duration,
-    /// To stop them, beyond the time that a container is given. Default: 30 seconds.
+    /// Stop sandboxes and containers, beyond the grace period. Default: 30 seconds.
     pub stop: Duration,
-    /// To tell something. Default: 30 seconds; an agent that cannot list for that long reports its node as not ready.
+    /// Lists and statuses. Default: 30 seconds; an agent that cannot list for that long reports its node as not ready.
     pub query: Duration,
-    /// To bring an image. Default: one hour, as large images come over slow lines.
+    /// Pull an image. Default: one hour, for large images on slow networks.
     pub pull: Duration,
 }
 
-/// A runtime that speaks CRI v1.
+/// A CRI v1 runtime.
+// upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go remoteRuntimeService
 #[derive(Debug)]
-pub struct Cri {
-    connection: Connection,
-    owner: Owner,
-    limits: Limits,
-    cgroups: Cgroups,
-    network: Option<BridgeNetwork>,
-    known: Arc<Known>,
-    /// Set once the runtime refused the `WebSockets` that are asked for first.
-    speaks_spdy: AtomicBool,
+pub struct CriRuntime {
+    connection: CriConnection,
+    owner: ContainerOwner,
+    timeouts: CallTimeouts,
+    cgroups: CgroupVersion,
+    network: Option<CniBridge>,
+    status_cache: Arc<StatusCache>,
+    /// Whether the runtime rejected `WebSockets`, which are tried first.
+    uses_spdy: AtomicBool,
 }
 
-// --- Limits ---
+// --- CallTimeouts ---
 
-impl Default for Limits {
+impl Default for CallTimeouts {
     fn default() -> Self {
-        Limits {
+        CallTimeouts {
             start: Duration::from_mins(2),
             stop: Duration::from_secs(30),
             query: Duration::from_secs(30),
@@ -99,123 +100,123 @@ impl Default for Limits {
     }
 }
 
-// --- Cri ---
+// --- CriRuntime ---
 
-impl Cri {
-    /// The runtime at a socket. Nothing is sent yet, and a connection that breaks later is made again with the next call; but there
-    /// must be a socket. Must be called inside a Tokio runtime.
-    pub fn connect(socket: &Path, owner: Owner) -> Result<Self, RuntimeError> {
+impl CriRuntime {
+    /// Creates a client of the runtime at `socket`, which must exist. The first call connects; later calls reconnect. Must be called inside a
+    /// Tokio runtime.
+    pub fn connect(socket: &Path, owner: ContainerOwner) -> Result<Self, RuntimeError> {
         let unreachable = |reason: String| RuntimeError::Unreachable {
             runtime: format!("the container runtime at {}", socket.display()),
             reason,
         };
         let file = std::fs::metadata(socket).map_err(|error| unreachable(error.to_string()))?;
         if !file.file_type().is_socket() {
-            return Err(unreachable("that is no socket".to_owned()));
+            return Err(unreachable("not a socket".to_owned()));
         }
-        Ok(Cri {
-            connection: Connection::new(socket),
+        Ok(CriRuntime {
+            connection: CriConnection::new(socket),
             owner,
-            limits: Limits::default(),
-            cgroups: cgroup::version(),
+            timeouts: CallTimeouts::default(),
+            cgroups: cgroup::detect_cgroup_version(),
             network: None,
-            known: Arc::default(),
-            speaks_spdy: AtomicBool::new(false),
+            status_cache: Arc::default(),
+            uses_spdy: AtomicBool::new(false),
         })
     }
 
-    /// The same with other limits.
+    /// Sets other timeouts.
     #[must_use]
-    pub fn with_limits(self, limits: Limits) -> Self {
-        Cri { limits, ..self }
+    pub fn with_timeouts(self, timeouts: CallTimeouts) -> Self {
+        CriRuntime { timeouts, ..self }
     }
 
-    /// The same, with a network for pods that is set up where the runtime has none.
+    /// Sets a pod network that is configured if the runtime has none.
     #[must_use]
-    pub fn with_network(self, network: BridgeNetwork) -> Self {
-        Cri {
+    pub fn with_network(self, network: CniBridge) -> Self {
+        CriRuntime {
             network: Some(network),
             ..self
         }
     }
 
-    /// Asks something that must be told within the usual limit.
+    /// Calls with the query timeout.
     async fn query<Q, R>(&self, method: &'static str, request: Q, what: &str) -> Result<R, RuntimeError>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         let answer = self.connection.call(method, request, limit).await;
-        answer.map_err(|failure| self.explain(failure, what, limit))
+        answer.map_err(|error| self.runtime_error(error, what, limit))
     }
 
-    fn explain(&self, failure: Failure, what: &str, limit: Duration) -> RuntimeError {
-        failure.explain(what, limit, self.connection.socket(), Words::Plain)
+    fn runtime_error(&self, error: CriError, what: &str, limit: Duration) -> RuntimeError {
+        error.into_runtime_error(what, limit, self.connection.socket(), MessageFormat::Plain)
     }
 
-    /// Refuses what is somebody else's.
-    fn must_be_ours(
+    /// Rejects calls for sandboxes and containers of other owners.
+    fn check_ownership(
         &self,
         what: &str,
         id: &str,
-        told: &BTreeMap<String, String>,
+        labels: &BTreeMap<String, String>,
     ) -> Result<(), RuntimeError> {
-        if self.owner.owns(|name| told.get(name)) {
+        if self.owner.owns(|name| labels.get(name)) {
             return Ok(());
         }
-        Err(RuntimeError::Refused(format!(
-            "{what} {id} is not of the node {} of this cluster, and is left alone",
+        Err(RuntimeError::OperationFailed(format!(
+            "{what} {id} does not belong to node {} of this cluster",
             self.owner.node
         )))
     }
 
-    /// By what our sandboxes and containers are found, among those of nodes of other clusters with the same name.
-    fn ours(&self) -> BTreeMap<String, String> {
+    /// Label selector of this node. Nodes of other clusters may have the same name, so callers check the owner as well.
+    fn node_selector(&self) -> BTreeMap<String, String> {
         BTreeMap::from([(labels::NODE.to_owned(), self.owner.node.clone())])
     }
 }
 
-/// What is gone has been stopped and removed.
-fn gone<T: Default>(done: Result<T, Failure>) -> Result<T, Failure> {
+/// Stopping and removing missing sandboxes and containers succeeds.
+fn ignore_not_found<T: Default>(done: Result<T, CriError>) -> Result<T, CriError> {
     match done {
-        Err(failure) if failure.is_not_found() => Ok(T::default()),
+        Err(error) if error.is_not_found() => Ok(T::default()),
         other => other,
     }
 }
 
 #[async_trait]
-impl Runtime for Cri {
-    async fn version(&self) -> Result<Version, RuntimeError> {
-        self.tell_version().await
+impl Runtime for CriRuntime {
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
+        self.query_version().await
     }
 
-    async fn readiness(&self) -> Result<Readiness, RuntimeError> {
-        self.tell_readiness().await
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
+        self.query_status().await
     }
 
-    async fn changes(&self) -> Result<BoxStream<'static, Change>, RuntimeError> {
-        let changes = changes::stream(&self.connection, &self.owner, self.limits.query).await;
-        changes.map_err(|failure| self.explain(failure, "events of containers", self.limits.query))
+    async fn container_events(&self) -> Result<BoxStream<'static, PodLifecycleEvent>, RuntimeError> {
+        let changes = events::stream(&self.connection, &self.owner, self.timeouts.query).await;
+        changes.map_err(|error| self.runtime_error(error, "container events", self.timeouts.query))
     }
 
-    async fn run_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxId, RuntimeError> {
-        self.make_sandbox(spec).await
+    async fn run_pod_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxId, RuntimeError> {
+        self.create_sandbox(spec).await
     }
 
-    async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
-        self.end_sandbox(id).await
+    async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
+        self.stop_own_sandbox(id).await
     }
 
-    async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
-        self.delete_sandbox(id).await
+    async fn remove_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
+        self.remove_own_sandbox(id).await
     }
 
-    async fn sandboxes(&self) -> Result<Vec<Sandbox>, RuntimeError> {
-        self.list_sandboxes().await
+    async fn list_pod_sandboxes(&self) -> Result<Vec<Sandbox>, RuntimeError> {
+        self.query_sandboxes().await
     }
 
-    async fn addresses(&self, id: &SandboxId) -> Result<Vec<IpAddr>, RuntimeError> {
+    async fn pod_sandbox_ips(&self, id: &SandboxId) -> Result<Vec<IpAddr>, RuntimeError> {
         self.addresses_of(&id.0).await
     }
 
@@ -225,51 +226,55 @@ impl Runtime for Cri {
         pod: &SandboxSpec,
         spec: &ContainerSpec,
     ) -> Result<ContainerId, RuntimeError> {
-        self.make_container(sandbox, pod, spec).await
+        self.create_container_in_sandbox(sandbox, pod, spec).await
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        self.begin_container(id).await
+        self.start_created_container(id).await
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
-        self.end_container(id, grace).await
+        self.stop_own_container(id, grace).await
     }
 
     async fn remove_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        self.delete_container(id).await
+        self.remove_own_container(id).await
     }
 
-    async fn containers(&self) -> Result<Vec<Container>, RuntimeError> {
-        self.list_containers().await
+    async fn list_containers(&self) -> Result<Vec<Container>, RuntimeError> {
+        self.query_containers().await
     }
 
     async fn other_clusters(&self) -> Result<BTreeMap<String, usize>, RuntimeError> {
         self.count_other_clusters().await
     }
 
-    async fn update_resources(&self, id: &ContainerId, resources: &Resources) -> Result<(), RuntimeError> {
-        self.change_resources(id, resources).await
+    async fn update_container_resources(
+        &self,
+        id: &ContainerId,
+        resources: &ContainerResources,
+    ) -> Result<(), RuntimeError> {
+        self.update_resources(id, resources).await
     }
 
     async fn images_in_use(&self) -> Result<Vec<String>, RuntimeError> {
         self.list_images_in_use().await
     }
 
-    async fn image(&self, name: &str) -> Result<Option<Image>, RuntimeError> {
-        self.find_image(name).await
+    async fn image_status(&self, name: &str) -> Result<Option<Image>, RuntimeError> {
+        self.query_image(name).await
     }
 
-    async fn images(&self) -> Result<Vec<Image>, RuntimeError> {
-        self.list_images().await
+    async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
+        self.query_images().await
     }
 
     async fn pull_image(&self, name: &str, secret: Option<&PullSecret>) -> Result<String, RuntimeError> {
-        self.bring_image(name, secret).await
+        self.pull(name, secret).await
     }
 
     async fn remove_image(&self, id: &str) -> Result<(), RuntimeError> {
-        self.delete_image(id).await
+        self.remove_image_by_id(id).await
     }
 
     async fn exec_sync(
@@ -278,22 +283,22 @@ impl Runtime for Cri {
         command: &[String],
         limit: Duration,
     ) -> Result<ExecOutput, RuntimeError> {
-        self.run_command(id, command, limit).await
+        self.exec_and_wait(id, command, limit).await
     }
 
-    async fn exec(&self, id: &ContainerId, spec: &ExecSpec) -> Result<Attached, RuntimeError> {
-        self.stream(id, spec, streaming::Purpose::Exec).await
+    async fn exec(&self, id: &ContainerId, spec: &ExecSpec) -> Result<ProcessStreams, RuntimeError> {
+        self.stream(id, spec, streaming::StreamPurpose::Exec).await
     }
 
-    async fn attach(&self, id: &ContainerId, spec: &ExecSpec) -> Result<Attached, RuntimeError> {
-        self.stream(id, spec, streaming::Purpose::Attach).await
+    async fn attach(&self, id: &ContainerId, spec: &ExecSpec) -> Result<ProcessStreams, RuntimeError> {
+        self.stream(id, spec, streaming::StreamPurpose::Attach).await
     }
 
-    async fn connect(&self, id: &SandboxId, port: u16) -> Result<Box<dyn PortStream>, RuntimeError> {
-        self.reach(id, port).await
+    async fn port_forward(&self, id: &SandboxId, port: u16) -> Result<Box<dyn PortStream>, RuntimeError> {
+        self.forward_port(id, port).await
     }
 
-    async fn logs(
+    async fn container_logs(
         &self,
         id: &ContainerId,
         options: &LogOptions,
@@ -305,11 +310,11 @@ impl Runtime for Cri {
         self.rotate(most, keep).await
     }
 
-    async fn usage(&self) -> Result<Vec<ContainerUsage>, RuntimeError> {
-        self.tell_usage().await
+    async fn list_container_stats(&self) -> Result<Vec<ContainerStats>, RuntimeError> {
+        self.query_stats().await
     }
 
-    async fn image_filesystem(&self) -> Result<FilesystemUsage, RuntimeError> {
-        self.tell_image_filesystem().await
+    async fn image_fs_info(&self) -> Result<FilesystemUsage, RuntimeError> {
+        self.query_image_fs_info().await
     }
 }

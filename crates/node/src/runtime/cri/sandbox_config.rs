@@ -1,16 +1,18 @@
-//! What a sandbox is in CRI's words.
+//! `PodSandboxConfig` messages.
+// upstream: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxConfig
 
 use crate::runtime::{
-    Confinement, DnsSpec, NamespaceMode, Owner, PortMapping, Protocol, SandboxSpec, Security, labels,
+    ContainerOwner, ContainerSecurity, DnsSpec, NamespaceMode, PortMapping, Protocol, SandboxSpec,
+    SecurityProfile, labels,
 };
 
 use super::messages;
 
-/// The annotation of a sandbox by which its folder of logs is found again: the protocol does not tell it.
+/// Sandbox annotation with the log directory, which CRI statuses lack.
 pub(super) const LOG_DIRECTORY: &str = "k3.io/log-directory";
 
-/// The sandbox as the runtime is asked for it.
-pub(super) fn config(spec: &SandboxSpec, owner: &Owner) -> messages::PodSandboxConfig {
+/// Builds the configuration of a sandbox.
+pub(super) fn config(spec: &SandboxSpec, owner: &ContainerOwner) -> messages::PodSandboxConfig {
     let log_directory = spec.log_directory.to_string_lossy().into_owned();
     let mut annotations = spec.annotations.clone();
     annotations.insert(LOG_DIRECTORY.to_owned(), log_directory.clone());
@@ -51,7 +53,7 @@ pub(super) fn config(spec: &SandboxSpec, owner: &Owner) -> messages::PodSandboxC
     }
 }
 
-/// Whose namespaces the sandbox and its containers have.
+/// Builds the namespace options.
 pub(super) fn namespaces(spec: &SandboxSpec) -> messages::NamespaceOption {
     messages::NamespaceOption {
         network: mode(spec.network),
@@ -61,35 +63,35 @@ pub(super) fn namespaces(spec: &SandboxSpec) -> messages::NamespaceOption {
     }
 }
 
-/// A profile of seccomp.
-pub(super) fn seccomp(profile: &Confinement) -> messages::SecurityProfile {
+/// Builds a seccomp profile.
+pub(super) fn seccomp(profile: &SecurityProfile) -> messages::SecurityProfile {
     match profile {
-        Confinement::Default => named(messages::ProfileType::RuntimeDefault, ""),
-        Confinement::Unconfined => named(messages::ProfileType::Unconfined, ""),
-        Confinement::Local(file) => named(messages::ProfileType::Localhost, file),
+        SecurityProfile::RuntimeDefault => named(messages::ProfileType::RuntimeDefault, ""),
+        SecurityProfile::Unconfined => named(messages::ProfileType::Unconfined, ""),
+        SecurityProfile::Localhost(file) => named(messages::ProfileType::Localhost, file),
     }
 }
 
-/// The same in one word.
-pub(super) fn seccomp_word(profile: &Confinement) -> String {
+/// Formats a seccomp profile for the deprecated field `seccomp_profile_path`.
+pub(super) fn seccomp_profile_path(profile: &SecurityProfile) -> String {
     match profile {
-        Confinement::Default => "runtime/default".to_owned(),
-        Confinement::Unconfined => "unconfined".to_owned(),
-        Confinement::Local(file) => format!("localhost/{file}"),
+        SecurityProfile::RuntimeDefault => "runtime/default".to_owned(),
+        SecurityProfile::Unconfined => "unconfined".to_owned(),
+        SecurityProfile::Localhost(file) => format!("localhost/{file}"),
     }
 }
 
-/// A profile of `AppArmor`. The usual one is not told: a machine without `AppArmor` would refuse it.
-pub(super) fn apparmor(profile: &Confinement) -> Option<messages::SecurityProfile> {
+/// Builds an `AppArmor` profile. The default profile is omitted: hosts without `AppArmor` would reject it.
+pub(super) fn apparmor(profile: &SecurityProfile) -> Option<messages::SecurityProfile> {
     match profile {
-        Confinement::Default => None,
-        Confinement::Unconfined => Some(named(messages::ProfileType::Unconfined, "")),
-        Confinement::Local(name) => Some(named(messages::ProfileType::Localhost, name)),
+        SecurityProfile::RuntimeDefault => None,
+        SecurityProfile::Unconfined => Some(named(messages::ProfileType::Unconfined, "")),
+        SecurityProfile::Localhost(name) => Some(named(messages::ProfileType::Localhost, name)),
     }
 }
 
-/// Labels of `SELinux`.
-pub(super) fn selinux(security: &Security) -> Option<messages::SeLinuxOption> {
+/// Builds `SELinux` options.
+pub(super) fn selinux(security: &ContainerSecurity) -> Option<messages::SeLinuxOption> {
     let [user, role, r#type, level] = security.selinux.clone()?;
     Some(messages::SeLinuxOption {
         user,
@@ -99,8 +101,8 @@ pub(super) fn selinux(security: &Security) -> Option<messages::SeLinuxOption> {
     })
 }
 
-/// Whether the groups of the image count as well.
-pub(super) fn groups_policy(security: &Security) -> i32 {
+/// Builds the supplemental groups policy.
+pub(super) fn groups_policy(security: &ContainerSecurity) -> i32 {
     if security.identity.strict_groups {
         messages::SupplementalGroupsPolicy::Strict.into()
     } else {
@@ -121,7 +123,7 @@ fn security(spec: &SandboxSpec) -> messages::LinuxSandboxSecurityContext {
         namespace_options: Some(namespaces(spec)),
         selinux_options: selinux(security),
         run_as_user: security.identity.user.map(number),
-        // Runtimes refuse a group without a user.
+        // Runtimes reject a group without a user.
         run_as_group: security.identity.user.and(security.identity.group).map(number),
         readonly_rootfs: security.read_only_root,
         supplemental_groups: security.identity.groups.clone(),
@@ -129,7 +131,7 @@ fn security(spec: &SandboxSpec) -> messages::LinuxSandboxSecurityContext {
         privileged: security.privileged,
         seccomp: Some(seccomp(&security.seccomp)),
         apparmor: apparmor(&security.apparmor),
-        seccomp_profile_path: seccomp_word(&security.seccomp),
+        seccomp_profile_path: seccomp_profile_path(&security.seccomp),
     }
 }
 
@@ -171,7 +173,7 @@ fn port(mapping: &PortMapping) -> messages::PortMapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PodIdentity, runtime::Identity};
+    use crate::{PodIdentity, runtime::ProcessUser};
 
     fn spec() -> SandboxSpec {
         SandboxSpec {
@@ -185,12 +187,12 @@ mod tests {
         }
     }
 
-    fn owner() -> Owner {
-        Owner::new("n1", "cluster")
+    fn owner() -> ContainerOwner {
+        ContainerOwner::new("n1", "cluster")
     }
 
     #[test]
-    fn a_sandbox_carries_whose_it_is_over_what_the_pod_says() {
+    fn owner_labels_override_pod_labels() {
         let mut spec = spec();
         spec.labels.insert("app".to_owned(), "web".to_owned());
         spec.labels.insert(labels::NODE.to_owned(), "forged".to_owned());
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_without_a_port_of_the_machine_are_left_out() {
+    fn omits_ports_without_host_port() {
         let mut spec = spec();
         let port = |host_port| PortMapping {
             protocol: Protocol::Udp,
@@ -218,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_and_profiles_are_told() {
+    fn sets_namespaces_and_profiles() {
         let mut spec = spec();
         spec.network = NamespaceMode::Node;
         spec.process = NamespaceMode::Container;
-        spec.security.seccomp = Confinement::Local("/profiles/a.json".to_owned());
-        spec.security.identity = Identity {
+        spec.security.seccomp = SecurityProfile::Localhost("/profiles/a.json".to_owned());
+        spec.security.identity = ProcessUser {
             group: Some(7),
-            ..Identity::default()
+            ..ProcessUser::default()
         };
         let security = config(&spec, &owner()).linux.unwrap().security_context.unwrap();
         let namespaces = security.namespace_options.unwrap();

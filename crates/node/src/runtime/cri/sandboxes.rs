@@ -1,4 +1,4 @@
-//! Sandboxes.
+//! Sandbox calls.
 
 use std::{
     collections::HashSet,
@@ -12,76 +12,75 @@ use tokio::fs;
 use crate::runtime::{RuntimeError, Sandbox, SandboxId, SandboxSpec, SandboxState};
 
 use super::{
-    Cri,
-    failure::{Failure, Words},
-    gone, logs,
+    CriRuntime, convert,
+    error::{CriError, MessageFormat},
+    ignore_not_found, logs,
     messages::{self, method},
     sandbox_config::{self, LOG_DIRECTORY},
-    state,
 };
 
-/// How many statuses are asked for at once.
-const AT_ONCE: usize = 8;
+/// Maximum number of concurrent status calls.
+const MAX_CONCURRENT: usize = 8;
 
-impl Cri {
-    pub(super) async fn make_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxId, RuntimeError> {
-        make_folder(&spec.log_directory).await?;
+impl CriRuntime {
+    pub(super) async fn create_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxId, RuntimeError> {
+        create_directory(&spec.log_directory).await?;
         let request = messages::RunPodSandboxRequest {
             config: Some(sandbox_config::config(spec, &self.owner)),
             runtime_handler: spec.handler.clone(),
         };
-        let limit = self.limits.start;
-        let made: Result<messages::PodSandboxId, _> = self
+        let limit = self.timeouts.start;
+        let created: Result<messages::PodSandboxId, _> = self
             .connection
             .call(method::RUN_POD_SANDBOX, request, limit)
             .await;
-        match made {
-            Ok(made) => Ok(SandboxId(made.pod_sandbox_id)),
-            Err(failure) => {
-                if let Some(taken) = self.name_taken(&failure).await? {
+        match created {
+            Ok(created) => Ok(SandboxId(created.pod_sandbox_id)),
+            Err(error) => {
+                if let Some(taken) = self.name_taken(&error).await? {
                     return Err(taken);
                 }
                 let what = format!("sandbox of pod {}", spec.pod);
-                Err(failure.explain(&what, limit, self.connection.socket(), Words::Coded))
+                Err(error.into_runtime_error(&what, limit, self.connection.socket(), MessageFormat::WithCode))
             }
         }
     }
 
-    /// Whether the name is held by a sandbox that is not ours.
-    async fn name_taken(&self, failure: &Failure) -> Result<Option<RuntimeError>, RuntimeError> {
-        let Some((name, holder)) = reserved(failure.message()) else {
+    /// Returns an error if a sandbox of another owner has the name.
+    async fn name_taken(&self, error: &CriError) -> Result<Option<RuntimeError>, RuntimeError> {
+        let Some((name, holder)) = parse_reserved_name(error.message()) else {
             return Ok(None);
         };
-        let ours = self.listed_sandboxes(holder).await?;
-        Ok(ours.is_empty().then(|| RuntimeError::NameTaken {
+        let owned = self.list_own_sandboxes(holder).await?;
+        Ok(owned.is_empty().then(|| RuntimeError::NameTaken {
             name: name.to_owned(),
             holder: holder.to_owned(),
         }))
     }
 
-    pub(super) async fn end_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
+    pub(super) async fn stop_own_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
         if self.own_sandbox(id).await?.is_none() {
             return Ok(());
         }
         let request = messages::PodSandboxId {
             pod_sandbox_id: id.0.clone(),
         };
-        let limit = self.limits.stop;
-        let done: Result<messages::Nothing, _> = self
+        let limit = self.timeouts.stop;
+        let done: Result<messages::Empty, _> = self
             .connection
             .call(method::STOP_POD_SANDBOX, request, limit)
             .await;
-        gone(done)
+        ignore_not_found(done)
             .map(|_| ())
-            .map_err(|failure| self.explain(failure, &format!("end of sandbox {id}"), limit))
+            .map_err(|error| self.runtime_error(error, &format!("stop of sandbox {id}"), limit))
     }
 
-    pub(super) async fn delete_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
+    pub(super) async fn remove_own_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
         let Some(sandbox) = self.own_sandbox(id).await? else {
             return Ok(());
         };
-        // Afterwards nobody knows where their logs are.
-        let containers = self.listed_containers("", &id.0).await?;
+        // Find the logs first: the log paths are lost with the containers.
+        let containers = self.list_own_containers("", &id.0).await?;
         let mut written = Vec::new();
         for container in &containers {
             written.extend(self.log_of(container).await?);
@@ -89,93 +88,94 @@ impl Cri {
         let request = messages::PodSandboxId {
             pod_sandbox_id: id.0.clone(),
         };
-        let limit = self.limits.stop;
-        let done: Result<messages::Nothing, _> = self
+        let limit = self.timeouts.stop;
+        let done: Result<messages::Empty, _> = self
             .connection
             .call(method::REMOVE_POD_SANDBOX, request, limit)
             .await;
-        gone(done).map_err(|failure| self.explain(failure, &format!("removal of sandbox {id}"), limit))?;
-        self.known.forget(&id.0);
+        ignore_not_found(done)
+            .map_err(|error| self.runtime_error(error, &format!("removal of sandbox {id}"), limit))?;
+        self.status_cache.remove(&id.0);
         for container in &containers {
-            self.known.forget(&container.id);
+            self.status_cache.remove(&container.id);
         }
         for log in &written {
             logs::remove(log).map_err(|error| cannot_remove(log, &error))?;
         }
-        self.remove_folders(sandbox).await
+        self.remove_directories(sandbox).await
     }
 
-    /// Removes the folders of logs, if no other sandbox of the pod is there: that one may be about to use them.
-    async fn remove_folders(&self, sandbox: messages::PodSandboxStatus) -> Result<(), RuntimeError> {
-        let Some(folder) = sandbox.annotations.get(LOG_DIRECTORY).map(PathBuf::from) else {
+    /// Removes the log directories, unless the pod has another sandbox, which may be about to use them.
+    async fn remove_directories(&self, sandbox: messages::PodSandboxStatus) -> Result<(), RuntimeError> {
+        let Some(directory) = sandbox.annotations.get(LOG_DIRECTORY).map(PathBuf::from) else {
             return Ok(());
         };
         let uid = sandbox.metadata.unwrap_or_default().uid;
-        let others = self.listed_sandboxes("").await?;
-        let is_same =
+        let sandboxes = self.list_own_sandboxes("").await?;
+        let is_of_pod =
             |other: &messages::PodSandbox| other.metadata.as_ref().is_some_and(|pod| pod.uid == uid);
-        if others.iter().any(is_same) {
+        if sandboxes.iter().any(is_of_pod) {
             return Ok(());
         }
-        if let Ok(mut containers) = fs::read_dir(&folder).await {
+        if let Ok(mut containers) = fs::read_dir(&directory).await {
             while let Ok(Some(container)) = containers.next_entry().await {
-                // Folders that are not empty are left alone: whatever is in them is not of the sandbox.
+                // Non-empty directories stay: their content is not the runtime's.
                 let _ = fs::remove_dir(container.path()).await;
             }
         }
-        let _ = fs::remove_dir(&folder).await;
+        let _ = fs::remove_dir(&directory).await;
         Ok(())
     }
 
-    /// What the runtime tells of a sandbox that must be ours, if it is there.
+    /// Returns the status of an owned sandbox, if it exists.
     async fn own_sandbox(&self, id: &SandboxId) -> Result<Option<messages::PodSandboxStatus>, RuntimeError> {
         let status = self
             .sandbox_status(&id.0, false)
             .await?
             .and_then(|answer| answer.status);
         if let Some(status) = &status {
-            self.must_be_ours("sandbox", &id.0, &status.labels)?;
+            self.check_ownership("sandbox", &id.0, &status.labels)?;
         }
         Ok(status)
     }
 
-    pub(super) async fn list_sandboxes(&self) -> Result<Vec<Sandbox>, RuntimeError> {
-        let listed = self.listed_sandboxes("").await?;
+    pub(super) async fn query_sandboxes(&self) -> Result<Vec<Sandbox>, RuntimeError> {
+        let listed = self.list_own_sandboxes("").await?;
         let is_ready =
-            |sandbox: &&messages::PodSandbox| state::sandbox_state(sandbox.state) == SandboxState::Ready;
+            |sandbox: &&messages::PodSandbox| convert::sandbox_state(sandbox.state) == SandboxState::Ready;
         let ready: HashSet<String> = listed
             .iter()
             .filter(is_ready)
             .map(|sandbox| sandbox.id.clone())
             .collect();
-        self.known.only_sandboxes(&ready);
+        self.status_cache.retain_sandboxes(&ready);
         stream::iter(listed)
             .map(async |listed| {
-                let addresses = match state::sandbox_state(listed.state) {
+                let addresses = match convert::sandbox_state(listed.state) {
                     SandboxState::Ready => self.addresses_of(&listed.id).await?,
                     SandboxState::NotReady => Vec::new(),
                 };
-                Ok(state::sandbox(listed, addresses))
+                Ok(convert::sandbox(listed, addresses))
             })
-            .buffered(AT_ONCE)
+            .buffered(MAX_CONCURRENT)
             .try_collect()
             .await
     }
 
-    /// The addresses of a sandbox that is ready. One that went away meanwhile has none.
+    /// Returns the IPs of a ready sandbox; none if it was removed meanwhile.
     pub(super) async fn addresses_of(&self, id: &str) -> Result<Vec<IpAddr>, RuntimeError> {
-        if let Some(addresses) = self.known.addresses(id) {
+        if let Some(addresses) = self.status_cache.addresses(id) {
             return Ok(addresses);
         }
         let addresses = match self.sandbox_status(id, false).await? {
-            Some(answer) => answer.status.as_ref().map(state::addresses).unwrap_or_default(),
+            Some(answer) => answer.status.as_ref().map(convert::addresses).unwrap_or_default(),
             None => return Ok(Vec::new()),
         };
-        self.known.keep_addresses(id, &addresses);
+        self.status_cache.insert_addresses(id, &addresses);
         Ok(addresses)
     }
 
-    /// What the runtime tells of one sandbox, if it is there.
+    /// Returns the status of a sandbox, if it exists.
     pub(super) async fn sandbox_status(
         &self,
         id: &str,
@@ -185,24 +185,27 @@ impl Cri {
             pod_sandbox_id: id.to_owned(),
             verbose,
         };
-        let limit = self.limits.query;
+        let limit = self.timeouts.query;
         match self
             .connection
             .call(method::POD_SANDBOX_STATUS, request, limit)
             .await
         {
             Ok(answer) => Ok(Some(answer)),
-            Err(failure) if failure.is_not_found() => Ok(None),
-            Err(failure) => Err(self.explain(failure, &format!("status of sandbox {id}"), limit)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(self.runtime_error(error, &format!("status of sandbox {id}"), limit)),
         }
     }
 
-    /// Ours, or the one of ours with this id.
-    pub(super) async fn listed_sandboxes(&self, id: &str) -> Result<Vec<messages::PodSandbox>, RuntimeError> {
+    /// Lists owned sandboxes, or the one with this ID.
+    pub(super) async fn list_own_sandboxes(
+        &self,
+        id: &str,
+    ) -> Result<Vec<messages::PodSandbox>, RuntimeError> {
         let request = messages::ListPodSandboxRequest {
             filter: Some(messages::PodSandboxFilter {
                 id: id.to_owned(),
-                label_selector: self.ours(),
+                label_selector: self.node_selector(),
             }),
         };
         let listed: messages::ListPodSandboxResponse = self
@@ -214,20 +217,23 @@ impl Cri {
     }
 }
 
-/// Makes a folder for logs.
-pub(super) async fn make_folder(folder: &Path) -> Result<(), RuntimeError> {
-    fs::create_dir_all(folder).await.map_err(|error| {
-        RuntimeError::Refused(format!("cannot make the folder {}: {error}", folder.display()))
+/// Creates a log directory.
+pub(super) async fn create_directory(directory: &Path) -> Result<(), RuntimeError> {
+    fs::create_dir_all(directory).await.map_err(|error| {
+        RuntimeError::OperationFailed(format!(
+            "cannot create directory {}: {error}",
+            directory.display()
+        ))
     })
 }
 
-/// Why a log stays.
+/// Error of removing a log.
 pub(super) fn cannot_remove(log: &Path, error: &std::io::Error) -> RuntimeError {
-    RuntimeError::Refused(format!("cannot remove the log {}: {error}", log.display()))
+    RuntimeError::OperationFailed(format!("cannot remove the log {}: {error}", log.display()))
 }
 
-/// The name that is taken, and who has it: `name "x" is reserved for "id"`.
-fn reserved(message: &str) -> Option<(&str, &str)> {
+/// Parses name and holder from `name "x" is reserved for "id"`.
+fn parse_reserved_name(message: &str) -> Option<(&str, &str)> {
     let (before, after) = message.rsplit_once("\" is reserved for \"")?;
     let (_, name) = before.rsplit_once('"')?;
     let (holder, _) = after.split_once('"')?;
@@ -236,12 +242,12 @@ fn reserved(message: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::reserved;
+    use super::parse_reserved_name;
 
     #[test]
-    fn who_has_a_name_is_understood() {
-        let said = "failed to reserve sandbox name \"a_b_c_0\": name \"a_b_c_0\" is reserved for \"1234\"";
-        assert_eq!(reserved(said), Some(("a_b_c_0", "1234")));
-        assert_eq!(reserved("something else"), None);
+    fn parses_name_conflict() {
+        let message = "failed to reserve sandbox name \"a_b_c_0\": name \"a_b_c_0\" is reserved for \"1234\"";
+        assert_eq!(parse_reserved_name(message), Some(("a_b_c_0", "1234")));
+        assert_eq!(parse_reserved_name("something else"), None);
     }
 }

@@ -1,6 +1,6 @@
-//! The numbers of signals in CRI, which are not those of the kernel.
+//! Numbers of signals in CRI, which differ from the kernel's.
 
-/// In the order of the protocol; the first has number 1. The signals of real time follow.
+/// Signals in the order of the CRI enum, from 1. Real-time signals follow.
 const NAMES: [&str; 34] = [
     "SIGABRT",
     "SIGALRM",
@@ -38,13 +38,14 @@ const NAMES: [&str; 34] = [
     "SIGXFSZ",
 ];
 
-/// `SIGRTMIN`; `SIGRTMIN+15` is 15 more.
+/// `SIGRTMIN`; `SIGRTMIN+15` is 50.
 const REAL_TIME_MIN: i32 = 35;
 
-/// `SIGRTMAX`; `SIGRTMAX-14` is 14 less.
+/// `SIGRTMAX`; `SIGRTMAX-14` is 51.
 const REAL_TIME_MAX: i32 = 65;
 
-/// The number of a signal by its name; 0, the image's own, for none and for names that nobody knows.
+/// Returns the number of a signal; 0 (the image's signal) for no or an unknown name.
+// upstream: pkg/kubelet/kuberuntime/helpers.go getContainerConfigStopSignal
 pub(super) fn number(name: &str) -> i32 {
     if let Some(plus) = name.strip_prefix("SIGRTMIN") {
         return offset(plus, '+', 15).map_or(0, |offset| REAL_TIME_MIN + offset);
@@ -71,7 +72,7 @@ mod tests {
     use super::number;
 
     #[test]
-    fn signals_have_the_numbers_of_the_protocol() {
+    fn signals_have_cri_numbers() {
         for (name, expected) in [
             ("", 0),
             ("SIGABRT", 1),

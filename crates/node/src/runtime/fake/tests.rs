@@ -1,4 +1,4 @@
-//! What tests rely on in the runtime that runs nothing.
+//! Tests of the fake runtime's behaviour that other tests rely on.
 
 use super::*;
 use crate::PodIdentity;
@@ -15,11 +15,11 @@ fn pod() -> SandboxSpec {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_ends_when_its_program_does_and_wakes_who_listens() {
+async fn container_exit_is_an_event() {
     let runtime = FakeRuntime::new(clock()).with_image("busybox:latest");
     let after = Duration::from_secs(3);
-    runtime.program("main", &[Program::Exit { after, code: 1 }]);
-    let sandbox = runtime.run_sandbox(&pod()).await.unwrap();
+    runtime.set_programs("main", &[FakeProgram::Exit { after, code: 1 }]);
+    let sandbox = runtime.run_pod_sandbox(&pod()).await.unwrap();
     let spec = ContainerSpec {
         name: "main".to_owned(),
         image: "sha256:busybox:latest".to_owned(),
@@ -27,23 +27,23 @@ async fn a_container_ends_when_its_program_does_and_wakes_who_listens() {
     };
     let id = runtime.create_container(&sandbox, &pod(), &spec).await.unwrap();
     runtime.start_container(&id).await.unwrap();
-    let mut changes = runtime.changes().await.unwrap();
+    let mut changes = runtime.container_events().await.unwrap();
     assert_eq!(runtime.running(), ["web/main#0"]);
-    assert_eq!(changes.next().await, Some(Change::Any));
+    assert_eq!(changes.next().await, Some(PodLifecycleEvent::Any));
     assert!(runtime.running().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_can_be_cut_before_and_after_it_is_done() {
+async fn interrupts_calls_before_and_after_their_effect() {
     let runtime = FakeRuntime::new(clock());
-    for (cut, left) in [(Cut::Before, 0), (Cut::After, 1)] {
-        runtime.cut_at(1, cut);
+    for (cut, left) in [(Interruption::Before, 0), (Interruption::After, 1)] {
+        runtime.interrupt_at(1, cut);
         let spec = pod();
         tokio::select! {
-            _ = runtime.run_sandbox(&spec) => panic!("a cut call never answers"),
-            () = runtime.was_cut() => {}
+            _ = runtime.run_pod_sandbox(&spec) => panic!("an interrupted call returned"),
+            () = runtime.wait_until_interrupted() => {}
         }
         assert_eq!(runtime.sandbox_count(SandboxState::Ready), left);
-        runtime.heal();
+        runtime.remove_faults();
     }
 }

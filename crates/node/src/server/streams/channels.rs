@@ -1,7 +1,7 @@
-//! What goes to and from a process, whatever carries it.
+//! Copies data between a client and a process, independent of the transport.
 //!
-//! Promises: bytes are moved as they come, and nobody is read faster than the other side takes it. The end of the client's input
-//! is the end of the process's. The conversation is over when the process has ended and all it wrote was sent.
+//! Promises: data is forwarded immediately, and read only as fast as the other side accepts it. Closing stdin of the client closes
+//! stdin of the process. The session ends when the process has exited and its output was sent.
 
 use std::{io, pin::Pin};
 
@@ -14,51 +14,51 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::outcome::{Style, Task, told};
-use crate::runtime::{Attached, RuntimeError, TerminalSize};
+use super::status::{RemoteCommand, StatusFormat, encode_status};
+use crate::runtime::{ProcessStreams, RuntimeError, TerminalSize};
 
-/// The longest piece in which output is sent.
-const PIECE: usize = 32 << 10;
-/// The longest JSON text that tells the size of a terminal.
-const LONGEST_SIZE: usize = 1024;
+/// Maximum size of a chunk of output.
+const CHUNK_SIZE: usize = 32 << 10;
+/// Maximum size of a resize event in JSON.
+const MAX_RESIZE_EVENT: usize = 1024;
 
-/// What a client sends on one channel; it ends when the client says so, or goes.
-pub(super) type Input = mpsc::Receiver<Bytes>;
+/// Data from the client on one channel. Ends when the client closes the channel or disconnects.
+pub(super) type ChannelInput = mpsc::Receiver<Bytes>;
 
-/// Where to answer on one channel.
+/// Writer of one channel to the client.
 #[async_trait]
-pub(super) trait Output: Send + Sync {
-    /// Sends some bytes.
+pub(super) trait ChannelOutput: Send + Sync {
+    /// Sends data.
     async fn write(&self, bytes: Bytes) -> io::Result<()>;
 
-    /// Tells that no more will come.
+    /// Closes the channel.
     async fn close(&self) -> io::Result<()>;
 }
 
-/// The channels of a client. Those it did not ask for are not there.
+/// The channels of a client; `None` for those it did not request.
 pub(super) struct Channels {
-    pub stdin: Option<Input>,
-    pub stdout: Option<Box<dyn Output>>,
-    pub stderr: Option<Box<dyn Output>>,
-    pub error: Box<dyn Output>,
-    pub resize: Option<Input>,
-    pub style: Style,
+    pub stdin: Option<ChannelInput>,
+    pub stdout: Option<Box<dyn ChannelOutput>>,
+    pub stderr: Option<Box<dyn ChannelOutput>>,
+    pub error: Box<dyn ChannelOutput>,
+    pub resize: Option<ChannelInput>,
+    pub status_format: StatusFormat,
 }
 
-/// The size of a terminal as clients tell it.
+/// A terminal resize event.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 #[derive(Default)]
-struct Size {
+struct ResizeEvent {
     width: u16,
     height: u16,
 }
 
-/// Moves bytes between a client and a process until the process ends, then tells how.
-pub(super) async fn carry(
+/// Copies data between a client and a process until the process exits, then sends the exit status.
+pub(super) async fn copy_channels(
     channels: Channels,
-    attached: Result<Attached, RuntimeError>,
-    task: &Task,
+    attached: Result<ProcessStreams, RuntimeError>,
+    command: &RemoteCommand,
 ) -> io::Result<()> {
     let Channels {
         stdin,
@@ -66,12 +66,12 @@ pub(super) async fn carry(
         stderr,
         error,
         resize,
-        style,
+        status_format,
     } = channels;
-    let ended = match attached {
+    let result = match attached {
         Err(error) => Err(error),
         Ok(attached) => {
-            let Attached {
+            let ProcessStreams {
                 stdin: input,
                 stdout: output,
                 stderr: errors,
@@ -80,28 +80,28 @@ pub(super) async fn carry(
             } = attached;
             let incoming = async {
                 tokio::join!(
-                    OptionFuture::from(stdin.map(|from| feed(from, input))),
-                    OptionFuture::from(resize.map(|from| sizes(from, terminal))),
+                    OptionFuture::from(stdin.map(|from| copy_stdin(from, input))),
+                    OptionFuture::from(resize.map(|from| handle_resize_events(from, terminal))),
                 );
-                // The process goes on without input.
+                // The process keeps running after the end of its input.
                 std::future::pending().await
             };
             let outgoing = async {
-                let (ended, output, errors) = tokio::join!(
+                let (exit, output, errors) = tokio::join!(
                     done,
-                    send(output, stdout.as_deref()),
-                    send(errors, stderr.as_deref())
+                    copy_output(output, stdout.as_deref()),
+                    copy_output(errors, stderr.as_deref())
                 );
-                output.and(errors).map(|()| ended)
+                output.and(errors).map(|()| exit)
             };
             tokio::select! {
-                ended = outgoing => ended?,
-                ended = incoming => ended,
+                result = outgoing => result?,
+                result = incoming => result,
             }
         }
     };
-    if let Some(told) = told(task, &ended, style) {
-        error.write(told.into()).await?;
+    if let Some(status) = encode_status(command, &result, status_format) {
+        error.write(status.into()).await?;
     }
     for output in [stdout, stderr, Some(error)].into_iter().flatten() {
         output.close().await?;
@@ -109,15 +109,15 @@ pub(super) async fn carry(
     Ok(())
 }
 
-/// Gives a process what its client sends.
-async fn feed(mut from: Input, to: Option<Pin<Box<dyn AsyncWrite + Send>>>) {
+/// Copies input of the client to stdin of the process.
+async fn copy_stdin(mut from: ChannelInput, to: Option<Pin<Box<dyn AsyncWrite + Send>>>) {
     let Some(mut to) = to else {
-        // Nobody reads it; but who is not listened to must not be held up.
+        // Drain the input: a full channel would block the other channels of the connection.
         while from.recv().await.is_some() {}
         return;
     };
     while let Some(bytes) = from.recv().await {
-        // A process that takes no more input goes on nevertheless.
+        // A process that has closed its stdin keeps running.
         if to.write_all(&bytes).await.is_err() || to.flush().await.is_err() {
             break;
         }
@@ -127,22 +127,25 @@ async fn feed(mut from: Input, to: Option<Pin<Box<dyn AsyncWrite + Send>>>) {
     while from.recv().await.is_some() {}
 }
 
-/// Sends what a process writes.
-async fn send(from: Option<Pin<Box<dyn AsyncRead + Send>>>, to: Option<&dyn Output>) -> io::Result<()> {
+/// Copies output of the process to the client.
+async fn copy_output(
+    from: Option<Pin<Box<dyn AsyncRead + Send>>>,
+    to: Option<&dyn ChannelOutput>,
+) -> io::Result<()> {
     let Some(mut from) = from else {
         return Ok(());
     };
-    let mut buffer = BytesMut::with_capacity(PIECE);
+    let mut buffer = BytesMut::with_capacity(CHUNK_SIZE);
     loop {
-        buffer.reserve(PIECE);
-        // A container whose output cannot be read any more has none.
+        buffer.reserve(CHUNK_SIZE);
+        // A read error ends the output; the exit status follows.
         match from.read_buf(&mut buffer).await {
             Ok(0) | Err(_) => return Ok(()),
             Ok(_) => {
                 while !buffer.is_empty() {
-                    let piece = buffer.split_to(buffer.len().min(PIECE)).freeze();
+                    let chunk = buffer.split_to(buffer.len().min(CHUNK_SIZE)).freeze();
                     if let Some(to) = to {
-                        to.write(piece).await?;
+                        to.write(chunk).await?;
                     }
                 }
             }
@@ -150,32 +153,33 @@ async fn send(from: Option<Pin<Box<dyn AsyncRead + Send>>>, to: Option<&dyn Outp
     }
 }
 
-/// Tells the terminal the sizes that the client sends: one JSON text after the other.
-async fn sizes(mut from: Input, to: Option<mpsc::Sender<TerminalSize>>) {
+/// Forwards resize events: a sequence of JSON objects, which may be split across messages.
+// upstream: staging/src/k8s.io/cri-streaming/pkg/streaming/remotecommand/httpstream.go handleResizeEvents
+async fn handle_resize_events(mut from: ChannelInput, to: Option<mpsc::Sender<TerminalSize>>) {
     let mut text = BytesMut::new();
     while let Some(bytes) = from.recv().await {
         text.extend_from_slice(&bytes);
-        let mut texts = serde_json::Deserializer::from_slice(&text).into_iter::<Size>();
+        let mut texts = serde_json::Deserializer::from_slice(&text).into_iter::<ResizeEvent>();
         let mut read = 0;
-        let mut is_wrong = false;
+        let mut is_invalid = false;
         let mut last = None;
         for size in texts.by_ref() {
             match size {
                 Ok(size) => last = Some(size),
                 Err(error) => {
-                    is_wrong = !error.is_eof();
+                    is_invalid = !error.is_eof();
                     break;
                 }
             }
         }
-        if let Some(Size { width, height }) = last {
+        if let Some(ResizeEvent { width, height }) = last {
             read = texts.byte_offset();
             if let Some(to) = &to {
                 let _ = to.send(TerminalSize { width, height }).await;
             }
         }
         let _ = text.split_to(read.min(text.len()));
-        if is_wrong || text.len() > LONGEST_SIZE {
+        if is_invalid || text.len() > MAX_RESIZE_EVENT {
             break;
         }
     }
@@ -192,10 +196,10 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Told(Arc<Mutex<Vec<u8>>>);
+    struct RecordedOutput(Arc<Mutex<Vec<u8>>>);
 
     #[async_trait]
-    impl Output for Told {
+    impl ChannelOutput for RecordedOutput {
         async fn write(&self, bytes: Bytes) -> io::Result<()> {
             self.0.lock().unwrap().extend(bytes);
             Ok(())
@@ -207,21 +211,21 @@ mod tests {
         }
     }
 
-    impl Told {
+    impl RecordedOutput {
         fn text(&self) -> String {
             String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
         }
     }
 
     #[tokio::test]
-    async fn bytes_go_both_ways_and_the_end_is_told() {
+    async fn copies_both_ways_and_reports_exit_code() {
         let (client, stdin) = mpsc::channel(4);
         let (sizes, resize) = mpsc::channel(4);
         let (terminal, mut seen) = mpsc::channel(4);
         let (input, mut process_input) = duplex(64);
         let (mut process_output, output) = duplex(64);
-        let out = Told::default();
-        let error = Told::default();
+        let out = RecordedOutput::default();
+        let error = RecordedOutput::default();
         let process = async move {
             let mut all = Vec::new();
             process_input.read_to_end(&mut all).await.unwrap();
@@ -229,7 +233,7 @@ mod tests {
             process_output.write_all(&all).await.unwrap();
             Ok(7)
         };
-        let attached = Attached {
+        let attached = ProcessStreams {
             stdin: Some(Box::pin(input)),
             stdout: Some(Box::pin(output)),
             stderr: None,
@@ -242,7 +246,7 @@ mod tests {
             stderr: None,
             error: Box::new(error.clone()),
             resize: Some(resize),
-            style: Style::Status,
+            status_format: StatusFormat::Json,
         };
         sizes
             .send(Bytes::from_static(b"{\"Width\":80,\"Height\":24}\n{\"Wid"))
@@ -254,8 +258,8 @@ mod tests {
             .unwrap();
         client.send(Bytes::from_static(b"hello")).await.unwrap();
         drop(client);
-        let task = Task::Exec(vec!["cat".to_owned()]);
-        carry(channels, Ok(attached), &task).await.unwrap();
+        let command = RemoteCommand::Exec(vec!["cat".to_owned()]);
+        copy_channels(channels, Ok(attached), &command).await.unwrap();
         assert_eq!(out.text(), "got hello|");
         assert!(error.text().contains("\"message\":\"7\""), "{}", error.text());
         assert!(error.text().ends_with('|'));
@@ -265,10 +269,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_is_gone_ends_the_conversation() {
+    async fn write_error_ends_session() {
         struct Broken;
         #[async_trait]
-        impl Output for Broken {
+        impl ChannelOutput for Broken {
             async fn write(&self, _: Bytes) -> io::Result<()> {
                 Err(io::ErrorKind::BrokenPipe.into())
             }
@@ -279,7 +283,7 @@ mod tests {
         let (mut process, output) = duplex(64);
         process.write_all(b"x").await.unwrap();
         drop(process);
-        let attached = Attached {
+        let attached = ProcessStreams {
             stdin: None,
             stdout: Some(Box::pin(output)),
             stderr: None,
@@ -292,8 +296,12 @@ mod tests {
             stderr: None,
             error: Box::new(Broken),
             resize: None,
-            style: Style::Words,
+            status_format: StatusFormat::Text,
         };
-        assert!(carry(channels, Ok(attached), &Task::Attach).await.is_err());
+        assert!(
+            copy_channels(channels, Ok(attached), &RemoteCommand::Attach)
+                .await
+                .is_err()
+        );
     }
 }

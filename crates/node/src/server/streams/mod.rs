@@ -1,26 +1,27 @@
-//! Conversations with processes and ports in pods: exec, attach, port-forward.
+//! Streaming sessions: exec, attach and port-forward.
 //!
 //! ```text
-//! upgrade       how a request becomes a conversation: which protocol both sides speak
-//! remote        a process: over WebSocket or SPDY
-//! channels      what goes to and from a process, whatever carries it
-//! outcome       how it ended, as the client is told
-//! forward       ports: over SPDY, SPDY within WebSocket, or WebSocket
-//! websocket     channels within messages
-//! spdy          streams within a connection
+//! upgrade         protocol negotiation of a request
+//! remote_command  exec and attach over WebSocket or SPDY
+//! channels        stdin, stdout, stderr, error and resize channels, for both transports
+//! status          exit status on the error channel
+//! port_forward    port-forward over SPDY, SPDY tunneled in WebSocket, or WebSocket
+//! websocket       channels multiplexed in WebSocket messages
+//! spdy/           SPDY/3.1 connections
 //! ```
+// upstream: staging/src/k8s.io/cri-streaming/pkg/streaming/server.go NewServer
 
 mod channels;
-mod forward;
-mod outcome;
-mod remote;
+mod port_forward;
+mod remote_command;
 pub(super) mod spdy;
+mod status;
 mod upgrade;
 mod websocket;
 
 pub(super) use self::{
-    forward::{Ports, forward},
-    outcome::Task,
-    remote::converse,
-    upgrade::{Carrier, Refusal, Upgrade, port_forward, remote_command},
+    port_forward::{PortForwarder, serve_port_forward},
+    remote_command::serve_remote_command,
+    status::RemoteCommand,
+    upgrade::{StreamProtocol, Upgrade, UpgradeError, negotiate_port_forward, negotiate_remote_command},
 };

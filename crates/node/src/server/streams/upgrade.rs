@@ -1,18 +1,19 @@
-//! How a request becomes a conversation: which protocol both sides speak.
+//! Protocol negotiation of streaming requests.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/httpstream.go Handshake, IsUpgradeRequest
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderValue, header};
 
-/// What the channels of a process are called, newest first.
-const REMOTE_COMMAND: [&str; 4] = [
+/// SPDY protocol versions of exec and attach, newest first.
+const REMOTE_COMMAND_PROTOCOLS: [&str; 4] = [
     "v4.channel.k8s.io",
     "v3.channel.k8s.io",
     "v2.channel.k8s.io",
     "channel.k8s.io",
 ];
-const PORT_FORWARD: [&str; 1] = ["portforward.k8s.io"];
-/// The same within messages. Those that are text are told by their name.
-const REMOTE_COMMAND_MESSAGES: [&str; 9] = [
+const PORT_FORWARD_PROTOCOLS: [&str; 1] = ["portforward.k8s.io"];
+/// WebSocket subprotocols of exec and attach. Those with `base64` use text messages.
+const REMOTE_COMMAND_SUBPROTOCOLS: [&str; 9] = [
     "v5.channel.k8s.io",
     "v4.channel.k8s.io",
     "v4.base64.channel.k8s.io",
@@ -23,62 +24,62 @@ const REMOTE_COMMAND_MESSAGES: [&str; 9] = [
     "channel.k8s.io",
     "base64.channel.k8s.io",
 ];
-const PORT_FORWARD_MESSAGES: [&str; 3] = [TUNNEL, "v4.channel.k8s.io", "v4.base64.channel.k8s.io"];
-/// A whole connection of SPDY within the messages of a WebSocket.
+const PORT_FORWARD_SUBPROTOCOLS: [&str; 3] = [TUNNEL, "v4.channel.k8s.io", "v4.base64.channel.k8s.io"];
+/// Subprotocol for a SPDY connection tunneled in a WebSocket.
 const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
 const SPDY: &str = "SPDY/3.1";
-const SPDY_VERSIONS: &str = "x-stream-protocol-version";
-const ACCEPTED_VERSIONS: &str = "x-accepted-stream-protocol-versions";
-/// What a WebSocket's key is completed with.
-const ACCEPT: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+const STREAM_PROTOCOL_VERSION: &str = "x-stream-protocol-version";
+const ACCEPTED_STREAM_PROTOCOL_VERSIONS: &str = "x-accepted-stream-protocol-versions";
+/// GUID of the WebSocket handshake (RFC 6455).
+const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// What carries the conversation.
+/// The negotiated protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Carrier {
-    /// Streams of SPDY that speak this version.
+pub(in crate::server) enum StreamProtocol {
+    /// SPDY with this protocol version.
     Spdy(String),
-    /// Messages of a WebSocket that speak this version; empty for none in particular.
+    /// WebSocket with this subprotocol; empty if the client requested none.
     WebSocket(String),
-    /// A connection of SPDY within a WebSocket.
+    /// SPDY tunneled in a WebSocket.
     Tunnel,
 }
 
-/// A conversation that both sides agree on.
+/// Result of a successful negotiation.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::server) struct Upgrade {
-    pub carrier: Carrier,
-    /// The headers of the answer.
+    pub protocol: StreamProtocol,
+    /// Headers of the response.
     pub headers: HeaderMap,
 }
 
-/// Why there is none.
+/// The negotiation failed.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::server) struct Refusal {
+pub(in crate::server) struct UpgradeError {
     pub code: u16,
     pub message: String,
-    /// What would have been understood.
+    /// Supported protocols, for the response headers.
     accepts: &'static [&'static str],
 }
 
-/// Agrees on how to talk to a process.
-pub(in crate::server) fn remote_command(headers: &HeaderMap) -> Result<Upgrade, Refusal> {
+/// Negotiates the protocol of exec and attach.
+pub(in crate::server) fn negotiate_remote_command(headers: &HeaderMap) -> Result<Upgrade, UpgradeError> {
     if is_websocket(headers) {
-        return websocket(headers, &REMOTE_COMMAND_MESSAGES);
+        return negotiate_websocket(headers, &REMOTE_COMMAND_SUBPROTOCOLS);
     }
-    spdy(headers, &REMOTE_COMMAND)
+    negotiate_spdy(headers, &REMOTE_COMMAND_PROTOCOLS)
 }
 
-/// Agrees on how to talk to ports.
-pub(in crate::server) fn port_forward(headers: &HeaderMap) -> Result<Upgrade, Refusal> {
+/// Negotiates the protocol of port-forward.
+pub(in crate::server) fn negotiate_port_forward(headers: &HeaderMap) -> Result<Upgrade, UpgradeError> {
     if is_websocket(headers) {
-        return websocket(headers, &PORT_FORWARD_MESSAGES);
+        return negotiate_websocket(headers, &PORT_FORWARD_SUBPROTOCOLS);
     }
-    spdy(headers, &PORT_FORWARD)
+    negotiate_spdy(headers, &PORT_FORWARD_PROTOCOLS)
 }
 
-/// Whether a WebSocket is asked for.
+/// Whether the request is a WebSocket handshake.
 fn is_websocket(headers: &HeaderMap) -> bool {
-    text(headers, header::UPGRADE.as_str()).eq_ignore_ascii_case("websocket") && is_upgrade(headers)
+    header_value(headers, header::UPGRADE.as_str()).eq_ignore_ascii_case("websocket") && is_upgrade(headers)
 }
 
 fn is_upgrade(headers: &HeaderMap) -> bool {
@@ -90,12 +91,12 @@ fn is_upgrade(headers: &HeaderMap) -> bool {
     })
 }
 
-fn spdy(headers: &HeaderMap, known: &'static [&'static str]) -> Result<Upgrade, Refusal> {
-    let has_spdy = text(headers, header::UPGRADE.as_str())
+fn negotiate_spdy(headers: &HeaderMap, supported: &'static [&'static str]) -> Result<Upgrade, UpgradeError> {
+    let has_spdy = header_value(headers, header::UPGRADE.as_str())
         .to_ascii_lowercase()
         .contains(&SPDY.to_ascii_lowercase());
-    if !headers.contains_key(SPDY_VERSIONS) {
-        return Err(Refusal::new(
+    if !headers.contains_key(STREAM_PROTOCOL_VERSION) {
+        return Err(UpgradeError::new(
             400,
             format!(
                 "unable to upgrade: header X-Stream-Protocol-Version does not exist in request with {} headers",
@@ -103,91 +104,101 @@ fn spdy(headers: &HeaderMap, known: &'static [&'static str]) -> Result<Upgrade, 
             ),
         ));
     }
-    let asked = listed(headers, SPDY_VERSIONS);
-    if asked.is_empty() {
-        return Err(Refusal::new(
+    let requested = list_header(headers, STREAM_PROTOCOL_VERSION);
+    if requested.is_empty() {
+        return Err(UpgradeError::new(
             400,
             "unable to upgrade: header X-Stream-Protocol-Version is empty",
         ));
     }
-    let Some(version) = asked.iter().find(|asked| known.contains(&asked.as_str())) else {
-        let mut refusal = Refusal::new(
+    let Some(version) = requested
+        .iter()
+        .find(|requested| supported.contains(&requested.as_str()))
+    else {
+        let mut error = UpgradeError::new(
             403,
             format!(
                 "unable to upgrade: unable to negotiate protocol: client supports [{}], server accepts [{}]",
-                asked.join(" "),
-                known.join(" ")
+                requested.join(" "),
+                supported.join(" ")
             ),
         );
-        refusal.accepts = known;
-        return Err(refusal);
+        error.accepts = supported;
+        return Err(error);
     };
     if !is_upgrade(headers) || !has_spdy {
-        return Err(Refusal::new(
+        return Err(UpgradeError::new(
             400,
             "unable to upgrade: missing upgrade headers in request",
         ));
     }
-    let mut answer = answer(SPDY);
-    set(&mut answer, SPDY_VERSIONS, version);
+    let mut response_headers = upgrade_headers(SPDY);
+    insert_header(&mut response_headers, STREAM_PROTOCOL_VERSION, version);
     Ok(Upgrade {
-        carrier: Carrier::Spdy(version.clone()),
-        headers: answer,
+        protocol: StreamProtocol::Spdy(version.clone()),
+        headers: response_headers,
     })
 }
 
-fn websocket(headers: &HeaderMap, known: &[&str]) -> Result<Upgrade, Refusal> {
-    let key = text(headers, header::SEC_WEBSOCKET_KEY.as_str());
-    if key.is_empty() || text(headers, header::SEC_WEBSOCKET_VERSION.as_str()) != "13" {
-        return Err(Refusal::new(
+fn negotiate_websocket(headers: &HeaderMap, supported: &[&str]) -> Result<Upgrade, UpgradeError> {
+    let key = header_value(headers, header::SEC_WEBSOCKET_KEY.as_str());
+    if key.is_empty() || header_value(headers, header::SEC_WEBSOCKET_VERSION.as_str()) != "13" {
+        return Err(UpgradeError::new(
             400,
-            "unable to upgrade: a WebSocket has a key, and the version 13",
+            "unable to upgrade: invalid WebSocket handshake; Sec-WebSocket-Key and Sec-WebSocket-Version: 13 are required",
         ));
     }
-    let asked = listed(headers, header::SEC_WEBSOCKET_PROTOCOL.as_str());
-    let version = match asked.iter().find(|asked| known.contains(&asked.as_str())) {
+    let requested = list_header(headers, header::SEC_WEBSOCKET_PROTOCOL.as_str());
+    let version = match requested
+        .iter()
+        .find(|requested| supported.contains(&requested.as_str()))
+    {
         Some(version) => version.clone(),
-        None if asked.is_empty() => String::new(),
+        None if requested.is_empty() => String::new(),
         None => {
-            return Err(Refusal::new(
+            return Err(UpgradeError::new(
                 403,
                 format!(
                     "requested protocol(s) are not supported: [{}]; supports [{}]",
-                    asked.join(" "),
-                    known.join(" ")
+                    requested.join(" "),
+                    supported.join(" ")
                 ),
             ));
         }
     };
-    let mut answer = answer("websocket");
-    let whole = [key.as_bytes(), ACCEPT.as_bytes()].concat();
-    let sum = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, &whole);
-    set(
-        &mut answer,
+    let mut response_headers = upgrade_headers("websocket");
+    let key_and_guid = [key.as_bytes(), WEBSOCKET_GUID.as_bytes()].concat();
+    let sum = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, &key_and_guid);
+    insert_header(
+        &mut response_headers,
         header::SEC_WEBSOCKET_ACCEPT.as_str(),
         &STANDARD.encode(sum),
     );
     if !version.is_empty() {
-        set(&mut answer, header::SEC_WEBSOCKET_PROTOCOL.as_str(), &version);
+        insert_header(
+            &mut response_headers,
+            header::SEC_WEBSOCKET_PROTOCOL.as_str(),
+            &version,
+        );
     }
     Ok(Upgrade {
-        carrier: if version == TUNNEL {
-            Carrier::Tunnel
+        protocol: if version == TUNNEL {
+            StreamProtocol::Tunnel
         } else {
-            Carrier::WebSocket(version)
+            StreamProtocol::WebSocket(version)
         },
-        headers: answer,
+        headers: response_headers,
     })
 }
 
-fn answer(upgrade: &'static str) -> HeaderMap {
+fn upgrade_headers(upgrade: &'static str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(header::UPGRADE, HeaderValue::from_static(upgrade));
     headers
 }
 
-fn set(headers: &mut HeaderMap, name: &str, value: &str) {
+fn insert_header(headers: &mut HeaderMap, name: &str, value: &str) {
     if let (Ok(name), Ok(value)) = (
         header::HeaderName::from_bytes(name.as_bytes()),
         HeaderValue::from_str(value),
@@ -196,13 +207,13 @@ fn set(headers: &mut HeaderMap, name: &str, value: &str) {
     }
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
+fn header_value<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
     let value = headers.get(name).and_then(|value| value.to_str().ok());
     value.unwrap_or_default().trim()
 }
 
-/// All values of a header that is a list.
-fn listed(headers: &HeaderMap, name: &str) -> Vec<String> {
+/// The elements of a comma-separated header.
+fn list_header(headers: &HeaderMap, name: &str) -> Vec<String> {
     let values = headers.get_all(name).iter();
     values
         .filter_map(|value| value.to_str().ok())
@@ -212,22 +223,25 @@ fn listed(headers: &HeaderMap, name: &str) -> Vec<String> {
         .collect()
 }
 
-// --- Refusal ---
+// --- UpgradeError ---
 
-impl Refusal {
+impl UpgradeError {
     fn new(code: u16, message: impl Into<String>) -> Self {
-        Refusal {
+        UpgradeError {
             code,
             message: message.into(),
             accepts: &[],
         }
     }
 
-    /// The headers of the answer.
+    /// Additional headers of the response.
     pub(in crate::server) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for version in self.accepts {
-            headers.append(ACCEPTED_VERSIONS, HeaderValue::from_static(version));
+            headers.append(
+                ACCEPTED_STREAM_PROTOCOL_VERSIONS,
+                HeaderValue::from_static(version),
+            );
         }
         headers
     }
@@ -255,37 +269,37 @@ mod tests {
         ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ];
 
-    fn asking(protocols: &str) -> HeaderMap {
+    fn websocket_request(protocols: &str) -> HeaderMap {
         let mut all = WEBSOCKET.to_vec();
         all.push(("sec-websocket-protocol", protocols));
         headers(&all)
     }
 
     #[test]
-    fn a_websocket_speaks_the_first_version_that_both_know() {
-        for (asked, spoken) in [
+    fn selects_first_supported_subprotocol() {
+        for (requested, negotiated) in [
             ("v5.channel.k8s.io", "v5.channel.k8s.io"),
             ("v9.channel.k8s.io, v4.channel.k8s.io", "v4.channel.k8s.io"),
             ("base64.channel.k8s.io", "base64.channel.k8s.io"),
         ] {
-            let upgrade = remote_command(&asking(asked)).unwrap();
-            assert_eq!(upgrade.carrier, Carrier::WebSocket(spoken.to_owned()));
-            assert_eq!(upgrade.headers["sec-websocket-protocol"], spoken);
+            let upgrade = negotiate_remote_command(&websocket_request(requested)).unwrap();
+            assert_eq!(upgrade.protocol, StreamProtocol::WebSocket(negotiated.to_owned()));
+            assert_eq!(upgrade.headers["sec-websocket-protocol"], negotiated);
             assert_eq!(
                 upgrade.headers["sec-websocket-accept"],
                 "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
             );
         }
-        let plain = remote_command(&headers(&WEBSOCKET)).unwrap();
-        assert_eq!(plain.carrier, Carrier::WebSocket(String::new()));
-        let refused = remote_command(&asking("chat")).unwrap_err();
-        assert_eq!(refused.code, 403);
+        let plain = negotiate_remote_command(&headers(&WEBSOCKET)).unwrap();
+        assert_eq!(plain.protocol, StreamProtocol::WebSocket(String::new()));
+        let error = negotiate_remote_command(&websocket_request("chat")).unwrap_err();
+        assert_eq!(error.code, 403);
     }
 
     #[test]
-    fn ports_are_tunnelled_for_who_asks_so() {
-        let upgrade = port_forward(&asking("SPDY/3.1+portforward.k8s.io")).unwrap();
-        assert_eq!(upgrade.carrier, Carrier::Tunnel);
+    fn negotiates_tunneled_port_forward() {
+        let upgrade = negotiate_port_forward(&websocket_request("SPDY/3.1+portforward.k8s.io")).unwrap();
+        assert_eq!(upgrade.protocol, StreamProtocol::Tunnel);
         assert_eq!(
             upgrade.headers["sec-websocket-protocol"],
             "SPDY/3.1+portforward.k8s.io"
@@ -293,24 +307,34 @@ mod tests {
     }
 
     #[test]
-    fn spdy_needs_a_version_that_is_known() {
-        let asked = |versions: &[&str]| {
+    fn spdy_requires_supported_version() {
+        let negotiate = |versions: &[&str]| {
             let mut all = vec![("connection", "Upgrade"), ("upgrade", "SPDY/3.1")];
-            all.extend(versions.iter().map(|version| (SPDY_VERSIONS, *version)));
-            remote_command(&headers(&all))
+            all.extend(versions.iter().map(|version| (STREAM_PROTOCOL_VERSION, *version)));
+            negotiate_remote_command(&headers(&all))
         };
-        let upgrade = asked(&["v4.channel.k8s.io", "v3.channel.k8s.io"]).unwrap();
-        assert_eq!(upgrade.carrier, Carrier::Spdy("v4.channel.k8s.io".to_owned()));
-        assert_eq!(upgrade.headers[SPDY_VERSIONS], "v4.channel.k8s.io");
-        let refused = asked(&["v7.channel.k8s.io"]).unwrap_err();
-        assert_eq!(refused.code, 403);
-        assert_eq!(refused.headers().get_all(ACCEPTED_VERSIONS).iter().count(), 4);
+        let upgrade = negotiate(&["v4.channel.k8s.io", "v3.channel.k8s.io"]).unwrap();
         assert_eq!(
-            asked(&[]).unwrap_err().message,
+            upgrade.protocol,
+            StreamProtocol::Spdy("v4.channel.k8s.io".to_owned())
+        );
+        assert_eq!(upgrade.headers[STREAM_PROTOCOL_VERSION], "v4.channel.k8s.io");
+        let error = negotiate(&["v7.channel.k8s.io"]).unwrap_err();
+        assert_eq!(error.code, 403);
+        assert_eq!(
+            error
+                .headers()
+                .get_all(ACCEPTED_STREAM_PROTOCOL_VERSIONS)
+                .iter()
+                .count(),
+            4
+        );
+        assert_eq!(
+            negotiate(&[]).unwrap_err().message,
             "unable to upgrade: header X-Stream-Protocol-Version does not exist in request with 2 headers"
         );
         assert_eq!(
-            remote_command(&headers(&[(SPDY_VERSIONS, "v4.channel.k8s.io")]))
+            negotiate_remote_command(&headers(&[(STREAM_PROTOCOL_VERSION, "v4.channel.k8s.io")]))
                 .unwrap_err()
                 .code,
             400

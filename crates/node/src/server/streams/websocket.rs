@@ -1,4 +1,5 @@
-//! Channels within the messages of a WebSocket: the first byte of each says which one it is for.
+//! Channels multiplexed in WebSocket messages: the first byte of a message is its channel.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/wsstream.go Conn
 
 use std::{
     io,
@@ -27,59 +28,59 @@ use tokio_tungstenite::{
     },
 };
 
-use super::channels::{Input, Output};
+use super::channels::{ChannelInput, ChannelOutput};
 
-/// The longest message that is taken.
-const LONGEST_MESSAGE: usize = 32 << 20;
-/// So many messages of a channel wait for whom they are for; then the connection waits.
-const WAITING: usize = 4;
-/// The longest piece of a tunnel.
-const PIECE: usize = 32 << 10;
-/// What closes a channel, with its number after it.
-const CLOSE: u8 = 255;
+/// Maximum size of a received message.
+const MAX_MESSAGE_SIZE: usize = 32 << 20;
+/// Number of buffered messages per channel; then the connection is not read any more.
+const CHANNEL_CAPACITY: usize = 4;
+/// Maximum size of a chunk of tunneled data.
+const CHUNK_SIZE: usize = 32 << 10;
+/// First byte of the message that closes a channel, followed by its number. Protocol version 5 only.
+const CLOSE_CHANNEL: u8 = 255;
 
-/// A socket on the server's side.
-pub(super) struct Socket<IO> {
+/// Server side of a WebSocket.
+pub(super) struct ChannelSocket<IO> {
     socket: WebSocketStream<IO>,
-    form: Form,
+    format: MessageFormat,
 }
 
-/// What messages look like.
+/// Encoding of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Form {
-    /// Text instead of bytes: the channel is a digit, the rest is in base 64.
+pub(super) struct MessageFormat {
+    /// Text messages: the channel is a digit, the data is in base64.
     is_text: bool,
-    /// Whether single channels are closed.
+    /// Whether channels can be closed individually.
     has_close: bool,
 }
 
-/// The reading side. Channels move only while it runs.
-pub(super) struct Reader<IO> {
+/// Dispatches received messages to the channels while [`ChannelReader::run`] runs.
+pub(super) struct ChannelReader<IO> {
     stream: SplitStream<WebSocketStream<IO>>,
-    form: Form,
-    /// Who gets what comes on a channel; what nobody wants is dropped.
+    format: MessageFormat,
+    /// Receivers by channel number. Data of other channels is dropped.
     channels: Vec<Option<mpsc::Sender<Bytes>>>,
 }
 
-/// The writing side.
-pub(super) struct Writer<IO> {
+/// Writer of the socket, shared by all channels.
+pub(super) struct SocketWriter<IO> {
     sink: Arc<Mutex<SplitSink<WebSocketStream<IO>, Message>>>,
-    form: Form,
+    format: MessageFormat,
     is_closed: Arc<AtomicBool>,
 }
 
-/// The writing side of one channel.
-struct Channel<IO> {
-    writer: Writer<IO>,
+/// Writer of one channel.
+struct ChannelWriter<IO> {
+    writer: SocketWriter<IO>,
     number: u8,
 }
 
-// --- Form ---
+// --- MessageFormat ---
 
-impl Form {
-    /// That of a protocol.
-    pub(super) fn of(protocol: &str) -> Self {
-        Form {
+impl MessageFormat {
+    /// The encoding of a subprotocol.
+    pub(super) fn of_protocol(protocol: &str) -> Self {
+        MessageFormat {
             is_text: protocol.contains("base64."),
             has_close: protocol.starts_with("v5."),
         }
@@ -96,7 +97,7 @@ impl Form {
         Message::Binary(message.freeze())
     }
 
-    /// The channel of a message, and what it brings.
+    /// Channel and data of a message.
     fn decode(self, mut message: Bytes) -> Option<(u8, Bytes)> {
         if message.is_empty() {
             return None;
@@ -110,43 +111,47 @@ impl Form {
     }
 }
 
-// --- Socket ---
+// --- ChannelSocket ---
 
-impl<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<IO> {
-    /// A socket over a connection that became one.
+impl<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static> ChannelSocket<IO> {
+    /// The server side of an upgraded connection.
     pub(super) async fn new(io: IO, protocol: &str) -> Self {
         let config = WebSocketConfig::default()
-            .max_message_size(Some(LONGEST_MESSAGE))
-            .max_frame_size(Some(LONGEST_MESSAGE))
-            .read_buffer_size(PIECE)
-            .write_buffer_size(PIECE);
-        Socket {
+            .max_message_size(Some(MAX_MESSAGE_SIZE))
+            .max_frame_size(Some(MAX_MESSAGE_SIZE))
+            .read_buffer_size(CHUNK_SIZE)
+            .write_buffer_size(CHUNK_SIZE);
+        ChannelSocket {
             socket: WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await,
-            form: Form::of(protocol),
+            format: MessageFormat::of_protocol(protocol),
         }
     }
 
-    /// Its two sides, and the inputs of those channels that are `wanted`.
-    pub(super) fn channels(self, wanted: &[bool]) -> (Reader<IO>, Writer<IO>, Vec<Option<Input>>) {
+    /// Splits the socket. Returns inputs for the `readable` channels.
+    pub(super) fn channels(
+        self,
+        readable: &[bool],
+    ) -> (ChannelReader<IO>, SocketWriter<IO>, Vec<Option<ChannelInput>>) {
         let (sink, stream) = self.socket.split();
-        let (channels, inputs) = wanted
+        let (channels, inputs) = readable
             .iter()
-            .map(|wanted| wanted.then(|| mpsc::channel(WAITING)).unzip())
+            .map(|readable| readable.then(|| mpsc::channel(CHANNEL_CAPACITY)).unzip())
             .unzip();
-        let reader = Reader {
+        let reader = ChannelReader {
             stream,
-            form: self.form,
+            format: self.format,
             channels,
         };
-        let writer = Writer {
+        let writer = SocketWriter {
             sink: Arc::new(Mutex::new(sink)),
-            form: self.form,
+            format: self.format,
             is_closed: Arc::default(),
         };
         (reader, writer, inputs)
     }
 
-    /// Carries bytes: what comes in messages goes to the other end of `to`, and back.
+    /// Copies data between binary messages and the other end of `to`.
+    // upstream: staging/src/k8s.io/client-go/tools/portforward/tunneling_connection.go TunnelingConnection
     pub(super) async fn tunnel(self, to: DuplexStream) -> io::Result<()> {
         let (mut sink, mut stream) = self.socket.split();
         let (mut from, mut to) = tokio::io::split(to);
@@ -154,7 +159,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<IO> {
             while let Some(message) = stream.next().await {
                 match message.map_err(io::Error::other)? {
                     Message::Binary(bytes) => to.write_all(&bytes).await?,
-                    Message::Text(_) => return Err(io::Error::other("a tunnel carries no text")),
+                    Message::Text(_) => {
+                        return Err(io::Error::other(
+                            "text message in a tunnel; only binary messages are allowed",
+                        ));
+                    }
                     Message::Close(_) => break,
                     _ => {}
                 }
@@ -164,31 +173,31 @@ impl<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<IO> {
         let outgoing = async {
             let mut buffer = BytesMut::new();
             loop {
-                buffer.reserve(PIECE);
+                buffer.reserve(CHUNK_SIZE);
                 if from.read_buf(&mut buffer).await? == 0 {
                     break;
                 }
-                let piece = Message::Binary(buffer.split().freeze());
-                sink.send(piece).await.map_err(io::Error::other)?;
+                let chunk = Message::Binary(buffer.split().freeze());
+                sink.send(chunk).await.map_err(io::Error::other)?;
             }
-            let _ = sink.send(goodbye()).await;
+            let _ = sink.send(close_message()).await;
             Ok(())
         };
         tokio::try_join!(incoming, outgoing).map(|_| ())
     }
 }
 
-fn goodbye() -> Message {
+fn close_message() -> Message {
     Message::Close(Some(CloseFrame {
         code: CloseCode::Normal,
         reason: "".into(),
     }))
 }
 
-// --- Reader ---
+// --- ChannelReader ---
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> Reader<IO> {
-    /// Reads until the other side closes the socket.
+impl<IO: AsyncRead + AsyncWrite + Unpin> ChannelReader<IO> {
+    /// Reads until the client closes the socket.
     pub(super) async fn run(mut self) -> io::Result<()> {
         while let Some(message) = self.stream.next().await {
             let bytes = match message.map_err(io::Error::other)? {
@@ -197,21 +206,22 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Reader<IO> {
                 Message::Close(_) => return Ok(()),
                 _ => continue,
             };
-            if self.form.has_close && bytes.first() == Some(&CLOSE) {
+            if self.format.has_close && bytes.first() == Some(&CLOSE_CHANNEL) {
                 let channel = match &*bytes {
                     [_, channel] => self.channels.get_mut(usize::from(*channel)),
                     _ => None,
                 };
-                *channel.ok_or_else(|| io::Error::other("a channel is closed that is none"))? = None;
+                *channel.ok_or_else(|| io::Error::other("invalid message: closes an unknown channel"))? =
+                    None;
                 continue;
             }
-            let Some((channel, bytes)) = self.form.decode(bytes) else {
+            let Some((channel, bytes)) = self.format.decode(bytes) else {
                 continue;
             };
             if let Some(Some(to)) = self.channels.get(usize::from(channel))
                 && !bytes.is_empty()
             {
-                // Who does not listen any more is not waited for.
+                // The receiver may have been dropped: then the data is, too.
                 let _ = to.send(bytes).await;
             }
         }
@@ -219,40 +229,40 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Reader<IO> {
     }
 }
 
-// --- Writer ---
+// --- SocketWriter ---
 
-impl<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static> Writer<IO> {
-    /// The writing side of a channel.
-    pub(super) fn channel(&self, number: u8) -> Box<dyn Output> {
-        Box::new(Channel {
-            writer: Writer {
+impl<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static> SocketWriter<IO> {
+    /// The writer of a channel.
+    pub(super) fn channel(&self, number: u8) -> Box<dyn ChannelOutput> {
+        Box::new(ChannelWriter {
+            writer: SocketWriter {
                 sink: Arc::clone(&self.sink),
-                form: self.form,
+                format: self.format,
                 is_closed: Arc::clone(&self.is_closed),
             },
             number,
         })
     }
 
-    /// Closes the socket in an orderly way.
+    /// Sends a close message, once.
     pub(super) async fn close(&self) {
         if !self.is_closed.swap(true, Ordering::Relaxed) {
             let mut sink = self.sink.lock().await;
-            let _ = sink.send(goodbye()).await;
+            let _ = sink.send(close_message()).await;
         }
     }
 }
 
 #[async_trait]
-impl<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static> Output for Channel<IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static> ChannelOutput for ChannelWriter<IO> {
     async fn write(&self, bytes: Bytes) -> io::Result<()> {
-        let message = self.writer.form.encode(self.number, &bytes);
+        let message = self.writer.format.encode(self.number, &bytes);
         let mut sink = self.writer.sink.lock().await;
         sink.send(message).await.map_err(io::Error::other)
     }
 
     async fn close(&self) -> io::Result<()> {
-        // Servers close sockets, not channels.
+        // Only clients close channels; the server closes the socket.
         Ok(())
     }
 }
@@ -263,14 +273,14 @@ mod tests {
 
     use super::*;
 
-    async fn connected(protocol: &str) -> (WebSocketStream<DuplexStream>, Socket<DuplexStream>) {
+    async fn connected(protocol: &str) -> (WebSocketStream<DuplexStream>, ChannelSocket<DuplexStream>) {
         let (client, server) = duplex(1 << 20);
         let client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
-        (client, Socket::new(server, protocol).await)
+        (client, ChannelSocket::new(server, protocol).await)
     }
 
     #[tokio::test]
-    async fn messages_go_to_their_channels_and_channels_are_closed() {
+    async fn dispatches_messages_and_closes_channels() {
         let (mut client, socket) = connected("v5.channel.k8s.io").await;
         let (reader, writer, mut inputs) = socket.channels(&[true, false]);
         let mut stdin = inputs[0].take().unwrap();
@@ -289,7 +299,7 @@ mod tests {
                 .await
                 .unwrap();
         }
-        let conversation = async {
+        let session = async {
             assert_eq!(stdin.recv().await.unwrap(), "a");
             assert_eq!(stdin.recv().await.unwrap(), "b");
             assert!(stdin.recv().await.is_none());
@@ -298,30 +308,30 @@ mod tests {
             assert_eq!(got, Message::Binary(Bytes::from_static(b"\x02oh")));
             client.close(None).await.unwrap();
         };
-        let (run, ()) = tokio::join!(reader.run(), conversation);
+        let (run, ()) = tokio::join!(reader.run(), session);
         run.unwrap();
     }
 
     #[tokio::test]
-    async fn text_is_in_base_64() {
+    async fn encodes_text_in_base64() {
         let (mut client, socket) = connected("v4.base64.channel.k8s.io").await;
         let (reader, writer, mut inputs) = socket.channels(&[true]);
         let mut stdin = inputs[0].take().unwrap();
         for text in ["", "0", "0aGk=", "0!!!", "/aGk="] {
             client.send(Message::text(text)).await.unwrap();
         }
-        let conversation = async {
+        let session = async {
             assert_eq!(stdin.recv().await.unwrap(), "hi");
             writer.channel(1).write(Bytes::from_static(b"hi")).await.unwrap();
             assert_eq!(client.next().await.unwrap().unwrap(), Message::text("1aGk="));
             client.close(None).await.unwrap();
         };
-        let (run, ()) = tokio::join!(reader.run(), conversation);
+        let (run, ()) = tokio::join!(reader.run(), session);
         run.unwrap();
     }
 
     #[tokio::test]
-    async fn hostile_messages_end_the_conversation() {
+    async fn invalid_messages_end_the_session() {
         for message in [&[255][..], &[255, 9], &[255, 0, 0]] {
             let (mut client, socket) = connected("v5.channel.k8s.io").await;
             let (reader, _writer, _inputs) = socket.channels(&[true]);
@@ -331,7 +341,7 @@ mod tests {
                 .unwrap();
             assert!(reader.run().await.is_err(), "{message:?}");
         }
-        // A frame that says it is enormous, one that is not masked, one of no known sort.
+        // A frame with a huge length, an unmasked frame, and a frame with an unknown opcode.
         for bytes in [
             &[
                 0x82, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0,
@@ -341,16 +351,16 @@ mod tests {
         ] {
             let (mut client, server) = duplex(1024);
             client.write_all(bytes).await.unwrap();
-            let (reader, _writer, _inputs) = Socket::new(server, "").await.channels(&[true]);
+            let (reader, _writer, _inputs) = ChannelSocket::new(server, "").await.channels(&[true]);
             assert!(reader.run().await.is_err(), "{bytes:?}");
         }
     }
 
     #[tokio::test]
-    async fn a_tunnel_carries_bytes_both_ways() {
+    async fn tunnel_copies_both_ways() {
         let (mut client, socket) = connected("SPDY/3.1+portforward.k8s.io").await;
         let (mut near, far) = duplex(64);
-        let conversation = async {
+        let session = async {
             client
                 .send(Message::Binary(Bytes::from_static(b"ask")))
                 .await
@@ -365,6 +375,6 @@ mod tests {
             assert!(matches!(client.next().await, Some(Ok(Message::Close(_)))));
             drop(client);
         };
-        let (_, ()) = tokio::join!(socket.tunnel(far), conversation);
+        let (_, ()) = tokio::join!(socket.tunnel(far), session);
     }
 }

@@ -19,7 +19,7 @@ use super::{
     ContainerConfigInput, ContainerType, SpecError, generate_container_config, generate_pod_sandbox_config,
 };
 use crate::{
-    Facts, Machine,
+    HostFacts, NodeFacts,
     runtime::{ContainerSpec, Image, SandboxSpec},
 };
 
@@ -33,19 +33,19 @@ fn pod(spec: Value) -> Pod {
 }
 
 /// A cluster with DNS, on a machine with its own.
-fn facts() -> Facts {
-    Facts {
+fn facts() -> NodeFacts {
+    NodeFacts {
         addresses: vec!["192.168.0.9".parse().unwrap()],
         cluster_dns: vec!["10.96.0.10".parse().unwrap()],
         cluster_domain: "cluster.local".to_owned(),
-        machine: Machine {
+        machine: HostFacts {
             resolv_conf: Some("nameserver 9.9.9.9\nsearch lan.\noptions rotate timeout:1\n".to_owned()),
             memory: 10_000,
             huge_page_sizes: vec!["2MB".to_owned(), "1GB".to_owned()],
             seccomp_profiles: "/var/lib/seccomp".into(),
-            ..Machine::default()
+            ..HostFacts::default()
         },
-        ..Facts::default()
+        ..NodeFacts::default()
     }
 }
 

@@ -4,14 +4,14 @@ use super::{
     super::{generate_container_resources, pod_resources},
     *,
 };
-use crate::runtime::Resources;
+use crate::runtime::ContainerResources;
 
-fn of(spec: Value) -> Resources {
+fn of(spec: Value) -> ContainerResources {
     let pod = pod(spec);
     generate_container_resources(&pod, &pod.spec.as_ref().unwrap().containers[0], &facts())
 }
 
-fn one(resources: Value) -> Resources {
+fn one(resources: Value) -> ContainerResources {
     of(json!({"containers": [{"name": "a", "resources": resources}]}))
 }
 
@@ -146,9 +146,9 @@ fn computes_the_qos_class() {
     for (spec, class) in cases {
         assert_eq!(pod_resources::pod_qos(&pod(spec.clone())), class, "{spec}");
     }
-    let mut told = pod(containers(vec![&none]));
-    told.status = Some(serde_json::from_value(json!({"qosClass": "Guaranteed"})).unwrap());
-    assert_eq!(pod_resources::pod_qos(&told), "Guaranteed");
+    let mut reported = pod(containers(vec![&none]));
+    reported.status = Some(serde_json::from_value(json!({"qosClass": "Guaranteed"})).unwrap());
+    assert_eq!(pod_resources::pod_qos(&reported), "Guaranteed");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn pod_requests_are_the_maximum_over_its_lifetime() {
 
 #[test]
 fn running_pod_reports_enforced_resources() {
-    let some = json!({"requests": {"cpu": "1", "ephemeral_as_container-storage": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
+    let some = json!({"requests": {"cpu": "1", "ephemeral-storage": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
     let other = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}});
     let with = |containers: Value| {
         serde_json::to_value(pod_resources::enforced_resources(&pod(containers))).unwrap()

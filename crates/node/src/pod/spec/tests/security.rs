@@ -1,9 +1,9 @@
 //! Security contexts.
 
 use super::*;
-use crate::runtime::{Confinement, Identity, Security};
+use crate::runtime::{ContainerSecurity, ProcessUser, SecurityProfile};
 
-fn made(pod_context: Value, own: Value, image: &Image) -> Result<Security, SpecError> {
+fn made(pod_context: Value, own: Value, image: &Image) -> Result<ContainerSecurity, SpecError> {
     let pod = pod(json!({
         "securityContext": pod_context,
         "containers": [{"name": "a", "securityContext": own}],
@@ -26,7 +26,7 @@ fn container_security_context_overrides_the_pods() {
         "seLinuxOptions": {"level": "s0"},
     });
     let plain = made(of_pod.clone(), json!({}), &Image::default()).unwrap();
-    let expected = Identity {
+    let expected = ProcessUser {
         user: Some(1),
         user_name: None,
         group: Some(2),
@@ -44,7 +44,7 @@ fn container_security_context_overrides_the_pods() {
 #[test]
 fn user_defaults_to_the_image_user() {
     let user = |image: &Image| {
-        let Identity { user, user_name, .. } = made(json!({}), json!({}), image).unwrap().identity;
+        let ProcessUser { user, user_name, .. } = made(json!({}), json!({}), image).unwrap().identity;
         (user, user_name)
     };
     assert_eq!(user(&image(Some(9), "")), (Some(9), None));
@@ -127,12 +127,12 @@ fn capabilities_and_privileges_follow_the_spec() {
 
 #[test]
 fn seccomp_and_apparmor_profiles_are_applied() {
-    use Confinement::{Default, Local, Unconfined};
-    let local = |path: &str| Local(path.to_owned());
+    use SecurityProfile::{Localhost, RuntimeDefault, Unconfined};
+    let local = |path: &str| Localhost(path.to_owned());
     let seccomp = |kind: &str| json!({"seccompProfile": {"type": kind, "localhostProfile": "p.json"}});
     let cases = [
         (json!({}), json!({}), Unconfined),
-        (seccomp("RuntimeDefault"), json!({}), Default),
+        (seccomp("RuntimeDefault"), json!({}), RuntimeDefault),
         (seccomp("RuntimeDefault"), seccomp("Unconfined"), Unconfined),
         (json!({}), seccomp("Localhost"), local("/var/lib/seccomp/p.json")),
     ];
@@ -145,7 +145,7 @@ fn seccomp_and_apparmor_profiles_are_applied() {
 
     let apparmor = |kind: &str| json!({"appArmorProfile": {"type": kind, "localhostProfile": "p"}});
     let cases = [
-        (json!({}), json!({}), Default),
+        (json!({}), json!({}), RuntimeDefault),
         (apparmor("Unconfined"), json!({}), Unconfined),
         (apparmor("Unconfined"), apparmor("Localhost"), local("p")),
     ];

@@ -117,10 +117,10 @@ fn readiness_gates_delay_ready() {
         "containers": [{"name": "a"}],
     });
     let gates = |a: &str| json!({"conditions": [{"type": "x/a", "status": a}]});
-    let ready = |told: Value| {
+    let ready = |reported: Value| {
         let fixture = fixture(spec.clone())
             .sandbox()
-            .with_api_status(told)
+            .with_api_status(reported)
             .with("a", 0, running());
         describe_condition(&fixture.status(), "Ready")
     };
@@ -184,8 +184,8 @@ fn pod_ips_come_from_the_sandbox_or_the_node() {
     let ips = ["fd00::5", "10.1.2.3", "10.1.2.4"].map(|ip| ip.parse().unwrap());
     fixture.snapshot.sandboxes[0].addresses = ips.to_vec();
     let status = fixture.status();
-    let told: Vec<_> = status.pod_ips.iter().flatten().map(|ip| &*ip.ip).collect();
-    assert_eq!(told, ["10.1.2.3", "fd00::5"]);
+    let reported: Vec<_> = status.pod_ips.iter().flatten().map(|ip| &*ip.ip).collect();
+    assert_eq!(reported, ["10.1.2.3", "fd00::5"]);
     assert_eq!(status.host_ip.as_deref(), Some("192.168.0.9"));
     // A terminated pod keeps its IPs.
     fixture.previous = Some(status);
@@ -210,7 +210,7 @@ fn reports_resize_conditions() {
         generation: Some(3),
     };
     let nothing = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let told = generate_api_pod_status(&StatusInput {
+    let reported = generate_api_pod_status(&StatusInput {
         pod: &fixture.pod,
         previous: None,
         snapshot: &fixture.snapshot,
@@ -227,9 +227,12 @@ fn reports_resize_conditions() {
         now: at(1),
     });
     assert_eq!(
-        describe_condition(&told, "PodResizePending"),
+        describe_condition(&reported, "PodResizePending"),
         "True Infeasible too much"
     );
-    assert_eq!(condition(&told, "PodResizePending").observed_generation, Some(2));
-    assert_eq!(describe_condition(&told, "PodResizeInProgress"), "True");
+    assert_eq!(
+        condition(&reported, "PodResizePending").observed_generation,
+        Some(2)
+    );
+    assert_eq!(describe_condition(&reported, "PodResizeInProgress"), "True");
 }

@@ -1,7 +1,7 @@
 //! One status for each container.
 
 use super::*;
-use crate::probes::{Outcome, ProbeKind};
+use crate::probes::{ProbeKind, ProbeOutcome};
 
 #[test]
 fn missing_containers_are_waiting() {
@@ -133,13 +133,13 @@ fn waiting_reason_replaces_terminated_state() {
 
 #[test]
 fn restart_counts_never_decrease() {
-    let told = json!({"phase": "Running", "containerStatuses": [{
+    let reported = json!({"phase": "Running", "containerStatuses": [{
         "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 7, "containerID": "docker://gone",
         "state": {"terminated": {"exitCode": 1}},
     }]});
     let again = plain(&["a"])
         .sandbox()
-        .with_api_status(told.clone())
+        .with_api_status(reported.clone())
         .with("a", 0, running())
         .status();
     let a = one(&again.container_statuses, "a");
@@ -147,7 +147,7 @@ fn restart_counts_never_decrease() {
     assert_eq!(a.last_state.clone().unwrap().terminated.unwrap().exit_code, 1);
     let same = plain(&["a"])
         .sandbox()
-        .with_api_status(told)
+        .with_api_status(reported)
         .with("a", 3, exited(0))
         .status();
     assert_eq!(one(&same.container_statuses, "a").restart_count, 7);
@@ -155,15 +155,15 @@ fn restart_counts_never_decrease() {
 
 #[test]
 fn lost_running_container_counts_as_terminated() {
-    let told = |state: Value| {
+    let reported = |state: Value| {
         json!({"phase": "Running", "containerStatuses": [{
             "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 1, "containerID": "docker://a-1",
             "state": state,
         }]})
     };
-    let ran = plain(&["a"])
-        .sandbox()
-        .with_api_status(told(json!({"running": {"startedAt": "2023-11-14T22:13:30Z"}})));
+    let ran = plain(&["a"]).sandbox().with_api_status(reported(
+        json!({"running": {"startedAt": "2023-11-14T22:13:30Z"}}),
+    ));
     let status = ran.status();
     let a = one(&status.container_statuses, "a");
     assert_eq!(status.phase.as_deref(), Some("Running"));
@@ -177,7 +177,7 @@ fn lost_running_container_counts_as_terminated() {
     // A terminated and removed container keeps its state.
     let terminated_status = plain(&["a"])
         .sandbox()
-        .with_api_status(told(json!({"terminated": {"exitCode": 5}})))
+        .with_api_status(reported(json!({"terminated": {"exitCode": 5}})))
         .status();
     let a = one(&terminated_status.container_statuses, "a");
     assert_eq!(a.state.clone().unwrap().terminated.unwrap().exit_code, 5);
@@ -186,7 +186,7 @@ fn lost_running_container_counts_as_terminated() {
     // The runtime lost it.
     let lost = plain(&["a"])
         .sandbox()
-        .with_api_status(told(json!({"running": {}})))
+        .with_api_status(reported(json!({"running": {}})))
         .with("a", 1, ContainerState::Unknown);
     let a = lost.status();
     let a = one(&a.container_statuses, "a")
@@ -231,7 +231,7 @@ fn ephemeral_containers_have_their_own_list_and_do_not_affect_the_phase() {
 
 #[test]
 fn probe_results_set_started_and_ready() {
-    use Outcome::{Failure, Success, Unknown};
+    use ProbeOutcome::{Failure, Success, Unknown};
 
     let probed = json!({"name": "a", "startupProbe": {}, "readinessProbe": {}});
     let id = ContainerId("a-0".to_owned());
@@ -265,7 +265,7 @@ fn probe_results_set_started_and_ready() {
 
 #[test]
 fn container_stays_ready_after_agent_restart_until_probed() {
-    let told = |id: &str, ready: bool| {
+    let reported = |id: &str, ready: bool| {
         json!({"phase": "Running", "containerStatuses": [{
             "name": "a", "image": "", "imageID": "", "ready": ready, "started": true, "restartCount": 0,
             "containerID": id, "state": {"running": {"startedAt": "2023-11-14T22:13:30Z"}},
@@ -282,7 +282,7 @@ fn container_stays_ready_after_agent_restart_until_probed() {
     for (id, told_ready, began, ready) in cases {
         let mut fixture = fixture(probed.clone())
             .sandbox()
-            .with_api_status(told(id, told_ready))
+            .with_api_status(reported(id, told_ready))
             .with("a", 0, running());
         fixture.probes = ProbeResults::new(at(began));
         let status = fixture.status();
@@ -294,12 +294,12 @@ fn container_stays_ready_after_agent_restart_until_probed() {
     }
     let mut fixture = fixture(probed)
         .sandbox()
-        .with_api_status(told("docker://a-0", true))
+        .with_api_status(reported("docker://a-0", true))
         .with("a", 0, running());
     fixture.probes = ProbeResults::new(at(100)).with(
         &ContainerId("a-0".to_owned()),
         ProbeKind::Readiness,
-        Outcome::Failure,
+        ProbeOutcome::Failure,
     );
     assert!(!one(&fixture.status().container_statuses, "a").ready);
 }

@@ -81,10 +81,7 @@ fn invariants_hold_for_random_histories() {
             let status = fixture.status();
             let at = format!("seed {seed}, step {step}: {before:?} became {status:?}");
             if is_terminal(&before) {
-                assert_eq!(
-                    status.phase, before.phase,
-                    "a pod that terminated_status stays so; {at}"
-                );
+                assert_eq!(status.phase, before.phase, "a pod that terminated stays so; {at}");
             }
             assert!(count(&status) >= count(&before), "counts never go down; {at}");
             for condition in status.conditions.as_ref().unwrap() {

@@ -23,9 +23,9 @@ use super::{
     PodSnapshot, PodWorkerState, StatusInput, TerminationCause, WaitingReason, generate_api_pod_status,
 };
 use crate::{
-    Facts, PodIdentity,
+    NodeFacts, PodIdentity,
     probes::ProbeResults,
-    runtime::{Container, ContainerId, ContainerState, Exit, Sandbox, SandboxId, SandboxState},
+    runtime::{Container, ContainerExit, ContainerId, ContainerState, Sandbox, SandboxId, SandboxState},
 };
 
 /// Input of a status computation.
@@ -36,7 +36,7 @@ struct StatusFixture {
     probes: ProbeResults,
     waiting: BTreeMap<String, WaitingReason>,
     messages: BTreeMap<ContainerId, String>,
-    facts: Facts,
+    facts: NodeFacts,
     worker_state: PodWorkerState,
     termination_cause: Option<TerminationCause>,
     now: Timestamp,
@@ -60,9 +60,9 @@ fn fixture(spec: Value) -> StatusFixture {
         probes: ProbeResults::new(at(0)),
         waiting: BTreeMap::new(),
         messages: BTreeMap::new(),
-        facts: Facts {
+        facts: NodeFacts {
             addresses: vec!["192.168.0.9".parse().unwrap()],
-            ..Facts::default()
+            ..NodeFacts::default()
         },
         worker_state: PodWorkerState::Syncing,
         termination_cause: None,
@@ -162,7 +162,7 @@ fn running() -> ContainerState {
 
 fn exited(code: i32) -> ContainerState {
     let reason = if code == 0 { "Completed" } else { "Error" };
-    ContainerState::Exited(Exit {
+    ContainerState::Exited(ContainerExit {
         code,
         signal: None,
         started: Some(at(10)),

@@ -147,12 +147,12 @@ fn terminal_phase_is_kept() {
 
 #[test]
 fn reason_belongs_to_the_phase() {
-    let told = json!({"phase": "Pending", "reason": "Slow", "message": "why"});
-    let pending = plain(&["a"]).sandbox().with_api_status(told.clone());
+    let reported = json!({"phase": "Pending", "reason": "Slow", "message": "why"});
+    let pending = plain(&["a"]).sandbox().with_api_status(reported.clone());
     assert_eq!(pending.status().reason.as_deref(), Some("Slow"));
     let running = plain(&["a"])
         .sandbox()
-        .with_api_status(told)
+        .with_api_status(reported)
         .with("a", 0, running());
     assert_eq!(running.status().reason, None);
 }

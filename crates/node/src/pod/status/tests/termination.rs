@@ -38,10 +38,10 @@ fn fields_of_other_writers_are_kept() {
         "resourceClaimStatuses": [{"name": "c"}],
         "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}],
     }));
-    let told = merge_pod_status(&fixture.pod, &fixture.status(), PodWorkerState::Syncing, at(1000));
-    assert_eq!(told.resource_claim_statuses.as_ref().unwrap()[0].name, "c");
+    let reported = merge_pod_status(&fixture.pod, &fixture.status(), PodWorkerState::Syncing, at(1000));
+    assert_eq!(reported.resource_claim_statuses.as_ref().unwrap()[0].name, "c");
     assert_eq!(
-        describe_condition(&told, "DisruptionTarget"),
+        describe_condition(&reported, "DisruptionTarget"),
         "True EvictionByEvictionAPI"
     );
 }
@@ -51,9 +51,12 @@ fn finished_pod_is_not_ready() {
     let fixture = plain(&["a"]).sandbox().with("a", 0, running());
     let mut computed = fixture.status();
     computed.phase = Some("Failed".to_owned());
-    let told = merge_pod_status(&fixture.pod, &computed, PodWorkerState::Terminated, at(2000));
-    assert_eq!(describe_condition(&told, "Ready"), "False PodFailed");
-    assert_eq!(describe_condition(&told, "ContainersReady"), "False PodFailed");
+    let reported = merge_pod_status(&fixture.pod, &computed, PodWorkerState::Terminated, at(2000));
+    assert_eq!(describe_condition(&reported, "Ready"), "False PodFailed");
+    assert_eq!(
+        describe_condition(&reported, "ContainersReady"),
+        "False PodFailed"
+    );
 }
 
 #[test]

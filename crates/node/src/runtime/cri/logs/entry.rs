@@ -1,24 +1,25 @@
-//! One entry of a log: `<time> <stream> <tags> <text>`.
+//! An entry of a log file: `<time> <stream> <tags> <text>`.
+// upstream: staging/src/k8s.io/cri-client/pkg/logs/logs.go parseCRILog
 
 use bytes::Bytes;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::runtime::{LogLine, LogStream};
 
-/// An entry. A long line of the container is several, all but the last of them partial.
+/// A log entry. A long line is split into entries, all but the last of them partial.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry<'a> {
+pub(super) struct LogEntry<'a> {
     pub(super) time: &'a str,
     pub(super) stream: LogStream,
     pub(super) partial: bool,
-    /// Without the end of the line.
+    /// Without the newline.
     pub(super) text: &'a [u8],
 }
 
-// --- Entry ---
+// --- LogEntry ---
 
-impl<'a> Entry<'a> {
-    /// Reads an entry; `None` if it is none, such as one that was cut off when the machine crashed.
+impl<'a> LogEntry<'a> {
+    /// Parses an entry; `None` if invalid, such as an entry that a crash truncated.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let mut parts = line.splitn(4, |byte| *byte == b' ');
@@ -28,22 +29,22 @@ impl<'a> Entry<'a> {
             b"stderr" => LogStream::Stderr,
             _ => return None,
         };
-        // More tags may follow the first, after colons.
+        // Further tags may follow after colons.
         let partial = match parts.next()?.split(|byte| *byte == b':').next()? {
             b"P" => true,
             b"F" => false,
             _ => return None,
         };
-        Some(Entry {
+        Some(LogEntry {
             time,
             stream,
             partial,
-            // The runtime may leave out the space before an empty text.
+            // Runtimes may omit the space before an empty text.
             text: parts.next().unwrap_or_default(),
         })
     }
 
-    /// The line as it is handed on; `None` if its time cannot be read.
+    /// Converts to a log line; `None` if the time is invalid.
     pub(super) fn line(&self) -> Option<LogLine> {
         let mut bytes = Vec::with_capacity(self.text.len() + 1);
         bytes.extend_from_slice(self.text);
@@ -66,11 +67,11 @@ mod tests {
 
     fn parsed(rest: &str) -> Option<LogLine> {
         let line = format!("{TIME} {rest}\n");
-        Entry::parse(line.as_bytes())?.line()
+        LogEntry::parse(line.as_bytes())?.line()
     }
 
     #[test]
-    fn lines_and_parts_are_told_apart() {
+    fn parses_full_and_partial_entries() {
         assert_eq!(parsed("stdout F a b  c").unwrap().bytes, "a b  c\n");
         assert_eq!(parsed("stdout P a ").unwrap().bytes, "a ");
         assert_eq!(parsed("stderr F:x:y e").unwrap().stream, LogStream::Stderr);
@@ -79,18 +80,18 @@ mod tests {
     }
 
     #[test]
-    fn times_of_other_zones_are_read() {
+    fn parses_time_zones() {
         let line = b"2026-11-16T21:00:00.5+02:00 stdout F x";
         let expected: Timestamp = "2026-11-16T19:00:00.5Z".parse().unwrap();
-        assert_eq!(Entry::parse(line).unwrap().line().unwrap().time, expected);
+        assert_eq!(LogEntry::parse(line).unwrap().line().unwrap().time, expected);
     }
 
     #[test]
-    fn what_is_no_entry_is_none() {
+    fn rejects_invalid_entries() {
         for line in ["", "x", "stdin F a", "stdout Q a", "F"] {
             assert_eq!(parsed(line), None, "{line}");
         }
-        assert!(Entry::parse(b"\xff\xfe stdout F a").is_none());
-        assert!(Entry::parse(b"noon stdout F a").unwrap().line().is_none());
+        assert!(LogEntry::parse(b"\xff\xfe stdout F a").is_none());
+        assert!(LogEntry::parse(b"noon stdout F a").unwrap().line().is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! The files of a log.
+//! Log files of a container.
+// upstream: pkg/kubelet/logs/container_log_manager.go rotateLog
 
 use std::{
     fs, io,
@@ -7,7 +8,7 @@ use std::{
 
 use k8s_openapi::jiff::Timestamp;
 
-/// All files of a log, the oldest first, the one that is written to last.
+/// Lists the files of a log, oldest first; the current file is last.
 pub(in super::super) fn all(log: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = rotated(log)?;
     if log.exists() {
@@ -16,50 +17,49 @@ pub(in super::super) fn all(log: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether it is time to begin a new file.
-pub(in super::super) fn overgrown(log: &Path, most: u64) -> bool {
+/// Returns whether the current file exceeds the size limit.
+pub(in super::super) fn exceeds_size(log: &Path, most: u64) -> bool {
     fs::metadata(log).is_ok_and(|file| file.len() > most)
 }
 
-/// Moves the file that is written to out of the way, and tells where. The runtime must be told to begin a new one; until then it
-/// goes on in the old.
-pub(in super::super) fn set_aside(log: &Path) -> io::Result<PathBuf> {
+/// Renames the current file, and returns the new path. The runtime writes to the renamed file until it reopens its log.
+pub(in super::super) fn rotate_file(log: &Path) -> io::Result<PathBuf> {
     let written = fs::metadata(log)?.modified()?;
     let written = Timestamp::try_from(written).unwrap_or(Timestamp::UNIX_EPOCH);
-    // In the order of time when sorted by name, and two within one second are two names.
+    // Names sort by time; nanoseconds make two rotations within a second distinct.
     let stamp = written.strftime("%Y%m%d-%H%M%S.%9f");
     let aside = with_suffix(log, &stamp.to_string());
     fs::rename(log, &aside)?;
     Ok(aside)
 }
 
-/// Undoes [`set_aside`], after the runtime refused to begin a new file.
-pub(in super::super) fn put_back(log: &Path, aside: &Path) -> io::Result<()> {
+/// Undoes [`rotate_file`], if the runtime did not reopen the log.
+pub(in super::super) fn undo_rotation(log: &Path, aside: &Path) -> io::Result<()> {
     fs::rename(aside, log)
 }
 
-/// Removes the oldest files that were set aside, until `keep` are left.
+/// Removes the oldest rotated files, until `keep` are left.
 pub(in super::super) fn prune(log: &Path, keep: usize) -> io::Result<()> {
     let rotated = rotated(log)?;
     let surplus = rotated.len().saturating_sub(keep);
     rotated[..surplus]
         .iter()
-        .try_for_each(|file| gone(fs::remove_file(file)))
+        .try_for_each(|file| ignore_not_found(fs::remove_file(file)))
 }
 
 /// Removes all files of a log.
 pub(in super::super) fn remove(log: &Path) -> io::Result<()> {
     prune(log, 0)?;
-    gone(fs::remove_file(log))
+    ignore_not_found(fs::remove_file(log))
 }
 
 fn rotated(log: &Path) -> io::Result<Vec<PathBuf>> {
-    let (Some(folder), Some(name)) = (log.parent(), log.file_name()) else {
+    let (Some(directory), Some(name)) = (log.parent(), log.file_name()) else {
         return Ok(Vec::new());
     };
     let prefix = with_suffix(Path::new(name), "");
     let prefix = prefix.to_string_lossy();
-    let entries = match fs::read_dir(folder) {
+    let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
@@ -82,8 +82,8 @@ fn with_suffix(log: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What is gone already is as it should be.
-fn gone(removed: io::Result<()>) -> io::Result<()> {
+/// Removing a missing file succeeds.
+fn ignore_not_found(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
@@ -95,14 +95,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_files_come_first_and_only_the_newest_are_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("1.log");
-        fs::write(folder.path().join("11.log"), "of another").unwrap();
+    fn prunes_oldest_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("1.log");
+        fs::write(directory.path().join("11.log"), "of another").unwrap();
         for number in 0..4 {
             fs::write(&log, format!("{number}")).unwrap();
             if number < 3 {
-                set_aside(&log).unwrap();
+                rotate_file(&log).unwrap();
             }
         }
         let read = |files: Vec<PathBuf>| -> Vec<String> {
@@ -117,25 +117,25 @@ mod tests {
         remove(&log).unwrap();
         remove(&log).unwrap();
         assert!(all(&log).unwrap().is_empty());
-        assert!(folder.path().join("11.log").exists());
+        assert!(directory.path().join("11.log").exists());
     }
 
     #[test]
-    fn a_file_is_put_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("0.log");
+    fn undoes_rotation() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("0.log");
         fs::write(&log, "12345").unwrap();
-        assert!(overgrown(&log, 4) && !overgrown(&log, 5));
-        let aside = set_aside(&log).unwrap();
+        assert!(exceeds_size(&log, 4) && !exceeds_size(&log, 5));
+        let aside = rotate_file(&log).unwrap();
         assert!(!log.exists());
-        put_back(&log, &aside).unwrap();
+        undo_rotation(&log, &aside).unwrap();
         assert_eq!(all(&log).unwrap(), [log]);
     }
 
     #[test]
-    fn a_log_that_is_not_there_has_no_files() {
-        let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("none/0.log");
+    fn missing_log_has_no_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("none/0.log");
         assert!(all(&log).unwrap().is_empty());
         remove(&log).unwrap();
     }

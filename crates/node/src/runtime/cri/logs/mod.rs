@@ -1,12 +1,12 @@
-//! The logs of containers, which the runtime writes to files and nobody but the agent rotates and removes.
+//! Container logs. The runtime writes the files; only the agent rotates and removes them.
 //!
 //! ```text
-//! <pod's folder>/<container>/<attempt>.log              what is written to now
-//! <pod's folder>/<container>/<attempt>.log.<time>       what was rotated away
+//! <pod log directory>/<container>/<attempt>.log              current file
+//! <pod log directory>/<container>/<attempt>.log.<time>       rotated files
 //! ```
 //!
-//! Promises: lines come in the order they were written, across rotations; a reader that follows sees each line once and ends after
-//! the last one; the last lines of a long log are found from its end.
+//! Promises: lines are returned in the order of writing, across rotations; a follower gets each line once, and ends after the last one;
+//! the last lines of a long log are found from its end, without reading all of it.
 
 mod entry;
 mod files;
@@ -14,6 +14,6 @@ mod reader;
 mod tail;
 
 pub(super) use self::{
-    files::{overgrown, prune, put_back, remove, set_aside},
-    reader::{Alive, read},
+    files::{exceeds_size, prune, remove, rotate_file, undo_rotation},
+    reader::{ContainerAliveCheck, read},
 };

@@ -1,4 +1,5 @@
-//! Reads a log, and follows it.
+//! Reads and follows a log.
+// upstream: staging/src/k8s.io/cri-client/pkg/logs/logs.go ReadLogs
 
 use std::{
     collections::VecDeque,
@@ -21,35 +22,35 @@ use tokio::{
 
 use crate::runtime::{LogLine, LogOptions, RuntimeError};
 
-use super::{entry::Entry, files, tail};
+use super::{entry::LogEntry, files, tail};
 
-/// How often a log that is followed is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+/// Polling interval of a followed log.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// After how many looks without news the runtime is asked whether the container lives.
-const ASK_EVERY: u32 = 5;
+/// Number of polls without new data between checks that the container is alive.
+const ALIVE_CHECK_EVERY: u32 = 5;
 
-/// How much is read at once.
+/// Read buffer size.
 const BLOCK: usize = 64 << 10;
 
-/// Tells whether the container may still write.
-pub(in super::super) type Alive = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
+/// Returns whether the container may still write.
+pub(in super::super) type ContainerAliveCheck = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
 
-/// The lines of a log. With [`LogOptions::follow`] until `alive` says no and everything was read.
+/// Returns the lines of a log; with [`LogOptions::follow`] until `alive` returns false and everything was read.
 pub(in super::super) async fn read(
     log: PathBuf,
     options: LogOptions,
-    alive: Alive,
+    alive: ContainerAliveCheck,
 ) -> Result<BoxStream<'static, Result<LogLine, RuntimeError>>, RuntimeError> {
     let path = log.clone();
     let tail = options.tail;
-    let wanted = options.stream;
-    let (files, offset) = spawn_blocking(move || begin(&path, tail, wanted))
+    let stream_filter = options.stream;
+    let (files, offset) = spawn_blocking(move || begin(&path, tail, stream_filter))
         .await
         .map_err(io::Error::other)
-        .and_then(|begun| begun)
+        .and_then(|result| result)
         .map_err(|error| failed(&log, &error))?;
-    let reader = Reader {
+    let reader = LogReader {
         log,
         options,
         alive,
@@ -68,22 +69,22 @@ pub(in super::super) async fn read(
     Ok(lines.boxed())
 }
 
-/// Which files are to be read, and where in the first of them.
+/// Returns the files to read, and the offset in the first one.
 fn begin(
     log: &Path,
     tail: Option<u64>,
     stream: Option<crate::runtime::LogStream>,
 ) -> io::Result<(VecDeque<PathBuf>, u64)> {
     let mut files = files::all(log)?;
-    let Some(wanted) = tail else {
+    let Some(stream_filter) = tail else {
         return Ok((files.into(), 0));
     };
-    let place = tail::place(&files, wanted, stream)?;
-    files.drain(..place.file);
-    Ok((files.into(), place.offset))
+    let position = tail::tail_position(&files, stream_filter, stream)?;
+    files.drain(..position.file);
+    Ok((files.into(), position.offset))
 }
 
-/// The files that come after one that was read. If that is not there any more, all that are left came after it.
+/// Returns the files newer than one that was read. If that one was pruned, all remaining files are newer.
 fn newer(log: &Path, inode: u64) -> io::Result<VecDeque<PathBuf>> {
     let mut files: VecDeque<_> = files::all(log)?.into();
     let is_read = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|file| file.ino() == inode);
@@ -94,36 +95,36 @@ fn newer(log: &Path, inode: u64) -> io::Result<VecDeque<PathBuf>> {
 }
 
 fn failed(log: &Path, error: &io::Error) -> RuntimeError {
-    RuntimeError::Refused(format!("cannot read the log {}: {error}", log.display()))
+    RuntimeError::OperationFailed(format!("cannot read the log {}: {error}", log.display()))
 }
 
-struct Reader {
+struct LogReader {
     log: PathBuf,
     options: LogOptions,
-    alive: Alive,
-    /// Files that come after the one that is open.
+    alive: ContainerAliveCheck,
+    /// Files after the open one.
     waiting: VecDeque<PathBuf>,
-    /// Where the next file that is opened begins to be read.
+    /// Offset at which the next opened file is read.
     offset: u64,
-    open: Option<Open>,
-    /// What was read of an entry that has no end yet.
+    open: Option<OpenFile>,
+    /// Incomplete entry that was read so far.
     line: Vec<u8>,
-    /// Looks without news since the container was last asked about.
+    /// Polls without new data since the last check of the container.
     idle: u32,
-    /// The container has ended: the next end of the file is the last.
+    /// Whether the container has exited: the next end of file is final.
     last_look: bool,
 }
 
-struct Open {
+struct OpenFile {
     file: BufReader<File>,
     inode: u64,
-    /// The runtime writes to a newer file: the next end of this one is its last.
+    /// Whether the runtime writes to a newer file: the next end of this file is final.
     left: bool,
 }
 
-// --- Reader ---
+// --- LogReader ---
 
-impl Reader {
+impl LogReader {
     async fn next(&mut self) -> io::Result<Option<LogLine>> {
         loop {
             if self.open.is_none() && !self.open_next().await? && !self.wait().await? {
@@ -146,13 +147,13 @@ impl Reader {
         }
     }
 
-    /// The entry that was read, if it is wanted.
+    /// Takes the complete entry, if the options select it.
     fn take(&mut self) -> Option<LogLine> {
         let entry = std::mem::take(&mut self.line);
-        let line = Entry::parse(&entry)?.line()?;
-        let wanted = self.options.stream.is_none_or(|stream| stream == line.stream)
+        let line = LogEntry::parse(&entry)?.line()?;
+        let is_selected = self.options.stream.is_none_or(|stream| stream == line.stream)
             && self.options.since.is_none_or(|since| line.time >= since);
-        wanted.then_some(line)
+        is_selected.then_some(line)
     }
 
     async fn open_next(&mut self) -> io::Result<bool> {
@@ -160,7 +161,7 @@ impl Reader {
             let offset = std::mem::take(&mut self.offset);
             let mut file = match File::open(&path).await {
                 Ok(file) => file,
-                // Pruned, or not begun yet.
+                // The file was pruned, or not created yet.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
@@ -168,7 +169,7 @@ impl Reader {
             if offset > 0 {
                 file.seek(SeekFrom::Start(offset)).await?;
             }
-            self.open = Some(Open {
+            self.open = Some(OpenFile {
                 file: BufReader::with_capacity(BLOCK, file),
                 inode,
                 left: !self.waiting.is_empty(),
@@ -178,13 +179,13 @@ impl Reader {
         Ok(false)
     }
 
-    /// What is to be done where a file ends: whether to go on at all.
+    /// Handles an end of file. Returns whether to continue.
     async fn at_end(&mut self) -> io::Result<bool> {
         let Some(open) = &mut self.open else {
             return Ok(true);
         };
         if open.left {
-            // What an old file ends with is all there will ever be of it.
+            // An incomplete entry at the end of a rotated file is never completed.
             self.line.clear();
             let inode = open.inode;
             self.open = None;
@@ -201,7 +202,7 @@ impl Reader {
         }
         match tokio::fs::metadata(&self.log).await {
             Ok(file) if file.ino() != open.inode => {
-                // The runtime writes to the new one only; the old one may have got more until a moment ago.
+                // The runtime has reopened its log. Read the old file once more: it may have grown since the last read.
                 open.left = true;
                 return Ok(true);
             }
@@ -211,7 +212,7 @@ impl Reader {
         self.wait().await
     }
 
-    /// Waits for something to be written; `false` if nothing will be.
+    /// Waits for new data; returns false if there will be none.
     async fn wait(&mut self) -> io::Result<bool> {
         if !self.options.follow || self.last_look {
             return Ok(false);
@@ -220,14 +221,14 @@ impl Reader {
             self.waiting.push_back(self.log.clone());
         }
         self.idle += 1;
-        if self.idle % ASK_EVERY == 1 {
+        if self.idle % ALIVE_CHECK_EVERY == 1 {
             self.last_look = !(self.alive)().await;
             if self.last_look {
-                // It may have written something before it ended.
+                // The container may have written since the last read.
                 return Ok(true);
             }
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
         Ok(true)
     }
 }
@@ -248,21 +249,21 @@ mod tests {
     use super::*;
     use crate::runtime::LogStream;
 
-    struct Log {
-        folder: tempfile::TempDir,
+    struct TestLog {
+        directory: tempfile::TempDir,
         alive: Arc<AtomicBool>,
     }
 
-    impl Log {
+    impl TestLog {
         fn new() -> Self {
-            Log {
-                folder: tempfile::tempdir().unwrap(),
+            TestLog {
+                directory: tempfile::tempdir().unwrap(),
                 alive: Arc::new(AtomicBool::new(true)),
             }
         }
 
         fn path(&self) -> PathBuf {
-            self.folder.path().join("0.log")
+            self.directory.path().join("0.log")
         }
 
         fn write(&self, second: u32, rest: &str) {
@@ -276,7 +277,7 @@ mod tests {
 
         async fn read(&self, options: LogOptions) -> BoxStream<'static, Result<LogLine, RuntimeError>> {
             let alive = Arc::clone(&self.alive);
-            let alive: Alive = Box::new(move || {
+            let alive: ContainerAliveCheck = Box::new(move || {
                 let alive = alive.load(Ordering::SeqCst);
                 async move { alive }.boxed()
             });
@@ -300,10 +301,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_is_read_across_its_files() {
-        let log = Log::new();
+    async fn reads_across_files() {
+        let log = TestLog::new();
         log.write(1, "stdout F a");
-        files::set_aside(&log.path()).unwrap();
+        files::rotate_file(&log.path()).unwrap();
         log.write(2, "stderr P b");
         log.write(3, "stdout F c");
         assert_eq!(log.texts(LogOptions::default()).await, ["a\n", "b", "c\n"]);
@@ -325,20 +326,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_that_was_never_written_is_empty() {
-        assert!(Log::new().texts(LogOptions::default()).await.is_empty());
+    async fn missing_log_is_empty() {
+        assert!(TestLog::new().texts(LogOptions::default()).await.is_empty());
     }
 
     #[tokio::test]
-    async fn a_follower_sees_each_line_once_across_rotations_and_then_ends() {
-        let log = Log::new();
+    async fn follower_gets_each_line_once_across_rotations() {
+        let log = TestLog::new();
         log.write(1, "stdout F a");
         let mut lines = log.read(followed()).await.map_ok(text);
         assert_eq!(lines.try_next().await.unwrap().unwrap(), "a\n");
         log.write(2, "stdout F b");
         assert_eq!(lines.try_next().await.unwrap().unwrap(), "b\n");
-        let aside = files::set_aside(&log.path()).unwrap();
-        // Until it is told to begin a new file, the runtime writes to the old one.
+        let aside = files::rotate_file(&log.path()).unwrap();
+        // The runtime writes to the old file until it reopens the log.
         let mut old = fs::OpenOptions::new().append(true).open(aside).unwrap();
         writeln!(old, "2026-11-16T19:00:03Z stdout F c").unwrap();
         assert_eq!(lines.try_next().await.unwrap().unwrap(), "c\n");
@@ -351,11 +352,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_follower_waits_for_the_first_line() {
-        let log = Log::new();
+    async fn follower_waits_for_first_line() {
+        let log = TestLog::new();
         let mut lines = log.read(followed()).await.map_ok(text);
         let writer = async {
-            sleep(LOOK * 2).await;
+            sleep(POLL_INTERVAL * 2).await;
             log.write(1, "stdout F a");
         };
         let (line, ()) = tokio::join!(lines.try_next(), writer);
@@ -365,12 +366,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_follower_of_half_an_entry_waits_for_the_rest() {
-        let log = Log::new();
+    async fn follower_waits_for_incomplete_entry() {
+        let log = TestLog::new();
         fs::write(log.path(), "2026-11-16T19:00:01Z stdout F ha").unwrap();
         let mut lines = log.read(followed()).await.map_ok(text);
         let writer = async {
-            sleep(LOOK * 2).await;
+            sleep(POLL_INTERVAL * 2).await;
             let mut file = fs::OpenOptions::new().append(true).open(log.path()).unwrap();
             writeln!(file, "lf").unwrap();
         };

@@ -1,4 +1,4 @@
-//! Where the last lines of a log begin, found from its end.
+//! Finds where the last lines of a log begin, from its end.
 
 use std::{
     fs::File,
@@ -8,76 +8,81 @@ use std::{
 
 use crate::runtime::LogStream;
 
-use super::entry::Entry;
+use super::entry::LogEntry;
 
-/// How much is read at once.
+/// Read block size.
 const BLOCK: u64 = 64 << 10;
 
-/// A place in a log that has several files.
+/// Position in a log with several files.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The index of the file.
+pub(super) struct LogPosition {
+    /// Index of the file.
     pub(super) file: usize,
-    /// The offset in it.
+    /// Offset in the file.
     pub(super) offset: u64,
 }
 
-/// The place where the last `wanted` lines begin. A line in several parts is one; a line that is not complete yet is one, too.
-pub(super) fn place(files: &[PathBuf], wanted: u64, stream: Option<LogStream>) -> io::Result<Place> {
-    let mut count = Count {
-        left: wanted,
-        begun: [false; 2],
+/// Returns where the last `wanted` lines begin. A line of several partial entries counts once, as does an incomplete last line.
+// upstream: staging/src/k8s.io/cri-client/pkg/logs/tail.go findTailLineStartIndex
+pub(super) fn tail_position(
+    files: &[PathBuf],
+    wanted: u64,
+    stream: Option<LogStream>,
+) -> io::Result<LogPosition> {
+    let mut count = LineCounter {
+        remaining: wanted,
+        seen_line_end: [false; 2],
         stream,
     };
     for (index, path) in files.iter().enumerate().rev() {
         let found = match File::open(path) {
             Ok(mut file) => in_file(&mut file, &mut count)?,
-            // Pruned a moment ago: what is newer is all there is.
+            // The file was pruned: only newer ones are left.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         if let Some(offset) = found {
-            return Ok(Place { file: index, offset });
+            return Ok(LogPosition { file: index, offset });
         }
     }
-    Ok(Place { file: 0, offset: 0 })
+    Ok(LogPosition { file: 0, offset: 0 })
 }
 
-/// How many lines are still wanted, while entries are seen from the last one back.
-struct Count {
-    left: u64,
-    /// Whether the end of a line of each stream was seen: parts before it are of it.
-    begun: [bool; 2],
+/// Counts lines from the end of the log.
+struct LineCounter {
+    remaining: u64,
+    /// Whether an entry of each stream was seen: earlier partial entries belong to its line.
+    seen_line_end: [bool; 2],
     stream: Option<LogStream>,
 }
 
-impl Count {
-    /// Whether this entry is before all that is wanted.
+impl LineCounter {
+    /// Returns whether this entry precedes the wanted lines.
     fn is_beyond(&mut self, line: &[u8]) -> bool {
-        let Some(entry) = Entry::parse(line) else {
+        let Some(entry) = LogEntry::parse(line) else {
             return false;
         };
         if self.stream.is_some_and(|stream| stream != entry.stream) {
             return false;
         }
-        // The last entry of a line, or the part that is last in the log.
-        let begun = &mut self.begun[usize::from(entry.stream == LogStream::Stderr)];
-        let ends_line = !entry.partial || !*begun;
-        *begun = true;
+        // A full entry ends a line, as does the last partial entry of the log.
+        let seen_line_end = &mut self.seen_line_end[usize::from(entry.stream == LogStream::Stderr)];
+        let ends_line = !entry.partial || !*seen_line_end;
+        *seen_line_end = true;
         if ends_line {
-            if self.left == 0 {
+            if self.remaining == 0 {
                 return true;
             }
-            self.left -= 1;
+            self.remaining -= 1;
         }
         false
     }
 }
 
-/// The offset after the first entry, from the end, that is not wanted.
-fn in_file(file: &mut File, count: &mut Count) -> io::Result<Option<u64>> {
+/// Returns the offset after the last entry that precedes the wanted lines.
+fn in_file(file: &mut File, count: &mut LineCounter) -> io::Result<Option<u64>> {
     let mut begin = file.seek(SeekFrom::End(0))?;
-    // What is known of the entry that crosses the beginning of the last block.
+    // The part of an entry that crosses the start of the previous block.
     let mut crossing = Vec::new();
     while begin > 0 {
         let length = BLOCK.min(begin);
@@ -102,7 +107,7 @@ fn in_file(file: &mut File, count: &mut Count) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Where the last entry of the bytes begins; `None` if there are none left.
+/// Returns where the last entry begins; `None` for no bytes.
 fn entry_start(bytes: &[u8]) -> Option<usize> {
     let (_, before) = bytes.split_last()?;
     Some(
@@ -124,26 +129,26 @@ mod tests {
     }
 
     fn files(contents: &[String]) -> (tempfile::TempDir, Vec<PathBuf>) {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mut paths = Vec::new();
         for (number, content) in contents.iter().enumerate() {
-            let path = folder.path().join(number.to_string());
+            let path = directory.path().join(number.to_string());
             fs::write(&path, content).unwrap();
             paths.push(path);
         }
-        (folder, paths)
+        (directory, paths)
     }
 
     fn rest(contents: &[String], wanted: u64, stream: Option<LogStream>) -> String {
-        let (_folder, paths) = files(contents);
-        let place = place(&paths, wanted, stream).unwrap();
-        let text: String = contents[place.file..].concat();
-        text[usize::try_from(place.offset).unwrap()..].to_owned()
+        let (_directory, paths) = files(contents);
+        let position = tail_position(&paths, wanted, stream).unwrap();
+        let text: String = contents[position.file..].concat();
+        text[usize::try_from(position.offset).unwrap()..].to_owned()
     }
 
     #[test]
-    fn the_last_lines_are_found_across_files_and_blocks() {
-        // Each longer than a block holds many of, so that entries cross blocks.
+    fn finds_last_lines_across_files_and_blocks() {
+        // Entries of 1 KiB cross block boundaries.
         let line = |number: usize| entry(&format!("stdout F {number} {}", "x".repeat(997)));
         let old: String = (0..300).map(line).collect();
         let new: String = (300..500).map(line).collect();
@@ -156,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_one_line() {
+    fn partial_entries_are_one_line() {
         let text = entry("stdout F a") + &entry("stdout P b") + &entry("stdout P b") + &entry("stdout F b");
         let b = entry("stdout P b") + &entry("stdout P b") + &entry("stdout F b");
         assert_eq!(rest(std::slice::from_ref(&text), 1, None), b);
@@ -165,18 +170,24 @@ mod tests {
     }
 
     #[test]
-    fn only_lines_of_the_stream_are_counted() {
+    fn counts_only_selected_stream() {
         let text = entry("stdout F a") + &entry("stdout F b") + &entry("stderr F e") + &entry("stderr F f");
         let found = rest(&[text], 1, Some(LogStream::Stdout));
         assert!(found.starts_with(&entry("stdout F b")));
     }
 
     #[test]
-    fn an_empty_log_begins_at_its_beginning() {
+    fn handles_empty_and_pruned_logs() {
         assert_eq!(rest(&[String::new()], 3, None), "");
-        assert_eq!(place(&[], 3, None).unwrap(), Place { file: 0, offset: 0 });
-        let (_folder, mut paths) = files(&[entry("stdout F a")]);
+        assert_eq!(
+            tail_position(&[], 3, None).unwrap(),
+            LogPosition { file: 0, offset: 0 }
+        );
+        let (_directory, mut paths) = files(&[entry("stdout F a")]);
         paths.insert(0, PathBuf::from("/nonexistent/pruned"));
-        assert_eq!(place(&paths, 5, None).unwrap(), Place { file: 0, offset: 0 });
+        assert_eq!(
+            tail_position(&paths, 5, None).unwrap(),
+            LogPosition { file: 0, offset: 0 }
+        );
     }
 }

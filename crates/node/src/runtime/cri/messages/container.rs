@@ -1,4 +1,4 @@
-//! Containers, and commands in them.
+//! Container and exec messages.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ pub(crate) struct ContainerConfig {
     pub(crate) labels: BTreeMap<String, String>,
     #[prost(btree_map = "string, string", tag = "10")]
     pub(crate) annotations: BTreeMap<String, String>,
-    /// Below the sandbox's `log_directory`.
+    /// Relative to the sandbox's `log_directory`.
     #[prost(string, tag = "11")]
     pub(crate) log_path: String,
     #[prost(bool, tag = "12")]
@@ -96,7 +96,7 @@ pub(crate) struct ContainerConfig {
     pub(crate) tty: bool,
     #[prost(message, optional, tag = "15")]
     pub(crate) linux: Option<LinuxContainerConfig>,
-    /// A number of the protocol's own, see [`super::super::signal`].
+    /// CRI signal number, see [`super::super::signal`].
     #[prost(int32, tag = "18")]
     pub(crate) stop_signal: i32,
 }
@@ -149,10 +149,10 @@ pub(crate) struct LinuxContainerSecurityContext {
     pub(crate) seccomp: Option<SecurityProfile>,
     #[prost(message, optional, tag = "16")]
     pub(crate) apparmor: Option<SecurityProfile>,
-    /// The profile in one word, for runtimes older than field 16.
+    /// Profile as a string, for runtimes older than field 16.
     #[prost(string, tag = "9")]
     pub(crate) apparmor_profile: String,
-    /// The profile in one word, for runtimes older than field 15.
+    /// Profile as a string, for runtimes older than field 15.
     #[prost(string, tag = "10")]
     pub(crate) seccomp_profile_path: String,
 }
@@ -167,7 +167,7 @@ pub(crate) struct CreateContainerRequest {
     pub(crate) sandbox_config: Option<PodSandboxConfig>,
 }
 
-/// A request, or an answer, that is the id of a container.
+/// A request or response with a container ID.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ContainerIdMessage {
     #[prost(string, tag = "1")]
@@ -261,7 +261,7 @@ pub(crate) struct ContainerStatus {
     pub(crate) id: String,
     #[prost(enumeration = "ContainerState", tag = "3")]
     pub(crate) state: i32,
-    /// Times are nanoseconds; 0 if it has not happened.
+    /// Times are nanoseconds; 0 if unset.
     #[prost(int64, tag = "5")]
     pub(crate) started_at: i64,
     #[prost(int64, tag = "6")]
@@ -278,7 +278,7 @@ pub(crate) struct ContainerStatus {
     pub(crate) message: String,
     #[prost(btree_map = "string, string", tag = "12")]
     pub(crate) labels: BTreeMap<String, String>,
-    /// Absolute.
+    /// Absolute path.
     #[prost(string, tag = "15")]
     pub(crate) log_path: String,
     #[prost(string, tag = "17")]
@@ -299,7 +299,7 @@ pub(crate) struct ExecSyncRequest {
     pub(crate) container_id: String,
     #[prost(string, repeated, tag = "2")]
     pub(crate) cmd: Vec<String>,
-    /// In seconds; 0 is for ever.
+    /// In seconds; 0 is no timeout.
     #[prost(int64, tag = "3")]
     pub(crate) timeout: i64,
 }
@@ -346,7 +346,7 @@ pub(crate) struct AttachRequest {
     pub(crate) stderr: bool,
 }
 
-/// Where a stream is to be had.
+/// Response of `Exec` and `Attach`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StreamingUrl {
     #[prost(string, tag = "1")]

@@ -1,4 +1,4 @@
-//! Images.
+//! Image messages.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,7 +12,7 @@ pub(crate) struct ImageSpec {
     pub(crate) image: String,
     #[prost(btree_map = "string, string", tag = "2")]
     pub(crate) annotations: BTreeMap<String, String>,
-    /// As the pod names it, where `image` is an id.
+    /// Image as the pod spec names it, where `image` is an ID.
     #[prost(string, tag = "18")]
     pub(crate) user_specified_image: String,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Image {
     pub(crate) pinned: bool,
 }
 
-/// A request that names an image.
+/// A request with an image.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ImageRequest {
     #[prost(message, optional, tag = "1")]
@@ -57,7 +57,7 @@ pub(crate) struct ImageStatusResponse {
     pub(crate) image: Option<Image>,
 }
 
-/// How a registry knows us.
+/// Registry credentials.
 #[derive(Clone, PartialEq, Message)]
 #[prost(skip_debug)]
 pub(crate) struct AuthConfig {
@@ -74,7 +74,7 @@ pub(crate) struct AuthConfig {
 }
 
 impl fmt::Debug for AuthConfig {
-    /// Without what is secret.
+    /// Omits the secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthConfig")
             .field("username", &self.username)

@@ -1,17 +1,17 @@
-//! The messages of CRI v1, as far as the agent speaks them. Fields that are neither set nor read are left out: the wire format
-//! skips what it does not know. Names and numbers are those of `runtime.v1`.
+//! Messages of CRI v1: the fields that the agent uses; protobuf skips unknown ones. Names and numbers are those of `runtime.v1`
+//! (`staging/src/k8s.io/cri-api/pkg/apis/runtime/v1/api.proto`).
 
 mod container;
 mod image;
-mod itself;
+mod runtime;
 mod sandbox;
 mod stats;
 
 use prost::{Enumeration, Message};
 
-pub(crate) use self::{container::*, image::*, itself::*, sandbox::*, stats::*};
+pub(crate) use self::{container::*, image::*, runtime::*, sandbox::*, stats::*};
 
-/// Paths of the methods that are called.
+/// gRPC method paths.
 pub(crate) mod method {
     pub(crate) const VERSION: &str = "/runtime.v1.RuntimeService/Version";
     pub(crate) const STATUS: &str = "/runtime.v1.RuntimeService/Status";
@@ -42,18 +42,18 @@ pub(crate) mod method {
     pub(crate) const IMAGE_FS_INFO: &str = "/runtime.v1.ImageService/ImageFsInfo";
 }
 
-/// A request without contents, or an answer of which only the arrival matters.
+/// A request or response without used fields.
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct Nothing {}
+pub(crate) struct Empty {}
 
-/// A number that can be absent.
+/// Optional integer.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Int64Value {
     #[prost(int64, tag = "1")]
     pub(crate) value: i64,
 }
 
-/// A figure that can be absent.
+/// Optional unsigned integer.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct UInt64Value {
     #[prost(uint64, tag = "1")]
@@ -69,7 +69,7 @@ pub(crate) enum NamespaceMode {
     Target = 3,
 }
 
-/// Without users: only those of the machine are asked for, and that is what silence means.
+/// Without user namespace options: the default is the host's user namespace.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct NamespaceOption {
     #[prost(enumeration = "NamespaceMode", tag = "1")]
@@ -78,7 +78,7 @@ pub(crate) struct NamespaceOption {
     pub(crate) pid: i32,
     #[prost(enumeration = "NamespaceMode", tag = "3")]
     pub(crate) ipc: i32,
-    /// The container that [`NamespaceMode::Target`] means.
+    /// Container of [`NamespaceMode::Target`].
     #[prost(string, tag = "4")]
     pub(crate) target_id: String,
 }

@@ -1,4 +1,4 @@
-//! Sandboxes.
+//! Sandbox messages.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +100,7 @@ pub(crate) struct LinuxSandboxSecurityContext {
     pub(crate) seccomp: Option<SecurityProfile>,
     #[prost(message, optional, tag = "10")]
     pub(crate) apparmor: Option<SecurityProfile>,
-    /// The profile in one word, for runtimes older than field 9.
+    /// Profile as a string, for runtimes older than field 9.
     #[prost(string, tag = "7")]
     pub(crate) seccomp_profile_path: String,
 }
@@ -113,7 +113,7 @@ pub(crate) struct RunPodSandboxRequest {
     pub(crate) runtime_handler: String,
 }
 
-/// A request, or an answer, that is the id of a sandbox.
+/// A request or response with a sandbox ID.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PodSandboxId {
     #[prost(string, tag = "1")]

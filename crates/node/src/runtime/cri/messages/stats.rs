@@ -1,4 +1,4 @@
-//! Figures.
+//! Stats messages.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,6 @@ use prost::Message;
 
 use super::{ContainerMetadata, FilesystemUsage, PodSandboxMetadata, UInt64Value};
 
-/// Which containers.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ContainerStatsFilter {
     #[prost(btree_map = "string, string", tag = "3")]
@@ -97,7 +96,7 @@ pub(crate) struct PodSandboxStats {
     pub(crate) linux: Option<LinuxPodSandboxStats>,
 }
 
-/// The figures of the whole pod.
+/// Stats of the whole pod.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LinuxPodSandboxStats {
     #[prost(message, optional, tag = "1")]

@@ -1,4 +1,4 @@
-//! Where a runtime serves a stream.
+//! URL of a runtime's streaming server.
 
 use std::fmt;
 
@@ -11,44 +11,44 @@ use tokio::net::TcpStream;
 
 use crate::runtime::RuntimeError;
 
-use super::NoStream;
+use super::StreamError;
 
-/// How much of a refusal is read.
-const MOST_WORDS: usize = 4 << 10;
+/// Maximum size of an error body.
+const MAX_MESSAGE: usize = 4 << 10;
 
-/// An address of the runtime's own server. It is good for one attempt.
+/// Address of the runtime's streaming server. Valid for one attempt.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Address {
+pub(super) struct StreamAddress {
     host: String,
     port: u16,
     path: String,
 }
 
-/// What a stream became of.
-pub(super) type Connection = TokioIo<Upgraded>;
+/// An upgraded connection.
+pub(super) type UpgradedConnection = TokioIo<Upgraded>;
 
-// --- Address ---
+// --- StreamAddress ---
 
-impl Address {
-    /// Only plain HTTP is spoken: runtimes serve streams on the loopback address.
+impl StreamAddress {
+    /// Parses a URL. Only plain HTTP is supported: runtimes serve streams on the loopback address.
     pub(super) fn parse(url: &str) -> Result<Self, RuntimeError> {
-        let wrong =
+        let unsupported =
             |why: &str| RuntimeError::Unsupported(format!("the runtime serves streams at {url}: {why}"));
-        let uri: Uri = url.parse().map_err(|_| wrong("that is no address"))?;
+        let uri: Uri = url.parse().map_err(|_| unsupported("invalid URL"))?;
         if uri.scheme_str() != Some("http") {
-            return Err(wrong(
-                "only http is spoken; turn off TLS for its streaming server",
+            return Err(unsupported(
+                "only http is supported; disable TLS of the streaming server",
             ));
         }
-        let host = uri.host().ok_or_else(|| wrong("it names no host"))?;
-        Ok(Address {
+        let host = uri.host().ok_or_else(|| unsupported("the URL has no host"))?;
+        Ok(StreamAddress {
             host: host.trim_matches(['[', ']']).to_owned(),
             port: uri.port_u16().unwrap_or(80),
             path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
         })
     }
 
-    /// A request that asks for another protocol.
+    /// Builds an upgrade request.
     pub(super) fn request(&self, method: http::Method, protocol: &str) -> http::request::Builder {
         Request::builder()
             .method(method)
@@ -58,13 +58,13 @@ impl Address {
             .header(header::UPGRADE, protocol)
     }
 
-    /// Sends the request, and hands over the connection if the runtime agrees.
+    /// Sends the request, and returns the upgraded connection.
     pub(super) async fn upgrade(
         &self,
         request: Request<Empty<Bytes>>,
-    ) -> Result<(http::HeaderMap, Connection), NoStream> {
+    ) -> Result<(http::HeaderMap, UpgradedConnection), StreamError> {
         let unreachable = |reason: String| {
-            NoStream::Error(RuntimeError::Unreachable {
+            StreamError::Error(RuntimeError::Unreachable {
                 runtime: format!("the runtime's streams at {self}"),
                 reason,
             })
@@ -72,7 +72,7 @@ impl Address {
         let stream = TcpStream::connect((self.host.as_str(), self.port))
             .await
             .map_err(|error| unreachable(error.to_string()))?;
-        // Keys are typed one by one.
+        // Terminal input is sent key by key.
         stream
             .set_nodelay(true)
             .map_err(|error| unreachable(error.to_string()))?;
@@ -82,13 +82,13 @@ impl Address {
         let exchange = async move {
             let response = sender.send_request(request).await?;
             if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-                return Ok(Err(refusal(response).await));
+                return Ok(Err(rejection(response).await));
             }
             let headers = response.headers().clone();
             let upgraded = hyper::upgrade::on(response).await?;
             Ok(Ok((headers, TokioIo::new(upgraded))))
         };
-        // The connection moves only while it is polled, and ends with the exchange. What it says of its end is told there as well.
+        // The connection makes progress only while polled, and ends with the exchange, which also returns its error.
         let (_, exchanged) = tokio::join!(connection.with_upgrades(), exchange);
         let exchanged: Result<_, hyper::Error> = exchanged;
         exchanged.map_err(|error| unreachable(error.to_string()))?
@@ -103,29 +103,29 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
-    /// Without the path: whoever knows it can run the command.
+impl fmt::Display for StreamAddress {
+    /// Omits the path: it contains the token that permits the exec.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.authority())
     }
 }
 
-/// What a runtime says that refuses.
-async fn refusal(response: Response<Incoming>) -> NoStream {
+/// Converts an error response.
+async fn rejection(response: Response<Incoming>) -> StreamError {
     let status = response.status();
-    let words = Limited::new(response.into_body(), MOST_WORDS)
+    let message = Limited::new(response.into_body(), MAX_MESSAGE)
         .collect()
         .await
         .map(http_body_util::Collected::to_bytes)
         .unwrap_or_default();
-    let words = format!("{status} {}", String::from_utf8_lossy(&words).trim());
+    let message = format!("{status} {}", String::from_utf8_lossy(&message).trim());
     match status {
-        // Handshakes of other protocols are refused with these, before anything is begun.
+        // Status codes of rejected handshakes; the command was not started.
         StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN | StatusCode::UPGRADE_REQUIRED => {
-            NoStream::OtherProtocol(words)
+            StreamError::UnsupportedProtocol(message)
         }
-        _ => NoStream::Error(RuntimeError::Refused(format!(
-            "the runtime refused the stream: {words}"
+        _ => StreamError::Error(RuntimeError::OperationFailed(format!(
+            "the runtime refused the stream: {message}"
         ))),
     }
 }
@@ -135,25 +135,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_parsed() {
-        let address = Address::parse("http://127.0.0.1:4123/exec/a?b=c").unwrap();
+    fn parses_urls() {
+        let address = StreamAddress::parse("http://127.0.0.1:4123/exec/a?b=c").unwrap();
         assert_eq!(
             address,
-            Address {
+            StreamAddress {
                 host: "127.0.0.1".to_owned(),
                 port: 4123,
                 path: "/exec/a?b=c".to_owned(),
             }
         );
         assert_eq!(address.to_string(), "127.0.0.1:4123");
-        assert_eq!(Address::parse("http://[::1]:1/x").unwrap().to_string(), "[::1]:1");
+        assert_eq!(
+            StreamAddress::parse("http://[::1]:1/x").unwrap().to_string(),
+            "[::1]:1"
+        );
     }
 
     #[test]
-    fn what_cannot_be_spoken_is_told() {
+    fn rejects_unsupported_urls() {
         for url in ["https://127.0.0.1:1/x", "/exec/a", "", "http://"] {
             assert!(
-                matches!(Address::parse(url), Err(RuntimeError::Unsupported(_))),
+                matches!(StreamAddress::parse(url), Err(RuntimeError::Unsupported(_))),
                 "{url}"
             );
         }

@@ -1,23 +1,23 @@
-//! Exec and attach: the runtime is asked for an address, and speaks the protocol of `kubectl` there.
+//! Exec and attach: the runtime returns a URL, and serves the streaming protocol of `kubectl exec` there.
 //!
 //! ```text
-//! address     where: parsed, connected to, upgraded
-//! wires       our ends of the process's streams
-//! websocket   v5.channel.k8s.io: frames with the number of a channel in front
-//! spdy        SPDY/3.1: a stream for each, as far as this needs it
-//! status      how the process ended, as both tell it in the end
+//! address     parses the URL, connects, upgrades
+//! pipes       pipes between the connection and the caller
+//! websocket   v5.channel.k8s.io: messages prefixed with a channel number
+//! spdy        SPDY/3.1 client, the subset for this protocol
+//! status      exit status on the error channel
 //! ```
 //!
-//! `WebSockets` are asked for first, but only with the fifth version of the protocol: the fourth cannot say that the input has ended,
-//! and `echo x | kubectl exec -i pod -- cat` would never end. CRI-O speaks the fifth where conmon-rs serves its streams. Runtimes
-//! that know only the fourth (containerd, and CRI-O otherwise) refuse before they begin the command, and are spoken to in SPDY,
-//! which can say it. An address is good for one attempt only, so that a second one is asked for then.
+//! `WebSockets` are tried first, but only with version 5 of the protocol: version 4 cannot close stdin, so that
+//! `echo x | kubectl exec -i pod -- cat` would hang. CRI-O supports version 5 with conmon-rs. Other runtimes (containerd) reject the
+//! handshake before they start the command; SPDY, which can close stdin, is used there. A URL is valid for one attempt, so the fallback
+//! requests another one.
 
 mod address;
+mod pipes;
 mod spdy;
 mod status;
 mod websocket;
-mod wires;
 
 use std::time::Duration;
 
@@ -25,105 +25,107 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::time::timeout;
 
-use crate::runtime::{Attached, ExecSpec, RuntimeError};
+use crate::runtime::{ExecSpec, ProcessStreams, RuntimeError};
 
 use self::{
-    address::Address,
-    wires::{Wires, wires},
+    address::StreamAddress,
+    pipes::{RuntimeEnds, create_pipes},
 };
 
-/// How long a runtime may take to begin a stream.
-const BEGIN: Duration = Duration::from_secs(30);
+/// Timeout of opening a stream.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a stream is for.
+/// Kind of stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// A command of its own: its end is told.
+pub(super) enum StreamPurpose {
+    /// A command; its exit status is always sent.
     Exec,
-    /// The container's first process: streams may end without a word.
+    /// The first process of the container; streams may end without a status.
     Attach,
 }
 
-/// Which protocol is spoken.
+/// Streaming protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
-    /// WebSocket, v5.
+pub(super) enum StreamProtocol {
+    /// WebSocket, v5.channel.k8s.io.
     WebSocket,
-    /// SPDY/3.1, v4.
+    /// SPDY/3.1, v4.channel.k8s.io.
     Spdy,
 }
 
-/// Why there is no stream.
+/// Error of opening a stream.
 #[derive(Debug)]
-pub(super) enum NoStream {
-    /// The runtime does not speak the protocol, and nothing was begun.
-    OtherProtocol(String),
-    /// Something else.
+pub(super) enum StreamError {
+    /// The runtime does not support the protocol, and has started nothing.
+    UnsupportedProtocol(String),
+    /// Another error.
     Error(RuntimeError),
 }
 
-/// Begins a stream at the address that the runtime gave.
+/// Opens a stream at the runtime's URL.
 pub(super) async fn open(
     url: &str,
-    protocol: Protocol,
+    protocol: StreamProtocol,
     spec: &ExecSpec,
-    purpose: Purpose,
-) -> Result<Attached, NoStream> {
-    let address = Address::parse(url).map_err(NoStream::Error)?;
-    let begun = async {
+    purpose: StreamPurpose,
+) -> Result<ProcessStreams, StreamError> {
+    let address = StreamAddress::parse(url).map_err(StreamError::Error)?;
+    let stream = async {
         match protocol {
-            Protocol::WebSocket => Ok(Begun::WebSocket(Box::new(websocket::connect(&address).await?))),
-            Protocol::Spdy => Ok(Begun::Spdy(spdy::connect(&address).await?)),
+            StreamProtocol::WebSocket => Ok(OpenStream::WebSocket(Box::new(
+                websocket::connect(&address).await?,
+            ))),
+            StreamProtocol::Spdy => Ok(OpenStream::Spdy(spdy::connect(&address).await?)),
         }
     };
-    let late = || RuntimeError::Timeout {
+    let timeout_error = || RuntimeError::Timeout {
         what: format!("streams at {address}"),
-        after: BEGIN,
+        after: OPEN_TIMEOUT,
     };
-    let begun = timeout(BEGIN, begun)
+    let stream = timeout(OPEN_TIMEOUT, stream)
         .await
-        .unwrap_or_else(|_| Err(NoStream::Error(late())))?;
-    let (ours, theirs) = wires(spec);
-    let wires::Ends {
+        .unwrap_or_else(|_| Err(StreamError::Error(timeout_error())))?;
+    let (runtime_ends, client_ends) = create_pipes(spec);
+    let pipes::ClientEnds {
         stdin,
         stdout,
         stderr,
         resize,
-    } = theirs;
-    Ok(Attached {
+    } = client_ends;
+    Ok(ProcessStreams {
         stdin,
         stdout,
         stderr,
         resize,
-        done: begun.run(ours, purpose).boxed(),
+        done: stream.run(runtime_ends, purpose).boxed(),
     })
 }
 
-/// How streams end.
-enum Ended {
-    /// With the status of the process.
+/// How a stream ended.
+enum StreamEnd {
+    /// With the exit status.
     Status(Bytes),
-    /// With a farewell: conmon-rs tells a status only of commands that failed.
-    Well,
-    /// The connection is no more.
-    Silently,
+    /// With a normal close: conmon-rs sends a status only for failed commands.
+    NormalClose,
+    /// The connection was closed or broke.
+    Disconnected,
 }
 
-enum Begun {
+enum OpenStream {
     WebSocket(Box<websocket::Socket>),
     Spdy(spdy::Socket),
 }
 
-impl Begun {
-    async fn run(self, wires: Wires, purpose: Purpose) -> Result<i32, RuntimeError> {
-        let ended = match self {
-            Begun::WebSocket(socket) => websocket::run(*socket, wires).await?,
-            Begun::Spdy(socket) => spdy::run(socket, wires).await?,
+impl OpenStream {
+    async fn run(self, create_pipes: RuntimeEnds, purpose: StreamPurpose) -> Result<i32, RuntimeError> {
+        let end = match self {
+            OpenStream::WebSocket(socket) => websocket::run(*socket, create_pipes).await?,
+            OpenStream::Spdy(socket) => spdy::run(socket, create_pipes).await?,
         };
-        match (ended, purpose) {
-            (Ended::Status(status), _) => status::exit_code(&status),
-            (Ended::Well, _) | (Ended::Silently, Purpose::Attach) => Ok(0),
-            (Ended::Silently, Purpose::Exec) => Err(RuntimeError::Refused(
+        match (end, purpose) {
+            (StreamEnd::Status(status), _) => status::exit_code(&status),
+            (StreamEnd::NormalClose, _) | (StreamEnd::Disconnected, StreamPurpose::Attach) => Ok(0),
+            (StreamEnd::Disconnected, StreamPurpose::Exec) => Err(RuntimeError::OperationFailed(
                 "the streams ended before the command did".to_owned(),
             )),
         }

@@ -1,7 +1,7 @@
-//! The fourth version of the protocol of channels, over SPDY/3.1: as much of it as a client of a runtime needs.
+//! Version 4 of the channel protocol, over SPDY/3.1: the subset that a client needs.
 //!
-//! Headers are sent in blocks of zlib that store instead of compressing, and headers that come are not looked at. There is no flow
-//! control: the servers of all runtimes are of one library, which has none.
+//! Sent headers are zlib blocks without compression; received headers are ignored. There is no flow control: the SPDY library of all
+//! runtimes (moby/spdystream) has none.
 
 use std::io;
 
@@ -16,58 +16,58 @@ use tokio::{
 use crate::runtime::{RuntimeError, TerminalSize};
 
 use super::{
-    Ended, NoStream,
-    address::{Address, Connection},
-    wires::{Outputs, Wires, next_size, size_text},
+    StreamEnd, StreamError,
+    address::{StreamAddress, UpgradedConnection},
+    pipes::{OutputPipes, RuntimeEnds, next_size, size_text},
 };
 
-/// A connection that streams are opened on.
-pub(super) type Socket = Connection;
+/// A connection with SPDY streams.
+pub(super) type Socket = UpgradedConnection;
 
 const PROTOCOL: &str = "v4.channel.k8s.io";
 
-/// The streams, by the ids that a client gives: odd, and rising.
+/// Stream IDs: odd for clients, and increasing.
 const ERROR: u32 = 1;
 const STDIN: u32 = 3;
 const STDOUT: u32 = 5;
 const STDERR: u32 = 7;
 const RESIZE: u32 = 9;
 
-/// Control frames: version 3, and a kind.
+/// Types of control frames.
 const SYN_STREAM: u16 = 1;
 const PING: u16 = 6;
 const GOAWAY: u16 = 7;
 
-/// The flag of the last frame of a stream.
+/// Flag of the last frame of a stream.
 const FIN: u8 = 1;
 
-/// How much input one frame takes.
-const FRAME: usize = 32 << 10;
+/// Maximum stdin bytes per frame.
+const MAX_INPUT_FRAME: usize = 32 << 10;
 
-/// What is in front of every frame.
-const HEAD: usize = 8;
+/// Length of a frame header.
+const HEADER_LENGTH: usize = 8;
 
 /// Upgrades the connection.
-pub(super) async fn connect(address: &Address) -> Result<Socket, NoStream> {
+pub(super) async fn connect(address: &StreamAddress) -> Result<Socket, StreamError> {
     let request = address
         .request(Method::POST, "SPDY/3.1")
         .header("X-Stream-Protocol-Version", PROTOCOL)
         .body(Empty::<Bytes>::new())
         .map_err(|error| {
-            NoStream::Error(RuntimeError::Refused(format!(
-                "the runtime's address makes no request: {error}"
+            StreamError::Error(RuntimeError::OperationFailed(format!(
+                "invalid request for the runtime's URL: {error}"
             )))
         })?;
     Ok(address.upgrade(request).await?.1)
 }
 
-/// Moves bytes until the process ends.
-pub(super) async fn run(socket: Socket, wires: Wires) -> Result<Ended, RuntimeError> {
-    let Wires {
+/// Copies bytes until the process exits.
+pub(super) async fn run(socket: Socket, pipes: RuntimeEnds) -> Result<StreamEnd, RuntimeError> {
+    let RuntimeEnds {
         stdin,
         outputs,
         resize,
-    } = wires;
+    } = pipes;
     let mut open = vec![(ERROR, "error")];
     open.extend(stdin.is_some().then_some((STDIN, "stdin")));
     open.extend(outputs.stdout.is_some().then_some((STDOUT, "stdout")));
@@ -76,34 +76,34 @@ pub(super) async fn run(socket: Socket, wires: Wires) -> Result<Ended, RuntimeEr
     let (reader, mut writer) = tokio::io::split(socket);
     let (answers, to_answer) = mpsc::channel(4);
     let send = async move {
-        writer.write_all(&beginnings(&open)).await?;
+        writer.write_all(&open_streams(&open)).await?;
         writer.flush().await?;
         send(writer, stdin, resize, to_answer).await
     };
     let receive = receive(reader, outputs, answers);
     tokio::pin!(receive, send);
-    let ended = tokio::select! {
-        ended = &mut receive => ended,
-        // Only a connection that broke ends it, and what came before is still to be read.
+    let end = tokio::select! {
+        end = &mut receive => end,
+        // Sending ends only if the connection broke; read what was received before.
         _ = &mut send => receive.await,
     };
-    ended.map_err(|error| RuntimeError::Unreachable {
+    end.map_err(|error| RuntimeError::Unreachable {
         runtime: "the runtime's stream".to_owned(),
         reason: error.to_string(),
     })
 }
 
-/// The frames that open the streams.
-fn beginnings(streams: &[(u32, &str)]) -> BytesMut {
+/// Returns the frames that open the streams.
+fn open_streams(streams: &[(u32, &str)]) -> BytesMut {
     let mut frames = BytesMut::new();
     for (index, (id, name)) in streams.iter().enumerate() {
         let headers = headers(name, index == 0);
         frames.put_u16(0x8003);
         frames.put_u16(SYN_STREAM);
-        // No flags, and the length of what follows.
+        // No flags, and the length of the rest.
         frames.put_u32(length(10 + headers.len()));
         frames.put_u32(*id);
-        // Of no other stream, and with no priority.
+        // No associated stream, and priority 0.
         frames.put_u32(0);
         frames.put_u16(0);
         frames.put_slice(&headers);
@@ -111,7 +111,7 @@ fn beginnings(streams: &[(u32, &str)]) -> BytesMut {
     frames
 }
 
-/// The headers of a stream: one, that tells what it is for. All blocks are one stream of zlib, which has a head.
+/// Returns the header block of a stream, with its type. All blocks of a connection form one zlib stream, whose header is sent first.
 fn headers(name: &str, first: bool) -> BytesMut {
     let mut plain = BytesMut::new();
     plain.put_u32(1);
@@ -124,12 +124,12 @@ fn headers(name: &str, first: bool) -> BytesMut {
         block.put_u16(0x7801);
     }
     store(&mut block, &plain);
-    // An empty one makes the reader hand over what it has.
+    // An empty stored block flushes the reader's decompressor.
     store(&mut block, &[]);
     block
 }
 
-/// A block that is stored as it is.
+/// Appends a stored (uncompressed) deflate block.
 fn store(into: &mut BytesMut, bytes: &[u8]) {
     let length = u16::try_from(bytes.len()).unwrap_or_default();
     into.put_u8(0);
@@ -138,16 +138,16 @@ fn store(into: &mut BytesMut, bytes: &[u8]) {
     into.put_slice(bytes);
 }
 
-/// A frame of a stream's bytes.
+/// Returns a data frame.
 fn data(id: u32, flags: u8, bytes: &[u8]) -> BytesMut {
-    let mut frame = BytesMut::with_capacity(HEAD + bytes.len());
+    let mut frame = BytesMut::with_capacity(HEADER_LENGTH + bytes.len());
     frame.put_u32(id);
     frame.put_u32(u32::from(flags) << 24 | length(bytes.len()));
     frame.put_slice(bytes);
     frame
 }
 
-/// Everything that is sent is far shorter than 2^24.
+/// Lengths are far below 2^24.
 fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or_default()
 }
@@ -158,7 +158,7 @@ async fn send(
     mut resize: Option<mpsc::Receiver<TerminalSize>>,
     mut answers: mpsc::Receiver<BytesMut>,
 ) -> io::Result<()> {
-    let mut input = vec![0; FRAME];
+    let mut input = vec![0; MAX_INPUT_FRAME];
     loop {
         let frame = tokio::select! {
             Some(answer) = answers.recv() => answer,
@@ -176,7 +176,7 @@ async fn send(
     }
 }
 
-/// How much input came; 0 where it ends.
+/// Reads stdin; 0 at its end.
 async fn read(stdin: &mut Option<DuplexStream>, into: &mut [u8]) -> usize {
     match stdin {
         Some(end) => end.read(into).await.unwrap_or(0),
@@ -186,19 +186,19 @@ async fn read(stdin: &mut Option<DuplexStream>, into: &mut [u8]) -> usize {
 
 async fn receive(
     mut reader: ReadHalf<Socket>,
-    mut outputs: Outputs,
+    mut outputs: OutputPipes,
     answers: mpsc::Sender<BytesMut>,
-) -> io::Result<Ended> {
+) -> io::Result<StreamEnd> {
     let mut status = BytesMut::new();
-    let mut head = [0; HEAD];
+    let mut frame_header = [0; HEADER_LENGTH];
     let mut body = Vec::new();
     loop {
-        match reader.read_exact(&mut head).await {
+        match reader.read_exact(&mut frame_header).await {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             Err(error) => return Err(error),
         }
-        let mut fields = &head[..];
+        let mut fields = &frame_header[..];
         let first = fields.get_u32();
         let second = fields.get_u32();
         let flags = second >> 24;
@@ -207,34 +207,34 @@ async fn receive(
         if first >> 31 == 1 {
             match u16::try_from(first & 0xffff).unwrap_or_default() {
                 PING => {
-                    let mut answer = BytesMut::from(&head[..]);
+                    let mut answer = BytesMut::from(&frame_header[..]);
                     answer.put_slice(&body);
-                    // A sender that is gone has no use for it.
+                    // The sender may have ended with the connection.
                     let _ = answers.send(answer).await;
                 }
                 GOAWAY => break,
-                // Answers to our own frames, settings and windows.
+                // SYN_REPLY, SETTINGS, WINDOW_UPDATE.
                 _ => {}
             }
             continue;
         }
-        let ended = flags & u32::from(FIN) != 0;
+        let is_last_frame = flags & u32::from(FIN) != 0;
         match first {
             STDOUT => {
-                Outputs::write(&mut outputs.stdout, &body).await;
-                if ended {
+                OutputPipes::write(&mut outputs.stdout, &body).await;
+                if is_last_frame {
                     outputs.stdout = None;
                 }
             }
             STDERR => {
-                Outputs::write(&mut outputs.stderr, &body).await;
-                if ended {
+                OutputPipes::write(&mut outputs.stderr, &body).await;
+                if is_last_frame {
                     outputs.stderr = None;
                 }
             }
             ERROR => {
                 status.put_slice(&body);
-                if ended {
+                if is_last_frame {
                     break;
                 }
             }
@@ -242,9 +242,9 @@ async fn receive(
         }
     }
     Ok(if status.is_empty() {
-        Ended::Silently
+        StreamEnd::Disconnected
     } else {
-        Ended::Status(status.freeze())
+        StreamEnd::Status(status.freeze())
     })
 }
 
@@ -253,8 +253,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_opened_with_what_they_are_for() {
-        let frames = beginnings(&[(ERROR, "error"), (STDIN, "stdin")]);
+    fn opens_streams_with_types() {
+        let frames = open_streams(&[(ERROR, "error"), (STDIN, "stdin")]);
         let block = |name: &str| {
             let plain = [
                 &[0, 0, 0, 1, 0, 0, 0, 10][..],
@@ -263,7 +263,7 @@ mod tests {
                 name.as_bytes(),
             ]
             .concat();
-            // Stored, and its length twice.
+            // Stored block: length and its complement.
             [&[0, 27, 0, 228, 255][..], &plain, &[0, 0, 0, 255, 255]].concat()
         };
         let expected = [
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn input_ends_with_a_frame_that_says_so() {
+    fn end_of_input_sets_fin() {
         assert_eq!(&data(STDIN, 0, b"hi")[..], [0, 0, 0, 3, 0, 0, 0, 2, b'h', b'i']);
         assert_eq!(&data(STDIN, FIN, b"")[..], [0, 0, 0, 3, 1, 0, 0, 0]);
     }

@@ -1,39 +1,39 @@
-//! How a process ended, as the runtime tells it on the channel for errors.
+//! Exit status, which the runtime sends on the error channel.
 
 use serde::Deserialize;
 
 use crate::runtime::RuntimeError;
 
 #[derive(Deserialize)]
-struct Status {
+struct ExecStatus {
     #[serde(default, rename = "status")]
     outcome: String,
     #[serde(default)]
     reason: String,
     #[serde(default)]
     message: String,
-    details: Option<Details>,
+    details: Option<ExecStatusDetails>,
 }
 
 #[derive(Deserialize)]
-struct Details {
+struct ExecStatusDetails {
     #[serde(default)]
-    causes: Vec<Cause>,
+    causes: Vec<ExecStatusCause>,
 }
 
 #[derive(Deserialize)]
-struct Cause {
+struct ExecStatusCause {
     #[serde(default)]
     reason: String,
     #[serde(default)]
     message: String,
 }
 
-/// The exit code in a `Status` of the API.
+/// Parses the exit code of an API `Status`.
 pub(super) fn exit_code(text: &[u8]) -> Result<i32, RuntimeError> {
-    let Ok(status) = kubecontroller::decode::from_slice::<Status>(text) else {
-        // Old runtimes tell only what went wrong.
-        return Err(RuntimeError::Refused(
+    let Ok(status) = kubecontroller::decode::from_slice::<ExecStatus>(text) else {
+        // Old runtimes send only an error message.
+        return Err(RuntimeError::OperationFailed(
             String::from_utf8_lossy(text).trim().to_owned(),
         ));
     };
@@ -46,7 +46,7 @@ pub(super) fn exit_code(text: &[u8]) -> Result<i32, RuntimeError> {
         .find_map(|cause| cause.message.parse().ok());
     match code {
         Some(code) if status.reason == "NonZeroExitCode" => Ok(code),
-        _ => Err(RuntimeError::Refused(status.message)),
+        _ => Err(RuntimeError::OperationFailed(status.message)),
     }
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_found() {
+    fn parses_exit_codes() {
         assert_eq!(exit_code(br#"{"metadata":{},"status":"Success"}"#).unwrap(), 0);
         let failed = br#"{"metadata":{},"status":"Failure","message":"command terminated with non-zero exit code: exit status 3",
             "reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#;
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn other_failures_keep_their_words() {
+    fn other_errors_keep_their_message() {
         let failed =
             br#"{"status":"Failure","message":"no such program","reason":"InternalError","code":500}"#;
         assert_eq!(exit_code(failed).unwrap_err().to_string(), "no such program");

@@ -1,4 +1,4 @@
-//! The fifth version of the protocol of channels, over a WebSocket.
+//! Version 5 of the channel protocol, over a WebSocket.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -21,13 +21,13 @@ use tokio_tungstenite::{
 use crate::runtime::RuntimeError;
 
 use super::{
-    Ended, NoStream,
-    address::{Address, Connection},
-    wires::{Outputs, Wires, next_size, size_text},
+    StreamEnd, StreamError,
+    address::{StreamAddress, UpgradedConnection},
+    pipes::{OutputPipes, RuntimeEnds, next_size, size_text},
 };
 
-/// A WebSocket that speaks of channels.
-pub(super) type Socket = WebSocketStream<Connection>;
+/// A WebSocket with the channel protocol.
+pub(super) type Socket = WebSocketStream<UpgradedConnection>;
 
 const PROTOCOL: &str = "v5.channel.k8s.io";
 
@@ -36,17 +36,17 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const STATUS: u8 = 3;
 const RESIZE: u8 = 4;
-/// Followed by the channel that ends.
+/// Followed by the number of the closed channel.
 const CLOSE: u8 = 255;
 
-/// How much input one frame takes.
-const FRAME: usize = 32 << 10;
+/// Maximum stdin bytes per message.
+const MAX_INPUT_FRAME: usize = 32 << 10;
 
-/// Opens the socket.
-pub(super) async fn connect(address: &Address) -> Result<Socket, NoStream> {
-    let ours = |what: &str| NoStream::Error(RuntimeError::Refused(what.to_owned()));
+/// Opens the WebSocket.
+pub(super) async fn connect(address: &StreamAddress) -> Result<Socket, StreamError> {
+    let failed = |what: &str| StreamError::Error(RuntimeError::OperationFailed(what.to_owned()));
     let random: [u8; 16] = rand::generate(&rand::SystemRandom::new())
-        .map_err(|_| ours("the machine has no random numbers"))?
+        .map_err(|_| failed("the system random number generator failed"))?
         .expose();
     let key = STANDARD.encode(random);
     let request = address
@@ -55,55 +55,56 @@ pub(super) async fn connect(address: &Address) -> Result<Socket, NoStream> {
         .header(header::SEC_WEBSOCKET_KEY, &key)
         .header(header::SEC_WEBSOCKET_PROTOCOL, PROTOCOL)
         .body(Empty::<Bytes>::new())
-        .map_err(|error| ours(&format!("the runtime's address makes no request: {error}")))?;
+        .map_err(|error| failed(&format!("invalid request for the runtime's URL: {error}")))?;
     let (headers, connection) = address.upgrade(request).await?;
     let answer = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    if answer(header::SEC_WEBSOCKET_ACCEPT) != Some(accept(&key).as_str()) {
-        return Err(ours(
-            "the runtime's answer to the WebSocket handshake is not for our key",
-        ));
+    if answer(header::SEC_WEBSOCKET_ACCEPT) != Some(accept_header(&key).as_str()) {
+        return Err(failed("invalid Sec-WebSocket-Accept in the runtime's handshake"));
     }
     if answer(header::SEC_WEBSOCKET_PROTOCOL) != Some(PROTOCOL) {
-        return Err(ours("the runtime took up a protocol that it was not asked for"));
+        return Err(failed("the runtime selected a protocol that was not offered"));
     }
     Ok(WebSocketStream::from_raw_socket(connection, Role::Client, None).await)
 }
 
-/// What proves that the peer read the key.
-fn accept(key: &str) -> String {
+/// Computes `Sec-WebSocket-Accept`.
+fn accept_header(key: &str) -> String {
     let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
     STANDARD.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
 }
 
-/// Moves bytes until the process ends.
-pub(super) async fn run(socket: Socket, wires: Wires) -> Result<Ended, RuntimeError> {
-    let Wires {
+/// Copies bytes until the process exits.
+pub(super) async fn run(socket: Socket, pipes: RuntimeEnds) -> Result<StreamEnd, RuntimeError> {
+    let RuntimeEnds {
         stdin,
         outputs,
         resize,
-    } = wires;
+    } = pipes;
     let (sink, stream) = socket.split();
     let receive = receive(stream, outputs);
     let send = send(sink, stdin, resize);
     tokio::pin!(receive, send);
     tokio::select! {
-        ended = &mut receive => ended,
-        // Only a connection that broke ends it, and what came before is still to be read.
+        end = &mut receive => end,
+        // Sending ends only if the connection broke; read what was received before.
         () = &mut send => receive.await,
     }
 }
 
-async fn receive(mut stream: SplitStream<Socket>, mut outputs: Outputs) -> Result<Ended, RuntimeError> {
+async fn receive(
+    mut stream: SplitStream<Socket>,
+    mut outputs: OutputPipes,
+) -> Result<StreamEnd, RuntimeError> {
     while let Some(message) = stream.next().await {
         let bytes = match message {
             Ok(Message::Binary(bytes)) => bytes,
             Ok(Message::Text(text)) => text.into(),
             Ok(Message::Close(Some(farewell))) if farewell.code == CloseCode::Normal => {
-                return Ok(Ended::Well);
+                return Ok(StreamEnd::NormalClose);
             }
             Ok(Message::Close(_))
             | Err(tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed) => {
-                return Ok(Ended::Silently);
+                return Ok(StreamEnd::Disconnected);
             }
             Ok(_) => continue,
             Err(error) => {
@@ -117,15 +118,15 @@ async fn receive(mut stream: SplitStream<Socket>, mut outputs: Outputs) -> Resul
             continue;
         };
         match *channel {
-            STDOUT => Outputs::write(&mut outputs.stdout, rest).await,
-            STDERR => Outputs::write(&mut outputs.stderr, rest).await,
-            STATUS if !rest.is_empty() => return Ok(Ended::Status(bytes.slice(1..))),
+            STDOUT => OutputPipes::write(&mut outputs.stdout, rest).await,
+            STDERR => OutputPipes::write(&mut outputs.stderr, rest).await,
+            STATUS if !rest.is_empty() => return Ok(StreamEnd::Status(bytes.slice(1..))),
             CLOSE if rest == [STDOUT] => outputs.stdout = None,
             CLOSE if rest == [STDERR] => outputs.stderr = None,
             _ => {}
         }
     }
-    Ok(Ended::Silently)
+    Ok(StreamEnd::Disconnected)
 }
 
 /// Returns when the connection is broken.
@@ -134,7 +135,7 @@ async fn send(
     mut stdin: Option<tokio::io::DuplexStream>,
     mut resize: Option<tokio::sync::mpsc::Receiver<crate::runtime::TerminalSize>>,
 ) {
-    let mut input = BytesMut::with_capacity(FRAME);
+    let mut input = BytesMut::with_capacity(MAX_INPUT_FRAME);
     loop {
         let frame = tokio::select! {
             size = next_size(&mut resize) => on_channel(RESIZE, size_text(size).as_bytes()),
@@ -150,12 +151,12 @@ async fn send(
     }
 }
 
-/// More input; `None`, once, where it ends.
+/// Reads stdin; `None` once, at its end.
 async fn read(stdin: &mut Option<tokio::io::DuplexStream>, into: &mut BytesMut) -> Option<()> {
     let Some(end) = stdin else {
         return std::future::pending().await;
     };
-    into.reserve(FRAME);
+    into.reserve(MAX_INPUT_FRAME);
     match end.read_buf(into).await {
         Ok(length) if length > 0 => Some(()),
         _ => {
@@ -177,7 +178,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_to_a_key_is_that_of_the_standard() {
-        assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    fn computes_accept_header_of_rfc_6455() {
+        assert_eq!(
+            accept_header("dGhlIHNhbXBsZSBub25jZQ=="),
+            "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+        );
     }
 }

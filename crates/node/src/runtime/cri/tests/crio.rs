@@ -1,6 +1,5 @@
-//! A server of CRI that answers as CRI-O does, as far as its source tells: names, reasons, what it tells on request, sandboxes
-//! without a process of their own, events, and streams over `WebSockets` of version 5, which CRI-O has where conmon-rs serves
-//! them. It runs nothing.
+//! A fake CRI-O: names, errors and verbose info as in CRI-O's source, sandboxes without a process, events, and version 5 `WebSocket`
+//! streams, as CRI-O has with conmon-rs. It runs nothing.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -33,90 +32,90 @@ use super::{
     websocket,
 };
 
-/// What a call fails with.
+/// Injected fault of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is not answered.
+    /// The call never returns.
     Hang,
-    /// The server does not know it.
+    /// The method is unknown.
     Unimplemented,
-    /// The connection breaks.
+    /// All connections break.
     Break,
 }
 
-/// How the server's events are.
+/// Whether the server has container events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Events {
+pub(super) enum EventSupport {
     /// `enable_pod_events = true`
-    Told,
-    /// The usual: the call ends at once, without a word.
+    Enabled,
+    /// Default: the call ends at once, without an error.
     #[default]
     Off,
 }
 
-/// The server. Dropping it ends it.
-pub(super) struct Crio {
-    folder: tempfile::TempDir,
-    shared: Arc<Shared>,
+/// The server. Dropping it stops it.
+pub(super) struct FakeCrio {
+    directory: tempfile::TempDir,
+    shared: Arc<CrioServer>,
     _tasks: JoinSet<()>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct CrioServer {
+    state: Mutex<CrioState>,
     events: broadcast::Sender<messages::ContainerEventResponse>,
-    /// Counts up when all connections are to break.
+    /// Incremented to break all connections.
     breaks: watch::Sender<u32>,
-    /// Where streams are served.
+    /// URL of the streaming server.
     streams: String,
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct CrioState {
     pub(super) sandboxes: Vec<messages::PodSandbox>,
     pub(super) containers: Vec<(messages::Container, messages::ContainerStatus)>,
     pub(super) created: Vec<messages::ContainerConfig>,
     pub(super) faults: HashMap<&'static str, Fault>,
-    pub(super) events: Events,
+    pub(super) events: EventSupport,
     pub(super) calls: Vec<String>,
     pub(super) network: bool,
 }
 
-type Answer = Response<StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
+type GrpcResponse = Response<StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
 
-// --- Crio ---
+// --- FakeCrio ---
 
-impl Crio {
+impl FakeCrio {
     pub(super) async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let listener = UnixListener::bind(folder.path().join("crio.sock")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(directory.path().join("crio.sock")).unwrap();
         let mut tasks = JoinSet::new();
         let streams = websocket::serve(&mut tasks).await;
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
+        let shared = Arc::new(CrioServer {
+            state: Mutex::new(CrioState {
                 network: true,
-                ..State::default()
+                ..CrioState::default()
             }),
             events: broadcast::Sender::new(16),
             breaks: watch::Sender::new(0),
             streams,
         });
         tasks.spawn(accept(listener, Arc::clone(&shared)));
-        Crio {
-            folder,
+        FakeCrio {
+            directory,
             shared,
             _tasks: tasks,
         }
     }
 
     pub(super) fn socket(&self) -> PathBuf {
-        self.folder.path().join("crio.sock")
+        self.directory.path().join("crio.sock")
     }
 
-    pub(super) fn folder(&self) -> &Path {
-        self.folder.path()
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, CrioState> {
         self.shared.state.lock().unwrap()
     }
 
@@ -124,12 +123,12 @@ impl Crio {
         self.state().calls.iter().filter(|call| *call == method).count()
     }
 
-    pub(super) fn tell(&self, event: messages::ContainerEventResponse) {
-        // Nobody may listen.
+    pub(super) fn send_event(&self, event: messages::ContainerEventResponse) {
+        // There may be no subscribers.
         let _ = self.shared.events.send(event);
     }
 
-    /// Ends a container, as its program would.
+    /// Exits a container.
     pub(super) fn end(&self, id: &str, code: i32) {
         let mut state = self.state();
         let (listed, status) = state.container(id).unwrap();
@@ -140,13 +139,13 @@ impl Crio {
     }
 }
 
-impl State {
+impl CrioState {
     fn container(&mut self, id: &str) -> Option<&mut (messages::Container, messages::ContainerStatus)> {
         self.containers.iter_mut().find(|(listed, _)| listed.id == id)
     }
 }
 
-async fn accept(listener: UnixListener, shared: Arc<Shared>) {
+async fn accept(listener: UnixListener, shared: Arc<CrioServer>) {
     let mut connections = JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
@@ -164,10 +163,10 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
     }
 }
 
-async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answer, Infallible> {
+async fn answer(shared: Arc<CrioServer>, request: Request<Incoming>) -> Result<GrpcResponse, Infallible> {
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await.unwrap().to_bytes();
-    // One message, after a flag and its length.
+    // One gRPC message, after its flag and length.
     let body = body.slice(5..);
     let fault = {
         let mut state = shared.state.lock().unwrap();
@@ -195,29 +194,29 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answe
     }
     Ok(match shared.unary(&path, &body) {
         Ok(message) => finished(Some(message), 0, ""),
-        Err((code, words)) => refused(code, &words),
+        Err((code, message)) => refused(code, &message),
     })
 }
 
-fn events(shared: &Shared) -> Answer {
-    if shared.state.lock().unwrap().events == Events::Off {
+fn events(shared: &CrioServer) -> GrpcResponse {
+    if shared.state.lock().unwrap().events == EventSupport::Off {
         return finished(None, 0, "");
     }
-    let told = stream::unfold(shared.events.subscribe(), async |mut events| {
+    let status = stream::unfold(shared.events.subscribe(), async |mut events| {
         let event = events.recv().await.ok()?;
         Some((Ok(Frame::data(framed(&event))), events))
     });
-    respond(told.boxed())
+    respond(status.boxed())
 }
 
-fn refused(code: u32, words: &str) -> Answer {
-    finished(None, code, words)
+fn refused(code: u32, message: &str) -> GrpcResponse {
+    finished(None, code, message)
 }
 
-fn finished(message: Option<Bytes>, code: u32, words: &str) -> Answer {
+fn finished(message: Option<Bytes>, code: u32, error_message: &str) -> GrpcResponse {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from(code));
-    trailers.insert("grpc-message", HeaderValue::from_str(words).unwrap());
+    trailers.insert("grpc-message", HeaderValue::from_str(error_message).unwrap());
     let frames = message
         .map(Frame::data)
         .into_iter()
@@ -225,7 +224,7 @@ fn finished(message: Option<Bytes>, code: u32, words: &str) -> Answer {
     respond(stream::iter(frames.map(Ok).collect::<Vec<_>>()).boxed())
 }
 
-fn respond(frames: BoxStream<'static, Result<Frame<Bytes>, Infallible>>) -> Answer {
+fn respond(frames: BoxStream<'static, Result<Frame<Bytes>, Infallible>>) -> GrpcResponse {
     Response::builder()
         .header("content-type", "application/grpc")
         .body(StreamBody::new(frames))
@@ -248,11 +247,11 @@ fn not_found(what: &str, id: &str) -> (u32, String) {
     (5, format!("could not find {what} \"{id}\": ID does not exist"))
 }
 
-impl Shared {
-    #[expect(clippy::too_many_lines, reason = "a table of what is answered to what")]
+impl CrioServer {
+    #[expect(clippy::too_many_lines, reason = "one arm per method")]
     fn unary(&self, path: &str, body: &Bytes) -> Result<Bytes, (u32, String)> {
         let mut state = self.state.lock().unwrap();
-        let done = || Ok(framed(&messages::Nothing {}));
+        let done = || Ok(framed(&messages::Empty {}));
         match path {
             method::VERSION => Ok(framed(&messages::VersionResponse {
                 runtime_name: "cri-o".to_owned(),
@@ -281,11 +280,11 @@ impl Shared {
             method::LIST_POD_SANDBOX => {
                 let request: messages::ListPodSandboxRequest = read(body);
                 let filter = request.filter.unwrap_or_default();
-                let is_meant = |sandbox: &&messages::PodSandbox| {
+                let is_selected = |sandbox: &&messages::PodSandbox| {
                     (filter.id.is_empty() || filter.id == sandbox.id)
                         && has(&sandbox.labels, &filter.label_selector)
                 };
-                let items = state.sandboxes.iter().filter(is_meant).cloned().collect();
+                let items = state.sandboxes.iter().filter(is_selected).cloned().collect();
                 Ok(framed(&messages::ListPodSandboxResponse { items }))
             }
             method::POD_SANDBOX_STATUS => {
@@ -305,7 +304,7 @@ impl Shared {
                         labels: found.labels.clone(),
                         annotations: found.annotations.clone(),
                     }),
-                    // Without a process: CRI-O drops the container that would only hold namespaces.
+                    // No PID: CRI-O drops the pause container unless it is needed.
                     info: BTreeMap::from([("info".to_owned(), r#"{"runtimeSpec":{}}"#.to_owned())]),
                 }))
             }
@@ -332,7 +331,7 @@ impl Shared {
                 let request: messages::CreateContainerRequest = read(body);
                 let config = request.config.unwrap();
                 let id = format!("container-{}", state.containers.len());
-                let folder = request.sandbox_config.unwrap().log_directory;
+                let directory = request.sandbox_config.unwrap().log_directory;
                 let listed = messages::Container {
                     id: id.clone(),
                     pod_sandbox_id: request.pod_sandbox_id,
@@ -345,26 +344,26 @@ impl Shared {
                     labels: config.labels.clone(),
                     annotations: config.annotations.clone(),
                 };
-                let told = messages::ContainerStatus {
+                let status = messages::ContainerStatus {
                     id: id.clone(),
                     state: listed.state,
                     image: config.image.clone(),
                     image_ref: "registry.example/app@sha256:1234".to_owned(),
                     image_id: "1234".to_owned(),
                     labels: config.labels.clone(),
-                    log_path: format!("{folder}/{}", config.log_path),
+                    log_path: format!("{directory}/{}", config.log_path),
                     ..messages::ContainerStatus::default()
                 };
                 state.created.push(config);
-                state.containers.push((listed, told));
+                state.containers.push((listed, status));
                 Ok(framed(&messages::ContainerIdMessage { container_id: id }))
             }
             method::START_CONTAINER => {
                 let id = read::<messages::ContainerIdMessage>(body).container_id;
-                let (listed, told) = state.container(&id).ok_or_else(|| not_found("container", &id))?;
+                let (listed, status) = state.container(&id).ok_or_else(|| not_found("container", &id))?;
                 listed.state = ContainerState::Running.into();
-                told.state = listed.state;
-                told.started_at = 3_000_000_000;
+                status.state = listed.state;
+                status.started_at = 3_000_000_000;
                 done()
             }
             method::REMOVE_CONTAINER => {
@@ -376,26 +375,26 @@ impl Shared {
             method::LIST_CONTAINERS => {
                 let request: messages::ListContainersRequest = read(body);
                 let filter = request.filter.unwrap_or_default();
-                let is_meant = |listed: &&messages::Container| {
+                let is_selected = |listed: &&messages::Container| {
                     (filter.pod_sandbox_id.is_empty() || filter.pod_sandbox_id == listed.pod_sandbox_id)
                         && has(&listed.labels, &filter.label_selector)
                 };
                 let all = state.containers.iter().map(|(listed, _)| listed);
-                let containers = all.filter(is_meant).cloned().collect();
+                let containers = all.filter(is_selected).cloned().collect();
                 Ok(framed(&messages::ListContainersResponse { containers }))
             }
             method::CONTAINER_STATUS => {
                 let id = read::<messages::ContainerStatusRequest>(body).container_id;
-                let (_, told) = state.container(&id).ok_or_else(|| not_found("container", &id))?;
+                let (_, status) = state.container(&id).ok_or_else(|| not_found("container", &id))?;
                 let info = format!("{{\"pid\":{}}}", std::process::id());
                 Ok(framed(&messages::ContainerStatusResponse {
-                    status: Some(told.clone()),
+                    status: Some(status.clone()),
                     info: BTreeMap::from([("info".to_owned(), info)]),
                 }))
             }
             method::EXEC => {
                 let request: messages::ExecRequest = read(body);
-                // The command is all that the other server must know.
+                // The URL contains the command, which is all that the streaming server needs.
                 let url = format!("{}/exec/{}", self.streams, request.cmd.join("/"));
                 Ok(framed(&messages::StreamingUrl { url }))
             }

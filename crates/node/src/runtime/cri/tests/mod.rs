@@ -1,4 +1,4 @@
-//! Claims against a runtime that answers as CRI-O does, which no Debian has, and that can be told to fail.
+//! Tests against a fake CRI-O, which Debian does not package, with fault injection.
 
 mod crio;
 mod websocket;
@@ -12,50 +12,50 @@ use tokio::{
     time::timeout,
 };
 
-use self::crio::{Crio, Events, Fault};
+use self::crio::{EventSupport, FakeCrio, Fault};
 use super::{
-    Cri, Limits,
+    CallTimeouts, CriRuntime,
     messages::{self, method},
 };
 use crate::{
     PodIdentity,
     runtime::{
-        Change, ContainerId, ContainerSpec, ContainerState, ExecSpec, Mount, MountSource, Owner, Propagation,
-        Runtime, RuntimeError, SandboxId, SandboxSpec, labels,
+        ContainerId, ContainerOwner, ContainerSpec, ContainerState, ExecSpec, Mount, MountPropagation,
+        MountSource, PodLifecycleEvent, Runtime, RuntimeError, SandboxId, SandboxSpec, labels,
     },
 };
 
-/// Nothing here takes that long.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Generous limit of every wait.
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-fn client(crio: &Crio) -> Cri {
-    let owner = Owner::new("n1", "cluster");
-    Cri::connect(&crio.socket(), owner).unwrap()
+fn client(crio: &FakeCrio) -> CriRuntime {
+    let owner = ContainerOwner::new("n1", "cluster");
+    CriRuntime::connect(&crio.socket(), owner).unwrap()
 }
 
-/// Has no time to start something, and as much as others for everything else.
-fn impatient(crio: &Crio) -> Cri {
-    client(crio).with_limits(Limits {
+/// A client with a short start timeout.
+fn client_with_short_timeout(crio: &FakeCrio) -> CriRuntime {
+    client(crio).with_timeouts(CallTimeouts {
         start: Duration::from_millis(100),
-        ..Limits::default()
+        ..CallTimeouts::default()
     })
 }
 
-fn pod(crio: &Crio) -> SandboxSpec {
+fn pod(crio: &FakeCrio) -> SandboxSpec {
     SandboxSpec {
         pod: PodIdentity {
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
             uid: "u1".to_owned(),
         },
-        log_directory: crio.folder().join("logs"),
+        log_directory: crio.directory().join("logs"),
         ..SandboxSpec::default()
     }
 }
 
-async fn run(cri: &Cri, crio: &Crio, spec: ContainerSpec) -> (SandboxId, ContainerId) {
+async fn run(cri: &CriRuntime, crio: &FakeCrio, spec: ContainerSpec) -> (SandboxId, ContainerId) {
     let pod = pod(crio);
-    let sandbox = cri.run_sandbox(&pod).await.unwrap();
+    let sandbox = cri.run_pod_sandbox(&pod).await.unwrap();
     let id = cri.create_container(&sandbox, &pod, &spec).await.unwrap();
     cri.start_container(&id).await.unwrap();
     (sandbox, id)
@@ -89,14 +89,14 @@ fn event(node: &str) -> messages::ContainerEventResponse {
 }
 
 #[tokio::test]
-async fn it_is_known_by_its_name_and_its_cgroups() {
-    let crio = Crio::start().await;
+async fn reports_version_status_and_cgroup_driver() {
+    let crio = FakeCrio::start().await;
     let cri = client(&crio);
     assert_eq!(cri.version().await.unwrap().to_string(), "cri-o://1.34.0");
-    let readiness = cri.readiness().await.unwrap();
+    let readiness = cri.status().await.unwrap();
     assert!(readiness.problems.is_empty() && readiness.systemd_cgroups);
     crio.state().network = false;
-    let readiness = cri.readiness().await.unwrap();
+    let readiness = cri.status().await.unwrap();
     assert!(
         readiness.problems[0].starts_with(
             "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady \
@@ -107,80 +107,86 @@ async fn it_is_known_by_its_name_and_its_cgroups() {
     crio.state()
         .faults
         .insert(method::RUNTIME_CONFIG, Fault::Unimplemented);
-    assert!(!cri.readiness().await.unwrap().systemd_cgroups);
+    assert!(!cri.status().await.unwrap().systemd_cgroups);
 }
 
 #[tokio::test]
-async fn what_is_no_socket_is_unreachable() {
-    let owner = || Owner::new("n1", "cluster");
-    let folder = tempfile::tempdir().unwrap();
-    for path in [folder.path().join("none.sock"), folder.path().to_path_buf()] {
-        let error = Cri::connect(&path, owner()).unwrap_err();
+async fn missing_socket_is_unreachable() {
+    let owner = || ContainerOwner::new("n1", "cluster");
+    let directory = tempfile::tempdir().unwrap();
+    for path in [directory.path().join("none.sock"), directory.path().to_path_buf()] {
+        let error = CriRuntime::connect(&path, owner()).unwrap_err();
         assert!(matches!(error, RuntimeError::Unreachable { .. }), "{error}");
     }
 }
 
 #[tokio::test]
-async fn events_wake_whose_they_are() {
-    let crio = Crio::start().await;
-    crio.state().events = Events::Told;
+async fn reports_events_of_own_pods() {
+    let crio = FakeCrio::start().await;
+    crio.state().events = EventSupport::Enabled;
     let cri = client(&crio);
-    let mut changes = cri.changes().await.unwrap();
-    crio.tell(event("n2"));
-    crio.tell(event("n1"));
-    let expected = Change::Pod { uid: "u1".to_owned() };
-    assert_eq!(timeout(PATIENCE, changes.next()).await.unwrap(), Some(expected));
+    let mut changes = cri.container_events().await.unwrap();
+    crio.send_event(event("n2"));
+    crio.send_event(event("n1"));
+    let expected = PodLifecycleEvent::Pod { uid: "u1".to_owned() };
+    assert_eq!(
+        timeout(TEST_TIMEOUT, changes.next()).await.unwrap(),
+        Some(expected)
+    );
     assert_eq!(crio.calls(method::LIST_CONTAINERS), 0, "nothing is compared");
-    // The next call breaks all connections.
+    // Fault::Break breaks all connections.
     crio.state().faults.insert(method::VERSION, Fault::Break);
     cri.version().await.unwrap_err();
-    assert_eq!(timeout(PATIENCE, changes.next()).await.unwrap(), None);
+    assert_eq!(timeout(TEST_TIMEOUT, changes.next()).await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn without_events_lists_are_compared() {
+async fn compares_lists_without_events() {
     for fault in [None, Some(Fault::Unimplemented)] {
-        let crio = Crio::start().await;
+        let crio = FakeCrio::start().await;
         if let Some(fault) = fault {
             crio.state().faults.insert(method::GET_CONTAINER_EVENTS, fault);
         }
         let cri = client(&crio);
         let (_, id) = run(&cri, &crio, app()).await;
-        let mut changes = cri.changes().await.unwrap();
+        let mut changes = cri.container_events().await.unwrap();
         crio.end(&id.0, 1);
-        let expected = Change::Pod { uid: "u1".to_owned() };
-        assert_eq!(timeout(PATIENCE, changes.next()).await.unwrap(), Some(expected));
+        let expected = PodLifecycleEvent::Pod { uid: "u1".to_owned() };
+        assert_eq!(
+            timeout(TEST_TIMEOUT, changes.next()).await.unwrap(),
+            Some(expected)
+        );
         crio.state().faults.insert(method::LIST_CONTAINERS, Fault::Break);
-        assert_eq!(timeout(PATIENCE, changes.next()).await.unwrap(), None);
+        assert_eq!(timeout(TEST_TIMEOUT, changes.next()).await.unwrap(), None);
     }
 }
 
 #[tokio::test]
-async fn a_status_is_asked_for_once_in_each_state() {
-    let crio = Crio::start().await;
+async fn fetches_status_once_per_state() {
+    let crio = FakeCrio::start().await;
     let cri = client(&crio);
     let (_, id) = run(&cri, &crio, app()).await;
     for _ in 0..3 {
-        let seen = cri.containers().await.unwrap();
-        assert!(seen[0].is_running());
-        assert_eq!(seen[0].image_id, "registry.example/app@sha256:1234");
+        let containers = cri.list_containers().await.unwrap();
+        assert!(containers[0].is_running());
+        assert_eq!(containers[0].image_id, "registry.example/app@sha256:1234");
     }
     assert_eq!(crio.calls(method::CONTAINER_STATUS), 1);
     crio.end(&id.0, 3);
-    let seen = cri.containers().await.unwrap();
-    let ContainerState::Exited(exit) = &seen[0].state else {
-        panic!("it has ended");
+    let containers = cri.list_containers().await.unwrap();
+    let ContainerState::Exited(exit) = &containers[0].state else {
+        panic!("the container did not exit");
     };
     assert_eq!((exit.code, exit.reason.as_str()), (3, "Error"));
     for _ in 0..3 {
-        assert_eq!(cri.sandboxes().await.unwrap()[0].addresses.len(), 1);
+        assert_eq!(cri.list_pod_sandboxes().await.unwrap()[0].addresses.len(), 1);
     }
     assert_eq!(crio.calls(method::POD_SANDBOX_STATUS), 1);
 }
 
 #[tokio::test]
-async fn what_is_gone_is_removed() {
-    let crio = Crio::start().await;
+async fn touches_only_owned_containers() {
+    let crio = FakeCrio::start().await;
     let cri = client(&crio);
     cri.remove_container(&ContainerId("none".to_owned()))
         .await
@@ -191,29 +197,35 @@ async fn what_is_gone_is_removed() {
         .unwrap_err();
     assert!(matches!(error, RuntimeError::NotFound(_)));
     let (sandbox, id) = run(&cri, &crio, app()).await;
-    // Somebody else neither stops nor removes it.
-    for other in [Owner::new("n2", "cluster"), Owner::new("n1", "another cluster")] {
-        let other = Cri::connect(&crio.socket(), other).unwrap();
-        assert!(other.containers().await.unwrap().is_empty() && other.sandboxes().await.unwrap().is_empty());
+    // Other owners cannot stop or remove them.
+    for other in [
+        ContainerOwner::new("n2", "cluster"),
+        ContainerOwner::new("n1", "another cluster"),
+    ] {
+        let other = CriRuntime::connect(&crio.socket(), other).unwrap();
+        assert!(
+            other.list_containers().await.unwrap().is_empty()
+                && other.list_pod_sandboxes().await.unwrap().is_empty()
+        );
         let refused = [
             other.stop_container(&id, Duration::ZERO).await,
             other.remove_container(&id).await,
-            other.stop_sandbox(&sandbox).await,
-            other.remove_sandbox(&sandbox).await,
+            other.stop_pod_sandbox(&sandbox).await,
+            other.remove_pod_sandbox(&sandbox).await,
         ];
         for answer in refused {
-            assert!(matches!(answer, Err(RuntimeError::Refused(_))));
+            assert!(matches!(answer, Err(RuntimeError::OperationFailed(_))));
         }
     }
-    cri.stop_sandbox(&sandbox).await.unwrap();
-    cri.remove_sandbox(&sandbox).await.unwrap();
-    assert!(cri.containers().await.unwrap().is_empty());
-    assert!(!crio.folder().join("logs").exists());
+    cri.stop_pod_sandbox(&sandbox).await.unwrap();
+    cri.remove_pod_sandbox(&sandbox).await.unwrap();
+    assert!(cri.list_containers().await.unwrap().is_empty());
+    assert!(!crio.directory().join("logs").exists());
 }
 
 #[tokio::test]
-async fn images_are_mounted_as_volumes() {
-    let crio = Crio::start().await;
+async fn mounts_image_volumes() {
+    let crio = FakeCrio::start().await;
     let cri = client(&crio);
     let mut spec = app();
     spec.mounts = vec![Mount {
@@ -223,7 +235,7 @@ async fn images_are_mounted_as_volumes() {
         },
         target: "/data".to_owned(),
         read_only: true,
-        propagation: Propagation::Private,
+        propagation: MountPropagation::Private,
         recursive_read_only: false,
     }];
     run(&cri, &crio, spec).await;
@@ -235,8 +247,8 @@ async fn images_are_mounted_as_volumes() {
 }
 
 #[tokio::test]
-async fn the_end_of_input_reaches_the_command() {
-    let crio = Crio::start().await;
+async fn end_of_input_reaches_the_command() {
+    let crio = FakeCrio::start().await;
     let cri = client(&crio);
     let (_, id) = run(&cri, &crio, app()).await;
     let spec = |command: &[&str]| ExecSpec {
@@ -266,43 +278,47 @@ async fn the_end_of_input_reaches_the_command() {
         out.and(err).unwrap();
         (code, texts)
     };
-    let (code, (out, err)) = timeout(PATIENCE, talk).await.unwrap();
+    let (code, (out, err)) = timeout(TEST_TIMEOUT, talk).await.unwrap();
     assert_eq!((code.unwrap(), err.as_str()), (0, "done\n"));
-    assert!(out == input, "{} bytes came back", out.len());
-    assert_eq!(crio.calls(method::EXEC), 1, "it speaks what is asked for first");
+    assert!(out == input, "{} bytes received", out.len());
+    assert_eq!(
+        crio.calls(method::EXEC),
+        1,
+        "WebSockets must work at the first attempt"
+    );
 
     let failed = cri.exec(&id, &spec(&["fail", "42"])).await.unwrap().done;
-    assert_eq!(timeout(PATIENCE, failed).await.unwrap().unwrap(), 42);
-    let well = cri.exec(&id, &spec(&["true"])).await.unwrap().done;
-    assert_eq!(timeout(PATIENCE, well).await.unwrap().unwrap(), 0);
-    let died = cri.exec(&id, &spec(&["die"])).await.unwrap().done;
-    assert!(timeout(PATIENCE, died).await.unwrap().is_err());
+    assert_eq!(timeout(TEST_TIMEOUT, failed).await.unwrap().unwrap(), 42);
+    let normal = cri.exec(&id, &spec(&["true"])).await.unwrap().done;
+    assert_eq!(timeout(TEST_TIMEOUT, normal).await.unwrap().unwrap(), 0);
+    let broken = cri.exec(&id, &spec(&["die"])).await.unwrap().done;
+    assert!(timeout(TEST_TIMEOUT, broken).await.unwrap().is_err());
 }
 
 #[tokio::test]
-async fn a_sandbox_without_a_process_is_entered_through_its_containers() {
-    let crio = Crio::start().await;
+async fn port_forward_enters_sandbox_through_containers() {
+    let crio = FakeCrio::start().await;
     let cri = client(&crio);
     let (sandbox, _) = run(&cri, &crio, app()).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let mut stream = cri.connect(&sandbox, port).await.unwrap();
+    let mut stream = cri.port_forward(&sandbox, port).await.unwrap();
     let (mut server, _) = listener.accept().await.unwrap();
     server.write_all(b"hello").await.unwrap();
     drop(server);
-    let mut said = String::new();
-    stream.read_to_string(&mut said).await.unwrap();
-    assert_eq!(said, "hello");
-    cri.stop_sandbox(&sandbox).await.unwrap();
-    assert!(cri.connect(&sandbox, port).await.is_err());
+    let mut received = String::new();
+    stream.read_to_string(&mut received).await.unwrap();
+    assert_eq!(received, "hello");
+    cri.stop_pod_sandbox(&sandbox).await.unwrap();
+    assert!(cri.port_forward(&sandbox, port).await.is_err());
 }
 
 #[tokio::test]
-async fn figures_that_are_not_told_are_read_from_the_kernel() {
-    let crio = Crio::start().await;
+async fn reads_stats_from_cgroups() {
+    let crio = FakeCrio::start().await;
     let cri = client(&crio);
     run(&cri, &crio, app()).await;
-    let usage = cri.usage().await.unwrap();
+    let usage = cri.list_container_stats().await.unwrap();
     assert_eq!(usage[0].name, "app");
     assert!(usage[0].cpu_nanoseconds > 0 && usage[0].memory > 0, "{usage:?}");
     assert!(
@@ -312,13 +328,13 @@ async fn figures_that_are_not_told_are_read_from_the_kernel() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_not_answered_is_given_up_and_holds_up_no_other() {
-    let crio = Crio::start().await;
-    let cri = impatient(&crio);
+async fn timeout_does_not_delay_other_calls() {
+    let crio = FakeCrio::start().await;
+    let cri = client_with_short_timeout(&crio);
     crio.state().faults.insert(method::RUN_POD_SANDBOX, Fault::Hang);
     let pod = pod(&crio);
-    let (late, others) = tokio::join!(cri.run_sandbox(&pod), cri.sandboxes());
-    let error = late.unwrap_err();
+    let (timed_out, others) = tokio::join!(cri.run_pod_sandbox(&pod), cri.list_pod_sandboxes());
+    let error = timed_out.unwrap_err();
     assert!(matches!(error, RuntimeError::Timeout { .. }), "{error}");
     assert_eq!(
         error.to_string(),
@@ -328,8 +344,8 @@ async fn a_call_that_is_not_answered_is_given_up_and_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_made_again() {
-    let crio = Crio::start().await;
+async fn reconnects() {
+    let crio = FakeCrio::start().await;
     let cri = client(&crio);
     for _ in 0..3 {
         crio.state().faults.insert(method::VERSION, Fault::Break);

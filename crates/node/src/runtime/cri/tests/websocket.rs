@@ -1,4 +1,4 @@
-//! The server of streams beside the one of CRI: `WebSockets` of version 5 only.
+//! The streaming server of the fake CRI-O: version 5 `WebSockets` only.
 
 use std::convert::Infallible;
 
@@ -20,7 +20,7 @@ use tokio_tungstenite::{
 
 const PROTOCOL: &str = "v5.channel.k8s.io";
 
-/// Serves streams until `tasks` ends, and tells where.
+/// Serves streams while `tasks` lives, and returns the URL.
 pub(super) async fn serve(tasks: &mut JoinSet<()>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -34,7 +34,7 @@ pub(super) async fn serve(tasks: &mut JoinSet<()>) -> String {
                 let serve = http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), service)
                     .with_upgrades();
-                // Refusing closes the connection, too.
+                // A rejected handshake closes the connection.
                 let _ = serve.await;
                 if let Some((command, upgrade)) = upgraded.recv().await {
                     run(&command, upgrade).await;
@@ -84,13 +84,13 @@ async fn handshake(
     Ok(response)
 }
 
-/// `/exec/cat`: echoes until the input ends, then ends with 0. `/exec/fail/N`: ends with N. `/exec/true`: ends well, and as conmon-rs
-/// does without a status. `/exec/die`: breaks off.
+/// `/exec/cat` echoes until the input ends, then exits with 0. `/exec/fail/N` exits with N. `/exec/true` closes normally without a
+/// status, like conmon-rs. `/exec/die` breaks the connection.
 async fn run(path: &str, upgrade: OnUpgrade) {
     let upgraded = TokioIo::new(upgrade.await.unwrap());
     let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, None).await;
-    let words: Vec<&str> = path.split('/').skip(2).collect();
-    let status = match words[..] {
+    let arguments: Vec<&str> = path.split('/').skip(2).collect();
+    let status = match arguments[..] {
         ["cat"] => {
             while let Some(Ok(message)) = socket.next().await {
                 let bytes = message.into_data();

@@ -1,4 +1,4 @@
-//! Many streams over one connection.
+//! Multiplexes streams over a connection.
 
 use std::{collections::HashMap, io, sync::Arc};
 
@@ -13,92 +13,92 @@ use super::{
     frame::{Decoder, Encoder, Frame},
 };
 
-/// The most streams at once.
-const MOST_STREAMS: usize = 4096;
-/// So many pieces of a stream wait for whom they are for; then the connection waits.
-const WAITING_PIECES: usize = 16;
-/// So many streams wait to be taken.
-const WAITING_STREAMS: usize = 64;
-const READ: usize = 32 << 10;
+/// Maximum number of open streams.
+const MAX_STREAMS: usize = 4096;
+/// Number of buffered chunks per stream; then the connection is not read any more.
+const STREAM_CAPACITY: usize = 16;
+/// Number of new streams that wait to be handled.
+const NEW_STREAM_CAPACITY: usize = 64;
+const READ_SIZE: usize = 32 << 10;
 
-/// Why a stream was broken off.
+/// Status codes of `RST_STREAM`.
 const PROTOCOL_ERROR: u32 = 1;
-const REFUSED: u32 = 3;
+const REFUSED_STREAM: u32 = 3;
 const CANCEL: u32 = 5;
 
-/// A stream that the other side broke off.
+/// The client reset the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) struct Gone;
+pub(in crate::server) struct StreamReset;
 
-/// The reading side of a connection. Streams move only while it runs.
-pub(in crate::server) struct Connection<R> {
+/// Dispatches received frames to the streams while [`SpdyConnection::run`] runs.
+pub(in crate::server) struct SpdyConnection<R> {
     reader: R,
     decoder: Decoder,
     buffer: BytesMut,
     writer: Writer,
-    /// Who gets what a stream brings. One that has ended is not in here.
-    streams: HashMap<u32, mpsc::Sender<Result<Bytes, Gone>>>,
-    begun: mpsc::Sender<Stream>,
+    /// Receivers of the streams that the client has not closed.
+    streams: HashMap<u32, mpsc::Sender<Result<Bytes, StreamReset>>>,
+    new_streams: mpsc::Sender<SpdyStream>,
 }
 
-/// A stream that the other side began.
-pub(in crate::server) struct Stream {
-    /// Its number.
+/// A stream that the client created.
+pub(in crate::server) struct SpdyStream {
+    /// Stream ID.
     pub id: u32,
-    /// What it is for.
+    /// Headers of `SYN_STREAM`.
     pub headers: Headers,
-    /// What it brings; it ends with the stream.
-    pub reader: mpsc::Receiver<Result<Bytes, Gone>>,
-    /// Where to answer.
+    /// Received data; ends when the client closes the stream.
+    pub reader: mpsc::Receiver<Result<Bytes, StreamReset>>,
+    /// Writer to the client.
     pub writer: StreamWriter,
 }
 
-/// The other direction of a stream.
+/// Writer of a stream.
 #[derive(Clone)]
 pub(in crate::server) struct StreamWriter {
     id: u32,
     writer: Writer,
 }
 
-type Writer = Arc<Mutex<Sink>>;
+type Writer = Arc<Mutex<FrameSink>>;
 
-/// One frame after the other.
-struct Sink {
+/// Writes whole frames.
+struct FrameSink {
     io: Box<dyn AsyncWrite + Send + Unpin>,
     encoder: Encoder,
 }
 
-// --- Connection ---
+// --- SpdyConnection ---
 
-impl<R: AsyncRead + Unpin + Send> Connection<R> {
-    /// A connection over two directions of bytes, and the streams that the other side begins.
+impl<R: AsyncRead + Unpin + Send> SpdyConnection<R> {
+    /// A connection, and the receiver of the streams that the client creates.
     pub(in crate::server) fn new(
         reader: R,
         writer: impl AsyncWrite + Send + Unpin + 'static,
-    ) -> (Self, mpsc::Receiver<Stream>) {
-        let (begun, streams) = mpsc::channel(WAITING_STREAMS);
-        let sink = Sink {
+    ) -> (Self, mpsc::Receiver<SpdyStream>) {
+        let (new_streams, streams) = mpsc::channel(NEW_STREAM_CAPACITY);
+        let sink = FrameSink {
             io: Box::new(writer),
             encoder: Encoder::new(),
         };
-        let connection = Connection {
+        let connection = SpdyConnection {
             reader,
             decoder: Decoder::new(),
-            buffer: BytesMut::with_capacity(READ),
+            buffer: BytesMut::with_capacity(READ_SIZE),
             writer: Arc::new(Mutex::new(sink)),
             streams: HashMap::new(),
-            begun,
+            new_streams,
         };
         (connection, streams)
     }
 
-    /// Reads until the other side ends the connection.
+    /// Reads until the client closes the connection.
     pub(in crate::server) async fn run(mut self) -> io::Result<()> {
         loop {
             while let Some(frame) = self.decoder.decode(&mut self.buffer).map_err(io::Error::other)? {
                 self.handle(frame).await?;
             }
-            self.buffer.reserve(READ);
+            self.buffer.reserve(READ_SIZE);
             if self.reader.read_buf(&mut self.buffer).await? == 0 {
                 return Ok(());
             }
@@ -107,58 +107,55 @@ impl<R: AsyncRead + Unpin + Send> Connection<R> {
 
     async fn handle(&mut self, frame: Frame) -> io::Result<()> {
         match frame {
-            Frame::Begin {
-                stream,
-                ends,
-                headers,
-            } => self.begin(stream, ends, headers).await?,
-            Frame::Data { stream, ends, data } => {
+            Frame::SynStream { stream, fin, headers } => self.create_stream(stream, fin, headers).await?,
+            Frame::Data { stream, fin, data } => {
                 if let Some(to) = self.streams.get(&stream) {
-                    // Who does not listen any more is not waited for.
+                    // The receiver may have been dropped: then the data is, too.
                     if !data.is_empty() {
                         let _ = to.send(Ok(data)).await;
                     }
-                    if ends {
+                    if fin {
                         self.streams.remove(&stream);
                     }
                 }
             }
-            Frame::Reply { stream, ends, .. } | Frame::More { stream, ends } => {
-                if ends {
+            Frame::SynReply { stream, fin, .. } | Frame::Headers { stream, fin } => {
+                if fin {
                     self.streams.remove(&stream);
                 }
             }
-            Frame::Reset { stream, .. } => {
+            Frame::RstStream { stream, .. } => {
                 if let Some(to) = self.streams.remove(&stream) {
-                    let _ = to.send(Err(Gone)).await;
+                    let _ = to.send(Err(StreamReset)).await;
                 }
             }
-            Frame::Ping(id) => send(&self.writer, &Frame::Ping(id)).await?,
-            Frame::GoAway | Frame::Other => {}
+            Frame::Ping(id) => send_frame(&self.writer, &Frame::Ping(id)).await?,
+            Frame::GoAway | Frame::Unknown => {}
         }
         Ok(())
     }
 
-    async fn begin(&mut self, id: u32, ends: bool, headers: Headers) -> io::Result<()> {
-        // Streams whose reader is gone need no place.
-        if self.streams.len() >= MOST_STREAMS {
+    async fn create_stream(&mut self, id: u32, fin: bool, headers: Headers) -> io::Result<()> {
+        // Streams with a dropped receiver do not count.
+        if self.streams.len() >= MAX_STREAMS {
             self.streams.retain(|_, to| !to.is_closed());
         }
+        // Stream IDs of a client are odd.
         let status = if id.is_multiple_of(2) || self.streams.contains_key(&id) {
             Some(PROTOCOL_ERROR)
-        } else if self.streams.len() >= MOST_STREAMS {
-            Some(REFUSED)
+        } else if self.streams.len() >= MAX_STREAMS {
+            Some(REFUSED_STREAM)
         } else {
             None
         };
         if let Some(status) = status {
-            return send(&self.writer, &Frame::Reset { stream: id, status }).await;
+            return send_frame(&self.writer, &Frame::RstStream { stream: id, status }).await;
         }
-        let (to, reader) = mpsc::channel(WAITING_PIECES);
-        if !ends {
+        let (to, reader) = mpsc::channel(STREAM_CAPACITY);
+        if !fin {
             self.streams.insert(id, to);
         }
-        let stream = Stream {
+        let stream = SpdyStream {
             id,
             headers,
             reader,
@@ -167,14 +164,14 @@ impl<R: AsyncRead + Unpin + Send> Connection<R> {
                 writer: Arc::clone(&self.writer),
             },
         };
-        self.begun
+        self.new_streams
             .send(stream)
             .await
-            .map_err(|_| io::Error::other("nobody takes streams any more"))
+            .map_err(|_| io::Error::other("the session does not accept streams any more"))
     }
 }
 
-async fn send(writer: &Writer, frame: &Frame) -> io::Result<()> {
+async fn send_frame(writer: &Writer, frame: &Frame) -> io::Result<()> {
     let mut sink = writer.lock().await;
     let bytes = sink.encoder.encode(frame);
     sink.io.write_all(&bytes).await?;
@@ -184,43 +181,43 @@ async fn send(writer: &Writer, frame: &Frame) -> io::Result<()> {
 // --- StreamWriter ---
 
 impl StreamWriter {
-    /// Tells the other side that the stream is taken.
+    /// Accepts the stream.
     pub(in crate::server) async fn accept(&self) -> io::Result<()> {
-        let frame = Frame::Reply {
+        let frame = Frame::SynReply {
             stream: self.id,
-            ends: false,
+            fin: false,
             headers: Headers::default(),
         };
-        send(&self.writer, &frame).await
+        send_frame(&self.writer, &frame).await
     }
 
-    /// Sends some data, of at most 16 MiB.
+    /// Sends data of at most 16 MiB.
     pub(in crate::server) async fn write(&self, data: Bytes) -> io::Result<()> {
         let frame = Frame::Data {
             stream: self.id,
-            ends: false,
+            fin: false,
             data,
         };
-        send(&self.writer, &frame).await
+        send_frame(&self.writer, &frame).await
     }
 
-    /// Tells the other side that no more will come.
+    /// Closes this direction of the stream.
     pub(in crate::server) async fn close(&self) -> io::Result<()> {
         let frame = Frame::Data {
             stream: self.id,
-            ends: true,
+            fin: true,
             data: Bytes::new(),
         };
-        send(&self.writer, &frame).await
+        send_frame(&self.writer, &frame).await
     }
 
-    /// Breaks the stream off.
+    /// Resets the stream.
     pub(in crate::server) async fn reset(&self) -> io::Result<()> {
-        let frame = Frame::Reset {
+        let frame = Frame::RstStream {
             stream: self.id,
             status: CANCEL,
         };
-        send(&self.writer, &frame).await
+        send_frame(&self.writer, &frame).await
     }
 }
 
@@ -232,39 +229,44 @@ mod tests {
 
     fn connected() -> (
         DuplexStream,
-        Connection<ReadHalf<DuplexStream>>,
-        mpsc::Receiver<Stream>,
+        SpdyConnection<ReadHalf<DuplexStream>>,
+        mpsc::Receiver<SpdyStream>,
     ) {
         let (client, server) = duplex(1 << 20);
         let (reader, writer) = split(server);
-        let (connection, streams) = Connection::new(reader, writer);
+        let (connection, streams) = SpdyConnection::new(reader, writer);
         (client, connection, streams)
     }
 
-    fn begin(id: u32) -> Frame {
-        Frame::Begin {
+    fn syn_stream(id: u32) -> Frame {
+        Frame::SynStream {
             stream: id,
-            ends: false,
+            fin: false,
             headers: Headers::of(&[("streamtype", "data")]),
         }
     }
 
-    fn data(id: u32, ends: bool, text: &'static str) -> Frame {
+    fn data(id: u32, fin: bool, text: &'static str) -> Frame {
         Frame::Data {
             stream: id,
-            ends,
+            fin,
             data: Bytes::from_static(text.as_bytes()),
         }
     }
 
     #[tokio::test]
-    async fn streams_carry_bytes_both_ways_and_end_each_on_its_own() {
+    async fn streams_copy_both_ways_and_close_independently() {
         let (mut client, connection, mut streams) = connected();
         let mut encoder = Encoder::new();
-        for frame in [begin(1), begin(3), data(1, true, "one"), data(3, false, "three")] {
+        for frame in [
+            syn_stream(1),
+            syn_stream(3),
+            data(1, true, "one"),
+            data(3, false, "three"),
+        ] {
             client.write_all(&encoder.encode(&frame)).await.unwrap();
         }
-        let conversation = async {
+        let session = async {
             let mut one = streams.recv().await.unwrap();
             let mut three = streams.recv().await.unwrap();
             assert_eq!((one.id, three.headers.get("streamType")), (1, "data"));
@@ -286,18 +288,18 @@ mod tests {
                     client.read_buf(&mut buffer).await.unwrap();
                 }
             }
-            assert!(matches!(frames[0], Frame::Reply { stream: 1, .. }));
+            assert!(matches!(frames[0], Frame::SynReply { stream: 1, .. }));
             assert_eq!(frames[1..], [data(1, false, "answer"), data(1, true, "")]);
         };
-        let (run, ()) = tokio::join!(connection.run(), conversation);
+        let (run, ()) = tokio::join!(connection.run(), session);
         run.unwrap();
     }
 
     #[tokio::test]
-    async fn a_stream_that_was_broken_off_says_so() {
+    async fn reports_reset_stream() {
         let (mut client, connection, mut streams) = connected();
         let mut encoder = Encoder::new();
-        for frame in [begin(1), Frame::Reset { stream: 1, status: 5 }] {
+        for frame in [syn_stream(1), Frame::RstStream { stream: 1, status: 5 }] {
             client.write_all(&encoder.encode(&frame)).await.unwrap();
         }
         client.shutdown().await.unwrap();
@@ -305,14 +307,14 @@ mod tests {
             streams.recv().await.unwrap().reader.recv().await
         });
         run.unwrap();
-        assert_eq!(got, Some(Err(Gone)));
+        assert_eq!(got, Some(Err(StreamReset)));
     }
 
     #[tokio::test]
-    async fn streams_that_may_not_be_are_refused() {
+    async fn rejects_even_and_duplicate_stream_ids() {
         let (mut client, connection, _streams) = connected();
         let mut encoder = Encoder::new();
-        for frame in [begin(2), begin(1), begin(1), Frame::Ping(9)] {
+        for frame in [syn_stream(2), syn_stream(1), syn_stream(1), Frame::Ping(9)] {
             client.write_all(&encoder.encode(&frame)).await.unwrap();
         }
         let read = async {
@@ -329,7 +331,7 @@ mod tests {
             frames
         };
         let (_, frames) = tokio::join!(connection.run(), read);
-        let reset = |stream| Frame::Reset {
+        let reset = |stream| Frame::RstStream {
             stream,
             status: PROTOCOL_ERROR,
         };
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_that_are_no_frames_end_the_connection() {
+    async fn invalid_frame_ends_connection() {
         let (mut client, connection, _streams) = connected();
         client.write_all(&[0x80, 9, 9, 9, 9, 9, 9, 9]).await.unwrap();
         assert!(connection.run().await.is_err());

@@ -1,14 +1,14 @@
-//! Bytes to frames and back.
+//! Encodes and decodes frames.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::headers::{Deflater, Headers, Inflater};
 
-/// The longest frame that is not data.
-const LONGEST_CONTROL: usize = 64 << 10;
-/// The longest piece in which data is handed on.
-const LONGEST_PIECE: usize = 32 << 10;
-const HEAD: usize = 8;
+/// Maximum size of a control frame.
+const MAX_CONTROL_FRAME: usize = 64 << 10;
+/// Maximum size of a chunk of data.
+const MAX_DATA_CHUNK: usize = 32 << 10;
+const HEADER_SIZE: usize = 8;
 const VERSION: u16 = 3;
 const IS_CONTROL: u32 = 1 << 31;
 const FIN: u8 = 1;
@@ -20,72 +20,72 @@ const PING: u16 = 6;
 const GO_AWAY: u16 = 7;
 const HEADERS: u16 = 8;
 
-/// What one side tells the other.
+/// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Frame {
-    /// A stream begins.
-    Begin {
+    /// `SYN_STREAM`: creates a stream.
+    SynStream {
         stream: u32,
-        ends: bool,
+        fin: bool,
         headers: Headers,
     },
-    /// It was taken.
-    Reply {
+    /// `SYN_REPLY`: accepts a stream.
+    SynReply {
         stream: u32,
-        ends: bool,
+        fin: bool,
         headers: Headers,
     },
-    /// It is broken off.
-    Reset { stream: u32, status: u32 },
-    /// Whether the other side is there; the answer is the same.
+    /// `RST_STREAM`: aborts a stream.
+    RstStream { stream: u32, status: u32 },
+    /// PING: returned unchanged by the receiver.
     Ping(u32),
-    /// No more streams are begun.
+    /// GOAWAY: no more streams will be created.
     GoAway,
-    /// More headers of a stream.
-    More { stream: u32, ends: bool },
-    /// Some data. With `ends` there is no more in this direction.
-    Data { stream: u32, ends: bool, data: Bytes },
-    /// Something that is of no interest here.
-    Other,
+    /// HEADERS: further headers of a stream, which are ignored.
+    Headers { stream: u32, fin: bool },
+    /// A chunk of data. `fin` closes this direction of the stream.
+    Data { stream: u32, fin: bool, data: Bytes },
+    /// Any other control frame, which is ignored.
+    Unknown,
 }
 
-/// Bytes that are no frame.
+/// Invalid bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{why}")]
-pub(in crate::server) struct BadFrame {
-    why: &'static str,
+#[error("{reason}")]
+pub(in crate::server) struct FrameError {
+    reason: &'static str,
 }
 
-/// Makes frames of bytes.
+/// Decodes frames.
 pub(in crate::server) struct Decoder {
     inflater: Inflater,
-    /// A frame of data that has only partly come.
-    data: Option<Rest>,
+    /// A data frame that was received only in part.
+    data: Option<PartialData>,
 }
 
-struct Rest {
+struct PartialData {
     stream: u32,
-    ends: bool,
-    left: usize,
+    fin: bool,
+    remaining: usize,
 }
 
-/// Makes bytes of frames.
+/// Encodes frames.
 pub(in crate::server) struct Encoder {
     deflater: Deflater,
 }
 
-// --- BadFrame ---
+// --- FrameError ---
 
-impl BadFrame {
-    pub(super) fn new(why: &'static str) -> Self {
-        BadFrame { why }
+impl FrameError {
+    pub(super) fn new(reason: &'static str) -> Self {
+        FrameError { reason }
     }
 }
 
 // --- Decoder ---
 
 impl Decoder {
-    /// At the beginning of a connection.
+    /// For a new connection.
     pub(in crate::server) fn new() -> Self {
         Decoder {
             inflater: Inflater::new(),
@@ -93,105 +93,97 @@ impl Decoder {
         }
     }
 
-    /// The next frame, or the next piece of one with data; `None` when there are not enough bytes for one.
-    pub(in crate::server) fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Frame>, BadFrame> {
+    /// The next frame, or the next chunk of a data frame; `None` if more bytes are needed.
+    pub(in crate::server) fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
         if let Some(rest) = self.data.take() {
-            return Ok(self.piece(rest, buffer));
+            return Ok(self.data_chunk(rest, buffer));
         }
-        let Some(head) = buffer.first_chunk::<HEAD>() else {
+        let Some(header) = buffer.first_chunk::<HEADER_SIZE>() else {
             return Ok(None);
         };
-        let mut head = &head[..];
-        let first = head.get_u32();
-        let flags = head.get_u8();
-        let length = usize::try_from(head.get_uint(3)).unwrap_or(usize::MAX);
+        let mut header = &header[..];
+        let first = header.get_u32();
+        let flags = header.get_u8();
+        let length = usize::try_from(header.get_uint(3)).unwrap_or(usize::MAX);
         if first & IS_CONTROL == 0 {
-            buffer.advance(HEAD);
-            let rest = Rest {
+            buffer.advance(HEADER_SIZE);
+            let rest = PartialData {
                 stream: first,
-                ends: flags & FIN != 0,
-                left: length,
+                fin: flags & FIN != 0,
+                remaining: length,
             };
-            return Ok(self.piece(rest, buffer));
+            return Ok(self.data_chunk(rest, buffer));
         }
         if (first >> 16) & 0x7fff != u32::from(VERSION) {
-            return Err(BadFrame::new("a frame is of another version of SPDY"));
+            return Err(FrameError::new("unsupported SPDY version"));
         }
-        if length > LONGEST_CONTROL {
-            return Err(BadFrame::new("a frame is too long"));
+        if length > MAX_CONTROL_FRAME {
+            return Err(FrameError::new("control frame is too long"));
         }
-        if buffer.len() < HEAD + length {
+        if buffer.len() < HEADER_SIZE + length {
             return Ok(None);
         }
-        buffer.advance(HEAD);
+        buffer.advance(HEADER_SIZE);
         let body = buffer.split_to(length);
         let kind = u16::try_from(first & 0xffff).unwrap_or_default();
         self.control(kind, flags & FIN != 0, &body).map(Some)
     }
 
-    /// As much of a frame of data as there is.
-    fn piece(&mut self, mut rest: Rest, buffer: &mut BytesMut) -> Option<Frame> {
-        if rest.left > 0 && buffer.is_empty() {
+    /// The received part of a data frame.
+    fn data_chunk(&mut self, mut rest: PartialData, buffer: &mut BytesMut) -> Option<Frame> {
+        if rest.remaining > 0 && buffer.is_empty() {
             self.data = Some(rest);
             return None;
         }
         let data = buffer
-            .split_to(rest.left.min(buffer.len()).min(LONGEST_PIECE))
+            .split_to(rest.remaining.min(buffer.len()).min(MAX_DATA_CHUNK))
             .freeze();
-        rest.left -= data.len();
+        rest.remaining -= data.len();
         let frame = Frame::Data {
             stream: rest.stream,
-            ends: rest.ends && rest.left == 0,
+            fin: rest.fin && rest.remaining == 0,
             data,
         };
-        if rest.left > 0 {
+        if rest.remaining > 0 {
             self.data = Some(rest);
         }
         Some(frame)
     }
 
-    fn control(&mut self, kind: u16, ends: bool, mut body: &[u8]) -> Result<Frame, BadFrame> {
+    fn control(&mut self, kind: u16, fin: bool, mut body: &[u8]) -> Result<Frame, FrameError> {
         let mut number = || {
             body.try_get_u32()
-                .map_err(|_| BadFrame::new("a frame ends too early"))
+                .map_err(|_| FrameError::new("control frame is too short"))
         };
         Ok(match kind {
             SYN_STREAM => {
                 let stream = number()? & !IS_CONTROL;
-                // Which stream it belongs to, and how urgent it is, is of no use here.
+                // The associated stream, and the priority after it, are not used.
                 number()?;
                 let rest = body
                     .get(2..)
-                    .ok_or_else(|| BadFrame::new("a frame ends too early"))?;
+                    .ok_or_else(|| FrameError::new("control frame is too short"))?;
                 let headers = self.inflater.read(rest)?;
-                Frame::Begin {
-                    stream,
-                    ends,
-                    headers,
-                }
+                Frame::SynStream { stream, fin, headers }
             }
             SYN_REPLY => {
                 let stream = number()? & !IS_CONTROL;
                 let headers = self.inflater.read(body)?;
-                Frame::Reply {
-                    stream,
-                    ends,
-                    headers,
-                }
+                Frame::SynReply { stream, fin, headers }
             }
             HEADERS => {
                 let stream = number()? & !IS_CONTROL;
-                // They are part of the compressed stream, whether somebody wants to know them or not.
+                // Ignored headers must be decompressed too: all blocks of a connection share one compression state.
                 self.inflater.read(body)?;
-                Frame::More { stream, ends }
+                Frame::Headers { stream, fin }
             }
-            RST_STREAM => Frame::Reset {
+            RST_STREAM => Frame::RstStream {
                 stream: number()? & !IS_CONTROL,
                 status: number()?,
             },
             PING => Frame::Ping(number()?),
             GO_AWAY => Frame::GoAway,
-            _ => Frame::Other,
+            _ => Frame::Unknown,
         })
     }
 }
@@ -199,39 +191,31 @@ impl Decoder {
 // --- Encoder ---
 
 impl Encoder {
-    /// At the beginning of a connection.
+    /// For a new connection.
     pub(in crate::server) fn new() -> Self {
         Encoder {
             deflater: Deflater::new(),
         }
     }
 
-    /// The bytes of a frame. Data must be shorter than 16 MiB.
+    /// Encodes a frame. Data must be shorter than 16 MiB, the limit of the length field.
     pub(in crate::server) fn encode(&mut self, frame: &Frame) -> BytesMut {
-        let end = |ends: &bool| if *ends { FIN } else { 0 };
+        let end = |fin: &bool| if *fin { FIN } else { 0 };
         let mut body = Vec::new();
         let (kind, flags) = match frame {
-            Frame::Begin {
-                stream,
-                ends,
-                headers,
-            } => {
+            Frame::SynStream { stream, fin, headers } => {
                 body.put_u32(*stream);
                 body.put_u32(0);
                 body.put_u16(0);
                 body.extend(self.deflater.write(headers));
-                (SYN_STREAM, end(ends))
+                (SYN_STREAM, end(fin))
             }
-            Frame::Reply {
-                stream,
-                ends,
-                headers,
-            } => {
+            Frame::SynReply { stream, fin, headers } => {
                 body.put_u32(*stream);
                 body.extend(self.deflater.write(headers));
-                (SYN_REPLY, end(ends))
+                (SYN_REPLY, end(fin))
             }
-            Frame::Reset { stream, status } => {
+            Frame::RstStream { stream, status } => {
                 body.put_u32(*stream);
                 body.put_u32(*status);
                 (RST_STREAM, 0)
@@ -244,22 +228,22 @@ impl Encoder {
                 body.put_u64(0);
                 (GO_AWAY, 0)
             }
-            Frame::More { stream, ends } => {
+            Frame::Headers { stream, fin } => {
                 body.put_u32(*stream);
                 body.extend(self.deflater.write(&Headers::default()));
-                (HEADERS, end(ends))
+                (HEADERS, end(fin))
             }
-            Frame::Data { stream, ends, data } => {
-                let mut bytes = BytesMut::with_capacity(HEAD + data.len());
+            Frame::Data { stream, fin, data } => {
+                let mut bytes = BytesMut::with_capacity(HEADER_SIZE + data.len());
                 bytes.put_u32(stream & !IS_CONTROL);
-                bytes.put_u8(end(ends));
+                bytes.put_u8(end(fin));
                 bytes.put_uint(data.len() as u64, 3);
                 bytes.extend_from_slice(data);
                 return bytes;
             }
-            Frame::Other => return BytesMut::new(),
+            Frame::Unknown => return BytesMut::new(),
         };
-        let mut bytes = BytesMut::with_capacity(HEAD + body.len());
+        let mut bytes = BytesMut::with_capacity(HEADER_SIZE + body.len());
         bytes.put_u32(IS_CONTROL | (u32::from(VERSION) << 16) | u32::from(kind));
         bytes.put_u8(flags);
         bytes.put_uint(body.len() as u64, 3);
@@ -272,7 +256,7 @@ impl Encoder {
 mod tests {
     use super::*;
 
-    fn all(bytes: &[u8]) -> Result<Vec<Frame>, BadFrame> {
+    fn decode_all(bytes: &[u8]) -> Result<Vec<Frame>, FrameError> {
         let mut decoder = Decoder::new();
         let mut buffer = BytesMut::from(bytes);
         let mut frames = Vec::new();
@@ -282,47 +266,47 @@ mod tests {
         Ok(frames)
     }
 
-    fn some_frames() -> Vec<Frame> {
+    fn sample_frames() -> Vec<Frame> {
         let headers = Headers::of(&[("streamtype", "error")]);
         vec![
-            Frame::Begin {
+            Frame::SynStream {
                 stream: 1,
-                ends: true,
+                fin: true,
                 headers: headers.clone(),
             },
-            Frame::Reply {
+            Frame::SynReply {
                 stream: 1,
-                ends: false,
+                fin: false,
                 headers,
             },
             Frame::Data {
                 stream: 1,
-                ends: false,
+                fin: false,
                 data: Bytes::from_static(b"hello"),
             },
             Frame::Data {
                 stream: 1,
-                ends: true,
+                fin: true,
                 data: Bytes::new(),
             },
-            Frame::More {
+            Frame::Headers {
                 stream: 3,
-                ends: false,
+                fin: false,
             },
-            Frame::Reset { stream: 3, status: 5 },
+            Frame::RstStream { stream: 3, status: 5 },
             Frame::Ping(7),
             Frame::GoAway,
         ]
     }
 
     #[test]
-    fn frames_are_read_as_they_were_written() {
+    fn decodes_encoded_frames() {
         let mut encoder = Encoder::new();
-        let bytes: Vec<u8> = some_frames()
+        let bytes: Vec<u8> = sample_frames()
             .iter()
             .flat_map(|frame| encoder.encode(frame))
             .collect();
-        assert_eq!(all(&bytes).unwrap(), some_frames());
+        assert_eq!(decode_all(&bytes).unwrap(), sample_frames());
         // The same byte by byte.
         let mut decoder = Decoder::new();
         let mut buffer = BytesMut::new();
@@ -344,27 +328,27 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_the_specification() {
+    fn encodes_frames_per_specification() {
         let mut encoder = Encoder::new();
         assert_eq!(
             &encoder.encode(&Frame::Ping(2))[..],
             [0x80, 3, 0, 6, 0, 0, 0, 4, 0, 0, 0, 2]
         );
         assert_eq!(
-            &encoder.encode(&Frame::Reset { stream: 5, status: 3 })[..],
+            &encoder.encode(&Frame::RstStream { stream: 5, status: 3 })[..],
             [0x80, 3, 0, 3, 0, 0, 0, 8, 0, 0, 0, 5, 0, 0, 0, 3]
         );
         let data = Frame::Data {
             stream: 3,
-            ends: true,
+            fin: true,
             data: Bytes::from_static(b"ab"),
         };
         assert_eq!(&encoder.encode(&data)[..], [0, 0, 0, 3, 1, 0, 0, 2, b'a', b'b']);
     }
 
     #[test]
-    fn data_is_handed_on_before_all_of_it_has_come() {
-        // It says that there are 16 MiB, and nobody waits for them.
+    fn forwards_data_before_end_of_frame() {
+        // The frame has a length of 16 MiB; its first byte is forwarded nevertheless.
         let mut buffer = BytesMut::from(&[0, 0, 0, 1, 1, 0xff, 0xff, 0xff, b'a'][..]);
         let mut decoder = Decoder::new();
         let frame = decoder.decode(&mut buffer).unwrap();
@@ -372,7 +356,7 @@ mod tests {
             frame,
             Some(Frame::Data {
                 stream: 1,
-                ends: false,
+                fin: false,
                 data: Bytes::from_static(b"a")
             })
         );
@@ -380,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_bytes_are_errors() {
+    fn rejects_invalid_frames() {
         for bytes in [
             // Another version.
             vec![0x80, 2, 0, 1, 0, 0, 0, 0],
@@ -390,18 +374,18 @@ mod tests {
             vec![0x80, 3, 0, 1, 0, 0, 0, 2, 0, 0],
             vec![0x80, 3, 0, 3, 0, 0, 0, 4, 0, 0, 0, 1],
             vec![0x80, 3, 0, 6, 0, 0, 0, 0],
-            // Headers that are none.
+            // Invalid headers.
             vec![0x80, 3, 0, 2, 0, 0, 0, 8, 0, 0, 0, 1, 1, 2, 3, 4],
         ] {
-            assert!(all(&bytes).is_err(), "{bytes:?}");
+            assert!(decode_all(&bytes).is_err(), "{bytes:?}");
         }
     }
 
     #[test]
-    fn no_bytes_make_it_panic() {
-        // Frames with one byte after the other changed, and bytes from a simple generator.
+    fn never_panics() {
+        // Frames with one changed byte, and pseudo-random bytes.
         let mut encoder = Encoder::new();
-        let good: Vec<u8> = some_frames()
+        let good: Vec<u8> = sample_frames()
             .iter()
             .flat_map(|frame| encoder.encode(frame))
             .collect();
@@ -409,7 +393,7 @@ mod tests {
             for change in [1, 0x80, 0xff] {
                 let mut bytes = good.clone();
                 bytes[at] ^= change;
-                let _ = all(&bytes);
+                let _ = decode_all(&bytes);
             }
         }
         let mut seed = 0x2545_f491_4f6c_dd1d_u64;
@@ -421,7 +405,7 @@ mod tests {
                 seed ^= seed << 17;
                 bytes.push(seed.to_le_bytes()[0] & 0x0f);
             }
-            let _ = all(&bytes);
+            let _ = decode_all(&bytes);
         }
     }
 }

@@ -1,32 +1,33 @@
-//! Blocks of headers, and their compression.
+//! Header blocks and their compression.
 //!
-//! All blocks of one direction are one zlib stream. What we send is only wrapped, not compressed: it is next to nothing.
+//! All blocks of one direction form one zlib stream. Sent blocks are stored, not compressed: they are tiny.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::{
-    dictionary::{NAME, dictionary},
-    frame::BadFrame,
+    dictionary::{DICTIONARY_ID, dictionary},
+    frame::FrameError,
 };
 
-/// The longest block, and the most headers in it.
-const LONGEST_BLOCK: usize = 64 << 10;
-const MOST_HEADERS: usize = 256;
-/// The first bytes of a zlib stream; with a dictionary its name follows.
-const ZLIB: [u8; 2] = [0x78, 0xbb];
+/// Maximum size of a block after decompression.
+const MAX_BLOCK_SIZE: usize = 64 << 10;
+/// Maximum number of headers of a block.
+const MAX_HEADERS: usize = 256;
+/// Header of a zlib stream with a dictionary, whose ID follows.
+const ZLIB_HEADER: [u8; 2] = [0x78, 0xbb];
 const HAS_DICTIONARY: u8 = 0x20;
 
-/// Headers, by name in small letters.
+/// Headers; names are in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::server) struct Headers(Vec<(String, String)>);
 
-/// Reads the blocks of one direction.
+/// Decompresses the blocks of one direction.
 pub(super) struct Inflater {
-    /// `None` before the first block, which says whether there is a dictionary.
+    /// `None` before the first block, which starts with the zlib header.
     stream: Option<Decompress>,
 }
 
-/// Writes the blocks of one direction.
+/// Encodes the blocks of one direction.
 pub(in crate::server) struct Deflater {
     has_begun: bool,
 }
@@ -34,7 +35,6 @@ pub(in crate::server) struct Deflater {
 // --- Headers ---
 
 impl Headers {
-    /// These headers.
     #[cfg(test)]
     pub(in crate::server) fn of(headers: &[(&str, &str)]) -> Self {
         Headers(
@@ -45,7 +45,7 @@ impl Headers {
         )
     }
 
-    /// The value of a header; empty if it is not there. Case does not matter.
+    /// The value of a header; empty if missing. Names are case-insensitive.
     pub(in crate::server) fn get(&self, name: &str) -> &str {
         self.0
             .iter()
@@ -53,12 +53,12 @@ impl Headers {
             .map_or("", |(_, value)| value.as_str())
     }
 
-    /// Reads a block.
-    fn parse(block: &[u8]) -> Result<Self, BadFrame> {
+    /// Parses a decompressed block.
+    fn parse(block: &[u8]) -> Result<Self, FrameError> {
         let mut rest = block;
         let count = usize::try_from(number(&mut rest)?).unwrap_or(usize::MAX);
-        if count > MOST_HEADERS {
-            return Err(BadFrame::new("too many headers"));
+        if count > MAX_HEADERS {
+            return Err(FrameError::new("too many headers"));
         }
         let mut headers = Vec::with_capacity(count);
         for _ in 0..count {
@@ -66,7 +66,7 @@ impl Headers {
             headers.push((name, text(&mut rest)?));
         }
         if !rest.is_empty() {
-            return Err(BadFrame::new("a block of headers is longer than what is in it"));
+            return Err(FrameError::new("header block is too long"));
         }
         Ok(Headers(headers))
     }
@@ -84,66 +84,67 @@ impl Headers {
     }
 }
 
-fn number(rest: &mut &[u8]) -> Result<u32, BadFrame> {
+fn number(rest: &mut &[u8]) -> Result<u32, FrameError> {
     let (bytes, left) = rest
         .split_first_chunk()
-        .ok_or_else(|| BadFrame::new("a block of headers ends too early"))?;
+        .ok_or_else(|| FrameError::new("header block is too short"))?;
     *rest = left;
     Ok(u32::from_be_bytes(*bytes))
 }
 
-fn text(rest: &mut &[u8]) -> Result<String, BadFrame> {
+fn text(rest: &mut &[u8]) -> Result<String, FrameError> {
     let length = usize::try_from(number(rest)?).unwrap_or(usize::MAX);
     let (bytes, left) = rest
         .split_at_checked(length)
-        .ok_or_else(|| BadFrame::new("a block of headers ends too early"))?;
+        .ok_or_else(|| FrameError::new("header block is too short"))?;
     *rest = left;
-    String::from_utf8(bytes.to_vec()).map_err(|_| BadFrame::new("a header is not text"))
+    String::from_utf8(bytes.to_vec()).map_err(|_| FrameError::new("header is not UTF-8"))
 }
 
 // --- Inflater ---
 
 impl Inflater {
-    /// At the beginning of a direction.
+    /// For a new connection.
     pub(super) fn new() -> Self {
         Inflater { stream: None }
     }
 
-    /// Reads the next block.
-    pub(super) fn read(&mut self, mut compressed: &[u8]) -> Result<Headers, BadFrame> {
+    /// Decompresses and parses the next block.
+    pub(super) fn read(&mut self, mut compressed: &[u8]) -> Result<Headers, FrameError> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
-            None => begin(&mut compressed)?,
+            None => start_stream(&mut compressed)?,
         };
-        let block = inflate(&mut stream, compressed, LONGEST_BLOCK)?;
+        let block = inflate(&mut stream, compressed, MAX_BLOCK_SIZE)?;
         self.stream = Some(stream);
         Headers::parse(&block)
     }
 }
 
-/// Reads how a stream begins, and makes it know the dictionary.
-fn begin(compressed: &mut &[u8]) -> Result<Decompress, BadFrame> {
-    let cut = || BadFrame::new("headers are not compressed");
-    let ([method, flags], rest) = compressed.split_first_chunk().ok_or_else(cut)?;
+/// Reads the zlib header, and loads the dictionary.
+fn start_stream(compressed: &mut &[u8]) -> Result<Decompress, FrameError> {
+    let invalid = || FrameError::new("invalid zlib header");
+    let ([method, flags], rest) = compressed.split_first_chunk().ok_or_else(invalid)?;
     if method & 0x0f != 8 || u16::from_be_bytes([*method, *flags]) % 31 != 0 {
-        return Err(cut());
+        return Err(invalid());
     }
     *compressed = rest;
     let mut stream = Decompress::new(false);
     if flags & HAS_DICTIONARY != 0 {
-        let (name, rest) = compressed.split_first_chunk().ok_or_else(cut)?;
-        if u32::from_be_bytes(*name) != NAME {
-            return Err(BadFrame::new("headers are compressed with another dictionary"));
+        let (name, rest) = compressed.split_first_chunk().ok_or_else(invalid)?;
+        if u32::from_be_bytes(*name) != DICTIONARY_ID {
+            return Err(FrameError::new("unknown compression dictionary"));
         }
         *compressed = rest;
-        // What was in the stream before can be referred to, and that is all there is to a dictionary.
-        inflate(&mut stream, &stored(dictionary()), dictionary().len())?;
+        // `Decompress` cannot set a dictionary of a raw stream. Decompressing it as stored blocks puts it into the window,
+        // which has the same effect.
+        inflate(&mut stream, &stored_blocks(dictionary()), dictionary().len())?;
     }
     Ok(stream)
 }
 
-/// Decompresses all of `input`, which must not become longer than `most`.
-fn inflate(stream: &mut Decompress, mut input: &[u8], most: usize) -> Result<Vec<u8>, BadFrame> {
+/// Decompresses `input`; the output is limited to `max_size` bytes.
+fn inflate(stream: &mut Decompress, mut input: &[u8], max_size: usize) -> Result<Vec<u8>, FrameError> {
     let mut output = Vec::new();
     let mut piece = [0; 4096];
     loop {
@@ -151,18 +152,18 @@ fn inflate(stream: &mut Decompress, mut input: &[u8], most: usize) -> Result<Vec
         let written = stream.total_out();
         let status = stream
             .decompress(input, &mut piece, FlushDecompress::Sync)
-            .map_err(|_| BadFrame::new("compressed headers make no sense"))?;
+            .map_err(|_| FrameError::new("invalid compressed headers"))?;
         let size = |now: u64, before: u64| usize::try_from(now - before).unwrap_or(usize::MAX);
         let read = size(stream.total_in(), read);
         let written = size(stream.total_out(), written);
         input = input.get(read..).unwrap_or_default();
         output.extend_from_slice(piece.get(..written).unwrap_or_default());
-        if output.len() > most {
-            return Err(BadFrame::new("headers are too long"));
+        if output.len() > max_size {
+            return Err(FrameError::new("header block is too large"));
         }
         match status {
-            Status::StreamEnd => return Err(BadFrame::new("compressed headers ended")),
-            // Only without any progress nothing more will come: some of the output may be held back for a while.
+            Status::StreamEnd => return Err(FrameError::new("end of the zlib stream")),
+            // The end of the input is not the end of the output: stop only when a call makes no progress.
             _ if read == 0 && written == 0 => return Ok(output),
             _ => {}
         }
@@ -172,54 +173,54 @@ fn inflate(stream: &mut Decompress, mut input: &[u8], most: usize) -> Result<Vec
 // --- Deflater ---
 
 impl Deflater {
-    /// At the beginning of a direction.
+    /// For a new connection.
     pub(in crate::server) fn new() -> Self {
         Deflater { has_begun: false }
     }
 
-    /// Writes the next block.
+    /// Encodes the next block.
     pub(super) fn write(&mut self, headers: &Headers) -> Vec<u8> {
         let mut bytes = Vec::new();
         if !std::mem::replace(&mut self.has_begun, true) {
-            bytes.extend(ZLIB);
-            bytes.extend(NAME.to_be_bytes());
+            bytes.extend(ZLIB_HEADER);
+            bytes.extend(DICTIONARY_ID.to_be_bytes());
         }
-        bytes.extend(stored(&headers.encode()));
-        // An empty part: the other side holds back what comes before until it sees one.
-        bytes.extend(stored(&[]));
+        bytes.extend(stored_blocks(&headers.encode()));
+        // An empty block works like a zlib sync flush: some decompressors return the data before it only then.
+        bytes.extend(stored_blocks(&[]));
         bytes
     }
 }
 
-/// Bytes as parts of a deflate stream that are not compressed.
-fn stored(bytes: &[u8]) -> Vec<u8> {
-    let mut parts = Vec::with_capacity(bytes.len() + 5);
-    let mut part = |bytes: &[u8]| {
+/// Encodes bytes as stored (uncompressed) deflate blocks.
+fn stored_blocks(bytes: &[u8]) -> Vec<u8> {
+    let mut blocks = Vec::with_capacity(bytes.len() + 5);
+    let mut push_block = |bytes: &[u8]| {
         let length = u16::try_from(bytes.len()).unwrap_or_default();
-        parts.push(0);
-        parts.extend(length.to_le_bytes());
-        parts.extend((!length).to_le_bytes());
-        parts.extend(bytes);
+        blocks.push(0);
+        blocks.extend(length.to_le_bytes());
+        blocks.extend((!length).to_le_bytes());
+        blocks.extend(bytes);
     };
     if bytes.is_empty() {
-        part(bytes);
+        push_block(bytes);
     }
     for bytes in bytes.chunks(usize::from(u16::MAX)) {
-        part(bytes);
+        push_block(bytes);
     }
-    parts
+    blocks
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What the client library of Kubernetes sent for a stream of type "error" with zlib at its best, and its next stream.
-    fn squeezed(block: &[u8], first: bool) -> Vec<u8> {
+    /// A block compressed with zlib at the best level; the first one with the zlib header.
+    fn compressed(block: &[u8], first: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         if first {
-            bytes.extend(ZLIB);
-            bytes.extend(NAME.to_be_bytes());
+            bytes.extend(ZLIB_HEADER);
+            bytes.extend(DICTIONARY_ID.to_be_bytes());
         }
         let mut deflate = flate2::Compress::new(flate2::Compression::best(), false);
         let mut output = Vec::with_capacity(block.len() + 1024);
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_read_as_they_were_written() {
+    fn decodes_encoded_blocks() {
         let mut deflater = Deflater::new();
         let mut inflater = Inflater::new();
         for headers in [
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_were_compressed_are_read() {
+    fn decodes_compressed_blocks() {
         let headers = Headers::of(&[
             ("streamtype", "stdin"),
             (":host", "a.b"),
@@ -253,35 +254,36 @@ mod tests {
         ]);
         let mut inflater = Inflater::new();
         assert_eq!(
-            inflater.read(&squeezed(&headers.encode(), true)).unwrap(),
+            inflater.read(&compressed(&headers.encode(), true)).unwrap(),
             headers
         );
         assert_eq!(
-            inflater.read(&squeezed(&headers.encode(), false)).unwrap(),
+            inflater.read(&compressed(&headers.encode(), false)).unwrap(),
             headers
         );
     }
 
     #[test]
-    fn the_dictionary_can_be_referred_to() {
-        // A fixed-Huffman block with a copy of "options" at the distance it has when nothing else was written.
-        let mut stream = begin(&mut &[&ZLIB[..], &NAME.to_be_bytes()].concat()[..]).unwrap();
+    fn loads_dictionary() {
+        // The dictionary is in the window before the first block.
+        let mut stream =
+            start_stream(&mut &[&ZLIB_HEADER[..], &DICTIONARY_ID.to_be_bytes()].concat()[..]).unwrap();
         let distance = dictionary().len();
         assert_eq!(stream.total_out(), distance as u64);
-        assert!(inflate(&mut stream, &stored(b"x"), 1).is_ok());
+        assert!(inflate(&mut stream, &stored_blocks(b"x"), 1).is_ok());
     }
 
     #[test]
-    fn bombs_are_refused() {
-        let bomb = squeezed(&vec![0; 40 << 20], true);
+    fn rejects_decompression_bombs() {
+        let bomb = compressed(&vec![0; 40 << 20], true);
         assert!(bomb.len() < 128 << 10);
         let error = Inflater::new().read(&bomb).unwrap_err();
-        assert_eq!(error.to_string(), "headers are too long");
+        assert_eq!(error.to_string(), "header block is too large");
     }
 
     #[test]
-    fn what_makes_no_sense_is_an_error() {
-        let count = |count: u32| squeezed(&count.to_be_bytes(), true);
+    fn rejects_invalid_blocks() {
+        let count = |count: u32| compressed(&count.to_be_bytes(), true);
         for bytes in [
             vec![],
             vec![0x78],
@@ -292,9 +294,9 @@ mod tests {
             vec![0; 64],
             count(u32::MAX),
             count(3),
-            squeezed(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff], true),
-            squeezed(&[0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0, 0, 0, 0], true),
-            squeezed(&[0, 0, 0, 0, 7], true),
+            compressed(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff], true),
+            compressed(&[0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0, 0, 0, 0], true),
+            compressed(&[0, 0, 0, 0, 7], true),
         ] {
             assert!(Inflater::new().read(&bytes).is_err(), "{bytes:?}");
         }

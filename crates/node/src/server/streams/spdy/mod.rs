@@ -1,15 +1,16 @@
-//! SPDY/3.1, as far as clients of Kubernetes speak it.
+//! SPDY/3.1, as far as Kubernetes clients use it.
 //!
 //! ```text
-//! frame        bytes to frames and back; no I/O
-//! headers      blocks of headers, and their compression
-//! dictionary   what both sides know of headers beforehand
-//! connection   many streams over one connection
+//! frame        encodes and decodes frames, without I/O
+//! headers      header blocks and their compression
+//! dictionary   the compression dictionary of SPDY/3
+//! connection   multiplexes streams over a connection
 //! ```
 //!
-//! Promises: whatever the other side sends is a frame or an error, never a panic. A frame of data is handed on as it comes,
-//! whatever its length says; headers are short or refused, also when they were compressed well. Windows are not kept: neither
-//! do the clients.
+//! Promises: any input decodes to a frame or an error, never a panic. Data is forwarded as it arrives, regardless of the length of
+//! its frame. Header blocks have a size limit, also after decompression. There is no flow control with windows: Kubernetes clients
+//! do not use it either.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/spdy/spdy.go NewServerConnection
 
 mod connection;
 mod dictionary;
@@ -19,6 +20,6 @@ mod headers;
 #[cfg(test)]
 pub(super) use self::frame::{Decoder, Encoder, Frame};
 pub(super) use self::{
-    connection::{Connection, Gone, Stream, StreamWriter},
+    connection::{SpdyConnection, SpdyStream, StreamReset, StreamWriter},
     headers::Headers,
 };

@@ -1,0 +1,136 @@
+//! The certificates of ClusterTrustBundles (KEP-3257) as one PEM file.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k3_pki::{certificate_to_pem, pem_blocks};
+use k8s_openapi::api::{certificates::v1::ClusterTrustBundle, core::v1::ClusterTrustBundleProjection};
+use kubecontroller::selector::Selector;
+
+/// The certificates that a projection selects, without duplicates.
+// upstream: pkg/kubelet/clustertrustbundle/clustertrustbundle_manager.go GetTrustAnchorsByName, GetTrustAnchorsBySigner
+pub(super) fn trust_anchors(
+    bundles: &[Arc<ClusterTrustBundle>],
+    source: &ClusterTrustBundleProjection,
+) -> Result<String, String> {
+    let is_optional = source.optional == Some(true);
+    let selected: Vec<_> = if let Some(name) = &source.name {
+        let named = bundles
+            .iter()
+            .find(|bundle| bundle.metadata.name.as_ref() == Some(name));
+        match named {
+            Some(bundle) => vec![bundle],
+            None if is_optional => Vec::new(),
+            None => {
+                let resource = "clustertrustbundle.certificates.k8s.io";
+                return Err(format!(
+                    "while getting ClusterTrustBundle: {resource} {name:?} not found"
+                ));
+            }
+        }
+    } else if let Some(signer) = &source.signer_name {
+        // An absent selector selects no bundle, an empty one selects all.
+        let selector = source.label_selector.as_ref().map(Selector::try_from).transpose();
+        let selector = selector.map_err(|error| format!("while parsing label selector: {error}"))?;
+        let is_selected = |bundle: &&Arc<ClusterTrustBundle>| {
+            let labels = bundle.metadata.labels.as_ref();
+            let label = |name: &str| labels.and_then(|labels| labels.get(name)).map(String::as_str);
+            bundle.spec.signer_name.as_ref() == Some(signer)
+                && selector.as_ref().is_some_and(|selector| selector.matches(label))
+        };
+        let selected: Vec<_> = bundles.iter().filter(is_selected).collect();
+        if selected.is_empty() && !is_optional {
+            return Err(
+                "combination of signerName and labelSelector matched zero ClusterTrustBundles".to_owned(),
+            );
+        }
+        selected
+    } else {
+        return Err("ClusterTrustBundle projection requires either name or signerName to be set".to_owned());
+    };
+    let bundle_pems = selected.iter().map(|bundle| bundle.spec.trust_bundle.as_str());
+    // Sorted, so that the file changes only if the certificates do.
+    let certificates: BTreeSet<_> = bundle_pems.flat_map(decode_certificates).collect();
+    Ok(certificates
+        .iter()
+        .map(|certificate| certificate_to_pem(certificate))
+        .collect())
+}
+
+/// The certificates of a PEM file, as DER. Ignores text between the blocks.
+fn decode_certificates(pem: &str) -> Vec<Vec<u8>> {
+    let blocks = pem_blocks(pem.as_bytes()).into_iter();
+    let certificates = blocks.filter(|block| block.label == "CERTIFICATE");
+    certificates.map(|block| block.bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn bundle(name: &str, tier: &str, certificates: &[&[u8]]) -> Arc<ClusterTrustBundle> {
+        let blocks: Vec<_> = certificates
+            .iter()
+            .map(|bytes| format!("# comment\n{}", certificate_to_pem(bytes)))
+            .collect();
+        let bundle = json!({"metadata": {"name": name, "labels": {"tier": tier}},
+            "spec": {"signerName": "acme.example/ca", "trustBundle": blocks.concat()}});
+        Arc::new(serde_json::from_value(bundle).unwrap())
+    }
+
+    fn anchors(source: Value) -> Result<String, String> {
+        let long = [7; 100];
+        let bundles = [
+            bundle("one", "a", &[b"x", &long]),
+            bundle("two", "b", &[b"x", b"y"]),
+        ];
+        let mut source = source;
+        source["path"] = json!("ca.pem");
+        trust_anchors(&bundles, &serde_json::from_value(source).unwrap())
+    }
+
+    #[test]
+    fn returns_each_certificate_of_selected_bundles_once() {
+        let pem = |certificates: &[&[u8]]| {
+            Ok(certificates
+                .iter()
+                .map(|bytes| certificate_to_pem(bytes))
+                .collect::<String>())
+        };
+        let long = [7; 100];
+        assert_eq!(anchors(json!({"name": "two"})), pem(&[b"x", b"y"]));
+        let signer = |selector: Value| json!({"signerName": "acme.example/ca", "labelSelector": selector});
+        assert_eq!(anchors(signer(json!({}))), pem(&[&long, b"x", b"y"]));
+        assert_eq!(
+            anchors(signer(json!({"matchLabels": {"tier": "b"}}))),
+            pem(&[b"x", b"y"])
+        );
+        assert_eq!(
+            anchors(json!({"signerName": "acme.example/ca", "optional": true})),
+            Ok(String::new())
+        );
+        assert_eq!(
+            anchors(json!({"name": "three", "optional": true})),
+            Ok(String::new())
+        );
+    }
+
+    #[test]
+    fn rejects_projections_without_certificates() {
+        let none = "combination of signerName and labelSelector matched zero ClusterTrustBundles";
+        assert_eq!(
+            anchors(json!({"signerName": "acme.example/ca"})).unwrap_err(),
+            none
+        );
+        assert_eq!(
+            anchors(json!({"signerName": "other", "labelSelector": {}})).unwrap_err(),
+            none
+        );
+        let missing =
+            "while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io \"three\" not found";
+        assert_eq!(anchors(json!({"name": "three"})).unwrap_err(), missing);
+        let neither = "ClusterTrustBundle projection requires either name or signerName to be set";
+        assert_eq!(anchors(json!({})).unwrap_err(), neither);
+    }
+}

@@ -1,0 +1,262 @@
+//! Volumes with a PersistentVolumeClaim: `persistentVolumeClaim` and generic `ephemeral` volumes.
+
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::{
+    NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
+};
+
+use super::{
+    error::MountFailure,
+    host_path::HostPathType,
+    mount_plan::{MountPlan, NamedMountPlan, VolumeContext, no_plugin_matched},
+    pod_directories::{VolumePlugin, has_parent_component},
+};
+use crate::NodeFacts;
+
+/// Finalizer of claims that are kept while a pod uses them.
+const PROTECTION_FINALIZER: &str = "kubernetes.io/pvc-protection";
+/// Annotation with the provisioner of a PersistentVolume.
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// Provisioner of the StorageClass `local-path`. The node creates the directories of its volumes.
+const LOCAL_PATH_PROVISIONER: &str = "k3.io/local-path";
+
+/// Plans a volume with a claim: fetches the claim and the PersistentVolume that it is bound to.
+// upstream: pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go createVolumeSpec
+pub(super) async fn mount_plan(
+    context: &VolumeContext<'_>,
+    volume: &Volume,
+) -> Result<NamedMountPlan, MountFailure> {
+    let pod_name = context.pod.metadata.name.as_deref().unwrap_or_default();
+    let (name, read_only, is_ephemeral) = match &volume.persistent_volume_claim {
+        Some(source) => (source.claim_name.clone(), source.read_only == Some(true), false),
+        None => (format!("{pod_name}-{}", volume.name), false, true),
+    };
+    let processing_error = |reason: String| {
+        MountFailure::Unprocessed(format!(
+            "error processing PVC {}/{name}: {reason}",
+            context.namespace
+        ))
+    };
+
+    let claim = context
+        .sources
+        .persistent_volume_claim(context.namespace, &name)
+        .await;
+    let claim = match claim {
+        Ok(Some(claim)) => claim,
+        Ok(None) => {
+            let reason = format!("persistentvolumeclaims {name:?} not found");
+            return Err(processing_error(format!(
+                "failed to fetch PVC from API server: {reason}"
+            )));
+        }
+        Err(error) => {
+            return Err(processing_error(format!(
+                "failed to fetch PVC from API server: {error}"
+            )));
+        }
+    };
+    let bound = bound_volume_name(&claim).map_err(|reason| processing_error(reason.to_owned()))?;
+    if is_ephemeral && !is_claim_of_pod(&claim, context.pod) {
+        return Err(MountFailure::Unprocessed(format!(
+            "PVC {0}/{name} was not created for pod {0}/{pod_name} (pod is not owner)",
+            context.namespace
+        )));
+    }
+
+    let fetched = context.sources.persistent_volume(bound).await;
+    let persistent = match fetched {
+        Ok(Some(persistent)) => persistent,
+        Ok(None) => {
+            let reason = format!("persistentvolumes {bound:?} not found");
+            return Err(processing_error(format!(
+                "failed to fetch PV {bound} from API server: {reason}"
+            )));
+        }
+        Err(error) => {
+            return Err(processing_error(format!(
+                "failed to fetch PV {bound} from API server: {error}"
+            )));
+        }
+    };
+    check_claim_ref(&persistent, &claim).map_err(processing_error)?;
+    plan_persistent_volume(context, volume, &persistent, read_only)
+}
+
+/// Name of the PersistentVolume that a claim is bound to.
+// upstream: pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go getPVCExtractPV
+fn bound_volume_name(claim: &PersistentVolumeClaim) -> Result<&str, &'static str> {
+    let meta = &claim.metadata;
+    // Without the finalizer, the claim may be deleted and its volume reused while the pod runs.
+    let is_protected = meta
+        .finalizers
+        .iter()
+        .flatten()
+        .any(|finalizer| finalizer == PROTECTION_FINALIZER);
+    if meta.deletion_timestamp.is_some() && !is_protected {
+        return Err("PVC is being deleted");
+    }
+    let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+    if phase != Some("Bound") {
+        return Err("PVC is not bound");
+    }
+    let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
+    volume
+        .filter(|volume| !volume.is_empty())
+        .ok_or("PVC has empty pvc.Spec.VolumeName")
+}
+
+/// Whether the claim of a generic ephemeral volume was created for this pod, and not by a user with the same name.
+// upstream: staging/src/k8s.io/component-helpers/storage/ephemeral/ephemeral.go VolumeIsForPod
+fn is_claim_of_pod(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
+    let owners = claim.metadata.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    controllers.any(|owner| Some(&owner.uid) == pod.metadata.uid.as_ref())
+}
+
+/// Checks that a PersistentVolume refers back to the claim that is bound to it.
+// upstream: pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go getPVSpec
+fn check_claim_ref(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Result<(), String> {
+    let name = volume.metadata.name.as_deref().unwrap_or_default();
+    let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    let Some(reference) = reference else {
+        return Err(format!(
+            "found PV object {name} but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
+        ));
+    };
+    if reference.uid == claim.metadata.uid {
+        return Ok(());
+    }
+    let [actual, expected] =
+        [&reference.uid, &claim.metadata.uid].map(|uid| uid.as_deref().unwrap_or_default());
+    Err(format!(
+        "found PV object {name} but its pv.Spec.ClaimRef.UID {actual} does not point to claim.UID {expected}"
+    ))
+}
+
+fn plan_persistent_volume(
+    context: &VolumeContext<'_>,
+    volume: &Volume,
+    persistent: &PersistentVolume,
+    read_only: bool,
+) -> Result<NamedMountPlan, MountFailure> {
+    let name = persistent.metadata.name.clone().unwrap_or_default();
+    let Some(spec) = &persistent.spec else {
+        return Err(no_plugin_matched(&name, "a volume without a type"));
+    };
+    let mode = spec.volume_mode.as_deref().unwrap_or("Filesystem");
+    if mode != "Filesystem" {
+        return Err(MountFailure::Unprocessed(format!(
+            "volume {} has volumeMode {mode}, but is specified in volumeMounts",
+            volume.name
+        )));
+    }
+    let terms = spec
+        .node_affinity
+        .as_ref()
+        .and_then(|affinity| affinity.required.as_ref());
+    if let Some(required) = terms
+        && !required
+            .node_selector_terms
+            .iter()
+            .any(|term| node_matches_term(term, context.facts))
+    {
+        return Err(MountFailure::step_failed(
+            "NodeAffinity check",
+            &name,
+            "no matching NodeSelectorTerms",
+        ));
+    }
+    let set_up_failed = |reason: String| MountFailure::step_failed("SetUp", &name, &reason);
+    let plan = if let Some(source) = &spec.host_path {
+        let provisioner = persistent
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(PROVISIONED_BY));
+        let is_local_path = provisioner.is_some_and(|provisioner| provisioner == LOCAL_PATH_PROVISIONER);
+        let path_type = match HostPathType::parse(source.type_.as_deref()).map_err(set_up_failed)? {
+            // The provisioner creates no directories, so the node does: for containers that run as any user.
+            HostPathType::DirectoryOrCreate if is_local_path => HostPathType::WorldWritableDirectoryOrCreate,
+            path_type => path_type,
+        };
+        MountPlan::HostPath {
+            path: PathBuf::from(&source.path),
+            path_type,
+            read_only,
+        }
+    } else if let Some(source) = &spec.local {
+        if source.path.is_empty() {
+            return Err(set_up_failed(format!(
+                "LocalVolume volume {name:?} path is empty"
+            )));
+        }
+        if has_parent_component(&source.path) {
+            return Err(set_up_failed(format!(
+                "invalid path: {} must not contain '..'",
+                source.path
+            )));
+        }
+        MountPlan::Local {
+            source: PathBuf::from(&source.path),
+            path: context.volume_path(VolumePlugin::Local, &name),
+            read_only,
+        }
+    } else if spec.csi.is_some() {
+        return Err(no_plugin_matched(&name, "csi"));
+    } else if spec.nfs.is_some() {
+        return Err(no_plugin_matched(&name, "nfs"));
+    } else {
+        return Err(no_plugin_matched(
+            &name,
+            "volumes that are neither hostPath nor local",
+        ));
+    };
+    let is_read_write_once_pod = spec.access_modes.as_deref() == Some(&["ReadWriteOncePod".to_owned()]);
+    Ok(NamedMountPlan {
+        spec_name: name,
+        plan,
+        is_read_write_once_pod,
+    })
+}
+
+// --- Node affinity ---
+
+/// Whether this node matches a term. An empty term matches no node.
+// upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go CheckNodeAffinity
+fn node_matches_term(term: &NodeSelectorTerm, facts: &NodeFacts) -> bool {
+    let labels = term.match_expressions.as_deref().unwrap_or_default();
+    let fields = term.match_fields.as_deref().unwrap_or_default();
+    let label_matches = |expression: &NodeSelectorRequirement| {
+        requirement_matches(
+            expression,
+            facts.node_labels.get(&expression.key).map(String::as_str),
+        )
+    };
+    let field_matches = |expression: &NodeSelectorRequirement| {
+        expression.key == "metadata.name" && requirement_matches(expression, Some(&facts.node_name))
+    };
+    !(labels.is_empty() && fields.is_empty())
+        && labels.iter().all(label_matches)
+        && fields.iter().all(field_matches)
+}
+
+fn requirement_matches(expression: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = expression.values.as_deref().unwrap_or_default();
+    let is_listed = value.is_some_and(|value| values.iter().any(|listed| listed == value));
+    let compare = || {
+        let number: i64 = value?.parse().ok()?;
+        let bound: i64 = values.first()?.parse().ok()?;
+        Some(number.cmp(&bound))
+    };
+    match expression.operator.as_str() {
+        "In" => is_listed,
+        "NotIn" => !is_listed,
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => compare().is_some_and(std::cmp::Ordering::is_gt),
+        "Lt" => compare().is_some_and(std::cmp::Ordering::is_lt),
+        _ => false,
+    }
+}
