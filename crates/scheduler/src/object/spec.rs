@@ -148,7 +148,7 @@ struct RawDisk {
     volume_id: String,
     iqn: String,
     monitors: Vec<String>,
-    interner: Option<String>,
+    pool: Option<String>,
     image: String,
     read_only: bool,
 }
@@ -448,7 +448,7 @@ impl PodVolume {
             return Some(disk("iscsi", raw, &raw.iqn, raw.read_only, interner));
         }
         if let Some(raw) = &raw.rbd {
-            let id = format!("{}/{}", raw.interner.as_deref().unwrap_or("rbd"), raw.image);
+            let id = format!("{}/{}", raw.pool.as_deref().unwrap_or("rbd"), raw.image);
             return Some(disk("rbd", raw, &id, raw.read_only, interner));
         }
         raw.csi

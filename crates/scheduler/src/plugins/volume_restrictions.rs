@@ -131,6 +131,7 @@ mod tests {
         let disk = |read_only: bool| json!([{"gcePersistentDisk": {"pdName": "d", "readOnly": read_only}}]);
         let block = |id: &str| json!([{"awsElasticBlockStore": {"volumeID": id, "readOnly": true}}]);
         let rbd = |monitor: &str| json!([{"rbd": {"monitors": [monitor], "image": "i"}}]);
+        let pool = |pool: &str| json!([{"rbd": {"monitors": ["a"], "pool": pool, "image": "i"}}]);
         for (there, asked, fits) in [
             (disk(true), disk(true), true),
             (disk(true), disk(false), false),
@@ -138,6 +139,8 @@ mod tests {
             (block("a"), block("a"), false),
             (rbd("a"), rbd("a"), false),
             (rbd("a"), rbd("b"), true),
+            (rbd("a"), pool("rbd"), false),
+            (pool("p"), pool("q"), true),
             (disk(false), block("d"), true),
         ] {
             let mut sample = TestCluster::default();
