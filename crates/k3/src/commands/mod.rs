@@ -85,7 +85,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         },
         directory: Path::new(""),
     };
-    let arguments = k3_client::in_order(&command(), env::args_os().collect());
+    let arguments = k3_client::move_connection_flags(&command(), env::args_os().collect());
     let line = match read(&command(), arguments, &environment) {
         Ok(line) => line,
         Err(CommandLineError::Settings(failure)) => return Err(failure),

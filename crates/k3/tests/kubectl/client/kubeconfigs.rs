@@ -16,7 +16,7 @@ fn kubeconfigs_are_merged_printed_and_switched() {
     let admin = cluster.path("admin.kubeconfig");
     let (code, output, errors) = run(&format!("merge {admin}"));
     assert_eq!(code, Some(0), "{errors}");
-    assert!(output.contains("the current context is \"k3\""), "{output}");
+    assert!(output.contains("current context: \"k3\""), "{output}");
     assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o600);
     // The same again under another name, and back.
     assert_eq!(run(&format!("merge {admin} --name second")).0, Some(0));
