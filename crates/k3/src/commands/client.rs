@@ -2,14 +2,14 @@
 
 use k3_client::{ClientCommand, ClientDefaults};
 
-use crate::{config::ServerLocation, data_dir::default_data_dir, failure::Failure};
+use crate::{command_error::CommandError, config::ServerLocation, data_dir::default_data_dir};
 
 /// Runs a client command. `program` is the whole command line.
 pub(super) fn run(
     command: ClientCommand,
     location: ServerLocation,
     program: fn() -> clap::Command,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let defaults = ClientDefaults {
         preferred_kubeconfig: location.variable,
         configured_kubeconfig: location.file,
@@ -18,7 +18,7 @@ pub(super) fn run(
         program,
     };
     match command.run(&defaults) {
-        Err(failed) if !failed.is_silent() => Err(Failure::verbatim(failed.to_string(), failed.code())),
+        Err(failed) if !failed.is_silent() => Err(CommandError::verbatim(failed.to_string(), failed.code())),
         _ => Ok(()),
     }
 }

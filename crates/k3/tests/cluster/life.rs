@@ -76,7 +76,7 @@ fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
     assert_eq!(cluster.kubectl(pods), before);
 
     let last = pid(&cluster, 1);
-    let stranger = Stranger::start();
+    let stranger = ForeignContainer::start();
     let said = cluster.done("clear --force");
     assert!(said.contains("removed 3 pods"), "{said}");
     assert!(!cluster.directory().exists());
@@ -191,9 +191,9 @@ fn sandboxes(owner: &Owner) -> usize {
 }
 
 /// A container that is not of k3, with a name that looks so. It goes with this.
-struct Stranger(String);
+struct ForeignContainer(String);
 
-impl Stranger {
+impl ForeignContainer {
     fn start() -> Self {
         let name = format!("k8s_stranger_{}", std::process::id());
         let service = Service {
@@ -215,7 +215,7 @@ impl Stranger {
     }
 }
 
-impl Drop for Stranger {
+impl Drop for ForeignContainer {
     fn drop(&mut self) {
         // Best effort: the runtime of tests goes anyway.
         asked(async |engine| {

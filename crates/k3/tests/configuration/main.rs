@@ -16,7 +16,7 @@ use kube::{
     api::PostParams,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use program::{Data, k3, outcome};
+use program::{TestDataDir, k3, outcome};
 use rcgen::KeyPair;
 
 /// A port that nobody has at the moment, and that the kernel gives to nobody's client.
@@ -25,13 +25,13 @@ fn free_port() -> u16 {
 }
 
 /// `k3 start` in the data directory, told what matters by files alone.
-fn start_in(data: &Data, args: &[&str]) -> Command {
+fn start_in(data: &TestDataDir, args: &[&str]) -> Command {
     let mut command = k3(&["start"]);
     command.args(args).current_dir(data.path());
     command
 }
 
-fn write(data: &Data, name: &str, text: &str) {
+fn write(data: &TestDataDir, name: &str, text: &str) {
     let path = data.path().join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
@@ -47,7 +47,7 @@ fn quiet(port: u16) -> String {
 
 #[test]
 fn each_of_the_four_places_is_looked_at_and_the_first_one_counts() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let places = ["a.yaml", "b.yaml", ".config.yaml", "configs/config-example.yaml"];
     let ports = places.map(|place| {
         let port = free_port();
@@ -69,7 +69,7 @@ fn each_of_the_four_places_is_looked_at_and_the_first_one_counts() {
 
 #[test]
 fn a_wrong_file_ends_every_command_that_reads_it_with_2_and_the_place() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     for (text, wanted) in [
         (
             "storage:\n  type: x\n",
@@ -112,7 +112,7 @@ fn a_wrong_file_ends_every_command_that_reads_it_with_2_and_the_place() {
 
 #[test]
 fn what_is_in_force_is_shown_with_where_it_comes_from() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     write(
         &data,
         ".config.yaml",
@@ -159,7 +159,7 @@ fn what_is_in_force_is_shown_with_where_it_comes_from() {
 
 #[tokio::test]
 async fn a_token_that_another_key_signed_is_not_taken_and_an_error_log_has_no_news() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     write(&data, "one.key", &KeyPair::generate().unwrap().serialize_pem());
     let two = KeyPair::generate().unwrap().serialize_pem();
     let file = |key: &str| {
@@ -194,7 +194,7 @@ async fn a_token_that_another_key_signed_is_not_taken_and_an_error_log_has_no_ne
 }
 
 /// The administrator, or who shows a token.
-async fn client(data: &Data, token: Option<&str>) -> Client {
+async fn client(data: &TestDataDir, token: Option<&str>) -> Client {
     let mut kubeconfig = Kubeconfig::read_from(data.path().join("out.kubeconfig")).unwrap();
     if let Some(token) = token {
         let user = serde_json::json!({"token": token});
@@ -208,7 +208,7 @@ async fn client(data: &Data, token: Option<&str>) -> Client {
 }
 
 /// What the server says to who shows a token and asks for what everybody known may ask.
-async fn answer(data: &Data, token: &str) -> u16 {
+async fn answer(data: &TestDataDir, token: &str) -> u16 {
     let client = client(data, Some(token)).await;
     match client.apiserver_version().await {
         Ok(_) => 200,
@@ -219,7 +219,7 @@ async fn answer(data: &Data, token: &str) -> u16 {
 
 #[test]
 fn an_etcd_that_does_not_answer_is_given_up_within_the_dial_timeout() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     // Nobody is at addresses that are kept for documentation; a machine without a way there says so at once.
     let text = "storage:\n  type: etcd\n  etcd: {endpoints: ['http://192.0.2.1:2379'], dial_timeout: 1s}\n";
     write(

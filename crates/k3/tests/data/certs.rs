@@ -10,10 +10,10 @@ use kube::{Api, Client, api::PostParams, config::Kubeconfig};
 
 use crate::{
     cluster::{client, client_of, create, read, until},
-    program::{Data, k3, outcome},
+    program::{TestDataDir, k3, outcome},
 };
 
-fn certs(data: &Data, args: &[&str]) -> (Option<i32>, String, String) {
+fn certs(data: &TestDataDir, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = k3(&["certs"]);
     command.args(args).arg("--data-dir").arg(data.path());
     outcome(&mut command)
@@ -69,7 +69,7 @@ async fn is_known(client: &Client) -> bool {
 
 #[tokio::test]
 async fn everything_is_replaced_in_two_steps_and_nobody_is_cut_off() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let server = data.start(&[
         "--storage=memory",
         "--controllers=root-ca-certificate-publisher-controller",
@@ -134,7 +134,7 @@ async fn everything_is_replaced_in_two_steps_and_nobody_is_cut_off() {
 
 #[test]
 fn what_there_is_is_shown_and_keys_are_not() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let (code, _, errors) = certs(&data, &["show"]);
     assert!(code == Some(1) && errors.contains("--data-dir"), "{errors}");
     drop(data.start(&[

@@ -5,9 +5,9 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::program::{Data, k3, outcome};
+use crate::program::{TestDataDir, k3, outcome};
 
-fn doctor(data: &Data, port: u16) -> (Option<i32>, Value, String) {
+fn doctor(data: &TestDataDir, port: u16) -> (Option<i32>, Value, String) {
     let mut command = k3(&[
         "doctor",
         "--no-node",
@@ -28,7 +28,7 @@ fn verdict<'t>(told: &'t Value, what: &str) -> &'t str {
 
 #[test]
 fn a_good_directory_is_well_with_and_without_a_server_and_a_broken_one_is_told_with_a_way_out() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let server = data.start(&["--controllers="]);
     let port = server.port();
     let (code, told, errors) = doctor(&data, port);

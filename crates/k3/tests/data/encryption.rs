@@ -18,13 +18,13 @@ use rustix::process::Signal;
 
 use crate::{
     cluster::{client, create, until},
-    program::{Data, k3, outcome},
+    program::{TestDataDir, k3, outcome},
 };
 
 const PASSWORD: &str = "correct horse battery staple";
 
 /// A configuration that encrypts secrets with secretbox and these keys.
-fn configure(data: &Data, keys: &[&str]) -> PathBuf {
+fn configure(data: &TestDataDir, keys: &[&str]) -> PathBuf {
     let secret = |name: &str| {
         let letter = name.as_bytes()[0];
         base64::Engine::encode(&base64::engine::general_purpose::STANDARD, [letter; 32])
@@ -83,7 +83,7 @@ fn internal_error<T: std::fmt::Debug>(answer: Result<T, Error>) -> String {
 
 #[tokio::test]
 async fn secrets_are_encrypted_and_keys_are_replaced_without_losing_one() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let file = configure(&data, &["one"]);
     let file = file.to_str().unwrap();
     let flags = ["--controllers=", "--encryption-provider-config", file];
@@ -158,7 +158,7 @@ async fn secrets_are_encrypted_and_keys_are_replaced_without_losing_one() {
 
 #[tokio::test]
 async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let file = configure(&data, &["one"]);
     let file = file.to_str().unwrap();
     let flags = ["--controllers=", "--encryption-provider-config", file];
@@ -221,7 +221,7 @@ async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
 
 #[tokio::test]
 async fn a_running_server_uses_a_changed_configuration() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let file = configure(&data, &["one"]);
     let server = data.start(&[
         "--storage=memory",
@@ -253,7 +253,7 @@ async fn a_running_server_uses_a_changed_configuration() {
 
 #[test]
 fn an_invalid_configuration_is_a_usage_error_that_names_the_field() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let file = configure(&data, &["one"]);
     let text = fs::read_to_string(&file)
         .unwrap()

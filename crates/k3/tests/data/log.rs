@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     cluster::until,
-    program::{Data, Server, k3, outcome},
+    program::{Server, TestDataDir, k3, outcome},
 };
 
 fn level(server: &Server, args: &[&str]) -> (Option<i32>, String, String) {
@@ -23,7 +23,7 @@ fn lines(file: &Path) -> Vec<Value> {
 
 #[tokio::test]
 async fn lines_are_json_in_a_file_that_is_put_aside_and_the_level_is_changed_while_the_server_runs() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let file = data.path().join("logs/k3.log");
     let server = data.start(&[
         "--storage=memory",
@@ -90,7 +90,7 @@ async fn lines_are_json_in_a_file_that_is_put_aside_and_the_level_is_changed_whi
 
 #[test]
 fn a_level_that_is_none_and_a_file_that_cannot_be_written_are_told() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let (code, _, errors) = outcome(&mut data.command(&["--log-level", "loud"]));
     assert!(
         code == Some(2) && errors.contains("loud") && errors.contains("debug"),

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::program::{Data, k3, outcome};
+use crate::program::{TestDataDir, k3, outcome};
 
 #[test]
 fn the_version_is_this_programs_and_the_servers_if_it_can_be_reached() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let (code, output, _) = outcome(k3(&["version", "--data-dir"]).arg(data.path()));
     assert_eq!(code, Some(0));
     assert!(

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use crate::{
     cluster::client,
-    program::{Data, k3, outcome},
+    program::{TestDataDir, k3, outcome},
 };
 
 /// So many objects, unless `K3_OBJECTS` says otherwise.
@@ -20,7 +20,7 @@ const OBJECTS: usize = 50_000;
 /// So many a second at least, of a release build.
 const ASKED: u64 = 5_000;
 
-async fn fill(data: &Data, objects: usize) {
+async fn fill(data: &TestDataDir, objects: usize) {
     let server = data.start(&["--controllers="]);
     let maps: Api<ConfigMap> = Api::namespaced(client(&server.kubeconfig).await, "default");
     let made = stream::iter(0..objects).map(Ok::<_, kube::Error>);
@@ -45,7 +45,7 @@ async fn fill(data: &Data, objects: usize) {
 #[ignore = "measures for minutes: cargo test --release -p k3 --test data -- --ignored --nocapture objects_go_quickly"]
 async fn objects_go_quickly_from_a_directory_into_etcd_and_mysql() {
     let objects = env::var("K3_OBJECTS").map_or(OBJECTS, |number| number.parse().unwrap());
-    let data = Data::new();
+    let data = TestDataDir::new();
     fill(&data, objects).await;
     let from = format!("file:{}", data.path().display());
     let name = format!("figures_{}", std::process::id());

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 
 use crate::{
     cluster::{client, create, read},
-    program::{Data, k3, outcome},
+    program::{TestDataDir, k3, outcome},
 };
 
 fn migrate(from: &str, to: &str, more: &[&str]) -> (Option<i32>, String, String) {
@@ -14,7 +14,7 @@ fn migrate(from: &str, to: &str, more: &[&str]) -> (Option<i32>, String, String)
 
 #[tokio::test]
 async fn objects_go_from_a_directory_to_etcd_to_mysql_and_back() {
-    let (first, last) = (Data::new(), Data::new());
+    let (first, last) = (TestDataDir::new(), TestDataDir::new());
     let server = first.start(&["--controllers="]);
     let made = create(&client(&server.kubeconfig).await, "kept").await;
     let from = format!("file:{}", first.path().display());
@@ -49,7 +49,7 @@ async fn objects_go_from_a_directory_to_etcd_to_mysql_and_back() {
 
 #[test]
 fn a_source_that_is_not_there_is_a_mistake() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let to = format!("file:{}", data.path().display());
     let (code, _, errors) = migrate("file:/nowhere/at/all", &to, &[]);
     assert!(code == Some(1) && errors.contains("no store"), "{errors}");

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::{
     cluster::{client, until},
-    program::Data,
+    program::TestDataDir,
 };
 
 /// Groups whose objects say what controllers and the scheduler do, and not what the server itself does.
@@ -36,7 +36,7 @@ const GROUPS: [&str; 8] = [
 const OF_EACH: usize = 12;
 
 /// Stores objects with `null` as they are, as an older server may have done.
-async fn store_nulls(data: &Data) -> usize {
+async fn store_nulls(data: &TestDataDir) -> usize {
     let options = FileOptions::new(data.path().join("objects"));
     let store = open(StorageConfig::File(options)).await.unwrap();
     let kinds = served_kinds().filter(|kind| GROUPS.contains(&&*kind.group));
@@ -65,7 +65,7 @@ async fn store_nulls(data: &Data) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_are_scheduled_and_run_while_nulls_are_stored() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let args = ["--simulated-nodes", "1"];
     assert!(data.start(&args).end_by(Signal::TERM).success());
     assert!(store_nulls(&data).await > 100);

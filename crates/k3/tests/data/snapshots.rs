@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::{
     cluster::{client, create, read},
-    program::{Data, k3, outcome},
+    program::{TestDataDir, k3, outcome},
 };
 
-fn snapshot(verb: &str, data: &Data, file: &Path, more: &[&str]) -> (Option<i32>, String, String) {
+fn snapshot(verb: &str, data: &TestDataDir, file: &Path, more: &[&str]) -> (Option<i32>, String, String) {
     let mut command = k3(&["snapshot", verb]);
     command.arg("--data-dir").arg(data.path()).arg(file).args(more);
     outcome(&mut command)
@@ -19,7 +19,7 @@ fn snapshot(verb: &str, data: &Data, file: &Path, more: &[&str]) -> (Option<i32>
 
 #[tokio::test]
 async fn what_was_saved_and_destroyed_comes_back_with_its_uids_and_revisions_go_on() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let files = tempfile::tempdir().unwrap();
     let file = files.path().join("monday.k3");
     let server = data.start(&["--controllers="]);
@@ -102,7 +102,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 
 #[tokio::test]
 async fn a_snapshot_of_a_shared_store_has_no_private_keys_unless_asked_for() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let name = format!("keys-{}", std::process::id());
     let etcd = k3_test_services::etcd();
     let in_etcd = |prefix: &str| {
@@ -156,7 +156,7 @@ async fn a_snapshot_of_a_shared_store_has_no_private_keys_unless_asked_for() {
     let (code, output, errors) = snapshot("restore", &data, &with, &[first, second, third, "--force"]);
     assert_eq!(code, Some(0), "{errors}");
     assert!(!output.contains("no private keys"), "{output}");
-    let empty = Data::new();
+    let empty = TestDataDir::new();
     let server = empty.start(&[first, second, third, "--controllers="]);
     assert_eq!(read(&client(&server.kubeconfig).await, "kept").await.0, made.0);
     server.end_by(Signal::TERM);
@@ -165,7 +165,7 @@ async fn a_snapshot_of_a_shared_store_has_no_private_keys_unless_asked_for() {
 
 #[test]
 fn a_damaged_file_takes_nothing_away() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     data.start(&["--controllers="]).end_by(Signal::TERM);
     let file = data.path().join("a.k3");
     assert_eq!(snapshot("save", &data, &file, &[]).0, Some(0));
@@ -186,7 +186,7 @@ fn a_damaged_file_takes_nothing_away() {
 
 #[test]
 fn a_store_that_is_not_there_or_in_memory_is_a_mistake() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let file = data.path().join("a.k3");
     let (code, _, errors) = snapshot("save", &data, &file, &[]);
     assert!(code == Some(1) && errors.contains("no store"), "{errors}");

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::program::{Data, k3, outcome};
+use crate::program::{TestDataDir, k3, outcome};
 
 #[test]
 fn a_reader_that_closes_the_pipe_is_no_failure() {
@@ -59,7 +59,7 @@ fn an_impossible_node_name_is_a_usage_error() {
 
 #[test]
 fn check_refuses_what_run_refuses() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let file = data.path().join("c.yaml");
     for text in [
         "storage: {type: etcd}",
@@ -94,7 +94,7 @@ fn a_misspelt_variable_is_a_usage_error() {
 
 #[test]
 fn client_commands_find_the_server_of_the_configuration() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let _server = data.start(&["--storage=memory", "--controllers="]);
     let home = tempfile::tempdir().unwrap();
     let call = || {
@@ -124,7 +124,7 @@ fn client_commands_find_the_server_of_the_configuration() {
 
 #[test]
 fn a_store_that_cannot_be_used_is_described_by_address_cause_and_remedy() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent_port = silent.local_addr().unwrap().port();
     let closed = k3_test_services::free_port().unwrap();
@@ -169,7 +169,7 @@ fn a_store_that_cannot_be_used_is_described_by_address_cause_and_remedy() {
 
 #[test]
 fn a_damaged_store_is_refused_without_a_panic() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let flags = ["--controllers="];
     data.start(&flags).end_by(rustix::process::Signal::TERM);
     let file = data.path().join("objects/store.redb");

@@ -5,22 +5,22 @@ use k3_test_services::{Etcd, TEST_ETCD_IMAGE, TEST_IMAGE, docker, podman};
 use rustix::process::Signal;
 
 use crate::{
-    machine::{Machine, kubectl, refused, start},
-    program::Data,
+    machine::{DatabaseTest, kubectl, refused, start},
+    program::TestDataDir,
 };
 
 #[test]
 fn it_is_started_where_nobody_listens_and_its_data_outlive_it() {
-    its_life(&Machine::new("docker", docker()));
+    its_life(&DatabaseTest::new("docker", docker()));
 }
 
 #[test]
 fn podman_does_the_same() {
-    its_life(&Machine::new("podman", podman()));
+    its_life(&DatabaseTest::new("podman", podman()));
 }
 
-fn its_life(machine: &Machine) {
-    let (data, name) = (Data::new(), machine.name("etcd"));
+fn its_life(machine: &DatabaseTest) {
+    let (data, name) = (TestDataDir::new(), machine.name("etcd"));
     let server = start(&data, &machine.etcd(&[]));
     let container = machine.container(&name).unwrap();
     assert_eq!(container.state, ServiceState::Running);
@@ -30,7 +30,7 @@ fn its_life(machine: &Machine) {
     kubectl(&server, "create configmap kept");
 
     // A second server on the same machine uses the same, and leaves it to the first.
-    let second = Data::new();
+    let second = TestDataDir::new();
     let status = start(&second, &machine.etcd(&[])).end_by(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{}", second.log());
     assert_eq!(machine.container(&name).unwrap().id, container.id);
@@ -67,8 +67,8 @@ fn its_life(machine: &Machine) {
 
 #[test]
 fn what_somebody_else_started_is_used_and_never_touched() {
-    let machine = Machine::new("docker", docker());
-    let (data, name) = (Data::new(), machine.name("etcd"));
+    let machine = DatabaseTest::new("docker", docker());
+    let (data, name) = (TestDataDir::new(), machine.name("etcd"));
     let port = ServicePort {
         address: [127, 0, 0, 1].into(),
         machine: machine.port,
@@ -113,8 +113,8 @@ fn what_somebody_else_started_is_used_and_never_touched() {
 
 #[test]
 fn nothing_is_started_where_that_is_off_or_cannot_be() {
-    let machine = Machine::new("docker", docker());
-    let data = Data::new();
+    let machine = DatabaseTest::new("docker", docker());
+    let data = TestDataDir::new();
     let said = refused(&data, &machine.etcd(&["--database-autostart=false"]));
     assert!(said.contains("cannot open the store"), "{said}");
     assert_eq!(machine.container(&machine.name("etcd")), None);
@@ -144,7 +144,7 @@ fn nothing_is_started_where_that_is_off_or_cannot_be() {
 }
 
 /// A volume of the test's own, which goes with the machine's others.
-fn volume(machine: &Machine, name: &str) -> ServiceVolume {
+fn volume(machine: &DatabaseTest, name: &str) -> ServiceVolume {
     ServiceVolume {
         name: format!("{name}-{}", machine.instance),
         path: "/kept".to_owned(),

@@ -11,12 +11,12 @@ use k3_test_services::{TEST_ETCD_IMAGE, TEST_MYSQL_IMAGE, find_program, free_por
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Runtime;
 
-use crate::program::{Data, Server, outcome};
+use crate::program::{Server, TestDataDir, outcome};
 
 /// The label by which databases of one instance are found.
 const INSTANCE: &str = "k3.io/database-instance";
 
-pub(crate) struct Machine {
+pub(crate) struct DatabaseTest {
     socket: PathBuf,
     runtime: &'static str,
     pub(crate) engine: Engine,
@@ -27,9 +27,9 @@ pub(crate) struct Machine {
     pub(crate) waits: Runtime,
 }
 
-// --- Machine ---
+// --- DatabaseTest ---
 
-impl Machine {
+impl DatabaseTest {
     pub(crate) fn new(runtime: &'static str, socket: &Path) -> Self {
         load_database_images(socket).unwrap();
         let waits = tokio::runtime::Builder::new_current_thread()
@@ -38,7 +38,7 @@ impl Machine {
             .unwrap();
         let engine = waits.block_on(Engine::for_services(socket)).unwrap();
         let port = free_pair();
-        Machine {
+        DatabaseTest {
             socket: socket.to_path_buf(),
             runtime,
             engine,
@@ -124,7 +124,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for DatabaseTest {
     fn drop(&mut self) {
         // Best effort: a test that failed may have left anything.
         self.waits.block_on(async {
@@ -141,12 +141,12 @@ impl Drop for Machine {
 }
 
 /// Starts a server, and waits until it serves.
-pub(crate) fn start(data: &Data, flags: &[String]) -> Server {
+pub(crate) fn start(data: &TestDataDir, flags: &[String]) -> Server {
     data.start(&flags.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// A start that fails: what is said.
-pub(crate) fn refused(data: &Data, flags: &[String]) -> String {
+pub(crate) fn refused(data: &TestDataDir, flags: &[String]) -> String {
     let flags: Vec<_> = flags.iter().map(String::as_str).collect();
     let (code, _, errors) = outcome(&mut data.command(&flags));
     assert_eq!(code, Some(1), "{errors}");

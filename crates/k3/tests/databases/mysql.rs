@@ -7,22 +7,22 @@ use k3_test_services::{docker, podman};
 use rustix::process::Signal;
 
 use crate::{
-    machine::{Machine, kubectl, start},
-    program::Data,
+    machine::{DatabaseTest, kubectl, start},
+    program::TestDataDir,
 };
 
 #[test]
 fn it_gets_a_password_of_its_own_and_its_data_outlive_it() {
-    its_life(&Machine::new("docker", docker()));
+    its_life(&DatabaseTest::new("docker", docker()));
 }
 
 #[test]
 fn podman_does_the_same() {
-    its_life(&Machine::new("podman", podman()));
+    its_life(&DatabaseTest::new("podman", podman()));
 }
 
-fn its_life(machine: &Machine) {
-    let (data, name) = (Data::new(), machine.name("mysql"));
+fn its_life(machine: &DatabaseTest) {
+    let (data, name) = (TestDataDir::new(), machine.name("mysql"));
     let server = start(&data, &machine.mysql("root"));
     let container = machine.container(&name).unwrap();
     assert_eq!(
@@ -43,8 +43,8 @@ fn its_life(machine: &Machine) {
 
 #[test]
 fn a_user_that_is_not_root_has_the_password_that_was_given() {
-    let machine = Machine::new("docker", docker());
-    let data = Data::new();
+    let machine = DatabaseTest::new("docker", docker());
+    let data = TestDataDir::new();
     let _server = start(&data, &machine.mysql("keeper:s3cret"));
     assert!(!data.path().join("databases").exists());
     assert!(!data.log().contains("s3cret"));

@@ -11,28 +11,28 @@ use kubecontroller::testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    machine::{Machine, kubectl},
-    program::{Data, k3, outcome},
+    machine::{DatabaseTest, kubectl},
+    program::{TestDataDir, k3, outcome},
 };
 
 /// A `k3 storage` that ends with this.
-struct Keeper {
+struct StorageProcess {
     child: Child,
-    data: Data,
+    data: TestDataDir,
 }
 
 #[test]
 fn it_is_there_as_long_as_its_keeper_and_comes_again_after_a_crash() {
-    its_life(&Machine::new("docker", docker()));
+    its_life(&DatabaseTest::new("docker", docker()));
 }
 
 #[test]
 fn podman_starts_it_again_too() {
-    its_life(&Machine::new("podman", podman()));
+    its_life(&DatabaseTest::new("podman", podman()));
 }
 
-fn its_life(machine: &Machine) {
-    let (data, name) = (Data::new(), machine.name("etcd"));
+fn its_life(machine: &DatabaseTest) {
+    let (data, name) = (TestDataDir::new(), machine.name("etcd"));
     let endpoint = format!("http://localhost:{}", machine.port);
     let server = || {
         let mut command = k3(&["apiserver", "--secure-port=0", "--storage=etcd", "--etcd-servers"]);
@@ -45,7 +45,7 @@ fn its_life(machine: &Machine) {
     assert!(errors.contains("cannot open the store"), "{errors}");
     assert_eq!(machine.container(&name), None);
 
-    let keeper = Keeper::start(machine);
+    let keeper = StorageProcess::start(machine);
     machine.waits.block_on(eventually(|| async {
         let log = keeper.data.log();
         log.contains("store is available").then_some(()).ok_or(log)
@@ -72,16 +72,16 @@ fn written(kubeconfig: &Path) -> Result<(), String> {
     (code == Some(0)).then_some(()).ok_or(errors)
 }
 
-// --- Keeper ---
+// --- StorageProcess ---
 
-impl Keeper {
-    fn start(machine: &Machine) -> Self {
-        let data = Data::new();
+impl StorageProcess {
+    fn start(machine: &DatabaseTest) -> Self {
+        let data = TestDataDir::new();
         let log = fs::File::create(data.path().join("log")).unwrap();
         let mut command = k3(&["storage", "--data-dir"]);
         command.arg(data.path()).args(machine.etcd(&[]));
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        Keeper { child, data }
+        StorageProcess { child, data }
     }
 
     /// Ends it in order: what it said.
@@ -93,7 +93,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for StorageProcess {
     fn drop(&mut self) {
         // Best effort: it may have ended already.
         let _ = self.child.kill();

@@ -15,22 +15,22 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
     runtime::{WatchStreamExt, watcher},
 };
-use program::{Data, Server};
+use program::{Server, TestDataDir};
 use serde_json::json;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A server, and a client that is its administrator.
-struct Cluster {
+struct TestCluster {
     client: Client,
     _server: Server,
-    _data: Data,
+    _data: TestDataDir,
 }
 
-impl Cluster {
+impl TestCluster {
     async fn start() -> Self {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let server = data.start(&["--storage=memory", "--controllers="]);
         let kubeconfig = Kubeconfig::read_from(data.path().join("admin.kubeconfig")).unwrap();
         let options = KubeConfigOptions::default();
@@ -38,7 +38,7 @@ impl Cluster {
             .await
             .unwrap();
         let client = Client::try_from(config).unwrap();
-        Cluster {
+        TestCluster {
             client,
             _server: server,
             _data: data,
@@ -63,7 +63,7 @@ fn config_map(name: &str, value: &str) -> ConfigMap {
 
 #[tokio::test]
 async fn objects_are_created_replaced_listed_and_deleted() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let api = cluster.config_maps();
     let created = api
         .create(&PostParams::default(), &config_map("a", "1"))
@@ -94,7 +94,7 @@ async fn objects_are_created_replaced_listed_and_deleted() {
 
 #[tokio::test]
 async fn a_collection_of_many_is_deleted_whole_and_told_in_order() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let config_maps = cluster.config_maps();
     // More than are deleted at once, and not a multiple of that.
     let names: Vec<_> = (0..75).map(|number| format!("many-{number:02}")).collect();
@@ -124,7 +124,7 @@ async fn a_collection_of_many_is_deleted_whole_and_told_in_order() {
 
 #[tokio::test]
 async fn what_is_applied_is_owned_and_filled_in() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let api: Api<Deployment> = Api::namespaced(cluster.client.clone(), "default");
     let wanted = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -160,7 +160,7 @@ async fn what_is_applied_is_owned_and_filled_in() {
 
 #[tokio::test]
 async fn a_watcher_sees_what_is_there_and_what_comes() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let api = cluster.config_maps();
     api.create(&PostParams::default(), &config_map("before", "1"))
         .await

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read};
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 const DEFINITION: &str = r"
 apiVersion: apiextensions.k8s.io/v1
@@ -46,7 +46,7 @@ metadata: {name: mine}
 spec: {cronSpec: "* *"}
 "#;
 
-impl Cluster {
+impl TestCluster {
     fn define(&self) {
         let file = self.file("definition.yaml", DEFINITION);
         self.kubectl(&format!("create -f {}", file.display()));
@@ -56,7 +56,7 @@ impl Cluster {
 
 #[test]
 fn a_kind_that_was_defined_is_found_explained_and_used() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.define();
     let resources = cluster.kubectl("api-resources --api-group=stable.example.com");
     assert!(resources.contains("crontabs   ct"), "{resources}");
@@ -90,7 +90,7 @@ fn a_kind_that_was_defined_is_found_explained_and_used() {
 
 #[test]
 fn a_definition_takes_its_objects_and_watches_with_it() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.define();
     let file = cluster.file("object.yaml", OBJECT);
     cluster.kubectl(&format!("create -f {}", file.display()));

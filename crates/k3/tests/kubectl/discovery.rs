@@ -1,10 +1,10 @@
 //! kubectl finds out what there is.
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 #[test]
 fn resources_are_listed_with_their_short_names() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let resources = cluster.kubectl("api-resources");
     for words in [
         &["pods", "po", "v1", "true", "Pod"][..],
@@ -32,7 +32,7 @@ fn resources_are_listed_with_their_short_names() {
 
 #[test]
 fn health_is_told_check_by_check() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     assert_eq!(cluster.kubectl("get --raw /readyz"), "ok");
     let verbose = cluster.kubectl("get --raw /readyz?verbose");
     assert!(verbose.contains("[+]ping ok"), "{verbose}");
@@ -41,7 +41,7 @@ fn health_is_told_check_by_check() {
 
 #[test]
 fn the_version_is_that_of_the_api() {
-    let version = Cluster::start().kubectl("version -o json");
+    let version = TestCluster::start().kubectl("version -o json");
     let version: serde_json::Value = serde_json::from_str(&version).unwrap();
     let text = version["serverVersion"]["gitVersion"].as_str().unwrap();
     assert!(text.starts_with("v1.37."), "{text}");
@@ -49,7 +49,7 @@ fn the_version_is_that_of_the_api() {
 
 #[test]
 fn fields_are_explained() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let all = cluster.kubectl("explain pod.spec.containers --recursive");
     for field in ["imagePullPolicy", "livenessProbe", "resources", "volumeMounts"] {
         assert!(all.contains(field), "{field} is missing in:\n{all}");

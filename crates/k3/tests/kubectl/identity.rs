@@ -7,7 +7,7 @@ use std::{
 
 use rcgen::{CertificateParams, DnType, KeyPair};
 
-use crate::{cluster::Cluster, program::outcome};
+use crate::{cluster::TestCluster, program::outcome};
 
 /// A port that is free now, and that the kernel gives to nobody's client.
 fn free_port() -> u16 {
@@ -27,7 +27,7 @@ fn get(port: u16, path: &str, headers: &str) -> String {
 
 #[test]
 fn a_certificate_of_another_authority_is_an_answer_and_not_a_broken_connection() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let mut params = CertificateParams::default();
     params
         .distinguished_name
@@ -58,7 +58,7 @@ fn a_certificate_of_another_authority_is_an_answer_and_not_a_broken_connection()
 #[test]
 fn over_plain_http_one_shows_a_token_as_elsewhere() {
     let port = free_port();
-    let cluster = Cluster::start_with(&[&format!("--insecure-port={port}")]);
+    let cluster = TestCluster::start_with(&[&format!("--insecure-port={port}")]);
     assert_eq!(get(port, "/healthz", ""), "HTTP/1.1 200 OK");
     assert_eq!(get(port, "/api", ""), "HTTP/1.1 401 Unauthorized");
     let token = cluster.kubectl("create token default");
@@ -69,7 +69,7 @@ fn over_plain_http_one_shows_a_token_as_elsewhere() {
 #[test]
 fn this_machine_needs_no_token_where_that_is_asked_and_nobody_passes_for_it() {
     let port = free_port();
-    let cluster = Cluster::start_with(&[&format!("--insecure-port={port}"), "--authn-allow-localhost"]);
+    let cluster = TestCluster::start_with(&[&format!("--insecure-port={port}"), "--authn-allow-localhost"]);
     let server = format!("--server=http://127.0.0.1:{port}");
     assert!(
         cluster
@@ -98,7 +98,7 @@ fn this_machine_needs_no_token_where_that_is_asked_and_nobody_passes_for_it() {
 #[test]
 fn a_put_changes_the_status_where_that_is_asked() {
     for (flags, replicas) in [(&[][..], ""), (&["--unrestricted-update"][..], "3")] {
-        let cluster = Cluster::start_with(flags);
+        let cluster = TestCluster::start_with(flags);
         cluster.kubectl("create deployment web --image=nginx");
         let mut deployment = cluster.get("deployment/web");
         deployment["status"] = serde_json::json!({"replicas": 3});

@@ -3,13 +3,13 @@
 use serde_json::json;
 
 use crate::{
-    cluster::{Cluster, POD},
+    cluster::{POD, TestCluster},
     program::outcome,
 };
 
 #[test]
 fn a_deployment_is_created_and_scaled() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let said = cluster.kubectl("create deployment web --image=nginx:1.27 --replicas=2");
     assert_eq!(said, "deployment.apps/web created\n");
     let said = cluster.kubectl("scale deployment web --replicas=5 --current-replicas=2");
@@ -24,7 +24,7 @@ fn a_deployment_is_created_and_scaled() {
 
 #[test]
 fn apply_on_the_clients_side_makes_changes_and_leaves() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let path = cluster.file("pod.yaml", POD);
     let path = path.to_str().unwrap();
     assert_eq!(cluster.kubectl_with(&["apply", "-f", path]), "pod/web created\n");
@@ -45,7 +45,7 @@ fn apply_on_the_clients_side_makes_changes_and_leaves() {
 
 #[test]
 fn apply_on_the_servers_side_keeps_who_set_what() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let path = cluster.file("pod.yaml", POD);
     let path = path.to_str().unwrap();
     let said = cluster.kubectl_with(&["apply", "--server-side", "-f", path]);
@@ -68,7 +68,7 @@ fn apply_on_the_servers_side_keeps_who_set_what() {
 
 #[test]
 fn a_difference_is_shown_before_it_is_made() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let path = cluster.file("pod.yaml", POD);
     cluster.kubectl_with(&["apply", "-f", path.to_str().unwrap()]);
     cluster.kubectl_with(&["diff", "-f", path.to_str().unwrap()]);
@@ -87,7 +87,7 @@ fn a_difference_is_shown_before_it_is_made() {
 
 #[test]
 fn an_editor_changes_an_object() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.kubectl("create configmap settings --from-literal=colour=red");
     let mut command = cluster.command();
     command
@@ -101,7 +101,7 @@ fn an_editor_changes_an_object() {
 
 #[test]
 fn labels_and_annotations_come_and_go() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.kubectl("create configmap settings");
     cluster.kubectl("label configmap settings tier=front");
     cluster.kubectl("annotate configmap settings note=kept");
@@ -119,7 +119,7 @@ fn labels_and_annotations_come_and_go() {
 
 #[test]
 fn every_kind_of_patch_is_understood() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.kubectl("create deployment web --image=nginx:1.27");
     let patch = |kind: &str, text: &str| {
         cluster.kubectl_with(&["patch", "deployment", "web", "--type", kind, "-p", text]);
@@ -144,7 +144,7 @@ fn every_kind_of_patch_is_understood() {
 
 #[test]
 fn a_dry_run_on_the_server_changes_nothing() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let said = cluster.kubectl("create configmap settings --dry-run=server -o name");
     assert_eq!(said, "configmap/settings\n");
     assert_eq!(cluster.kubectl("get configmap settings --ignore-not-found"), "");
@@ -152,7 +152,7 @@ fn a_dry_run_on_the_server_changes_nothing() {
 
 #[test]
 fn a_field_that_does_not_exist_is_refused() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let path = cluster.file("pod.yaml", &POD.replace("image:", "imagge:"));
     let (_, said) = cluster.refused(&format!("create -f {}", path.display()));
     assert!(
@@ -163,7 +163,7 @@ fn a_field_that_does_not_exist_is_refused() {
 
 #[test]
 fn a_list_that_was_too_old_goes_on_with_what_is_there_now() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     for name in ["a", "b", "c"] {
         cluster.kubectl(&format!("create configmap {name}"));
     }

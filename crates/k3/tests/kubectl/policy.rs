@@ -1,6 +1,6 @@
 //! Policies: expressions that judge and change what is written.
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 const POLICIES: &str = r#"
 apiVersion: admissionregistration.k8s.io/v1
@@ -42,7 +42,7 @@ spec: {policyName: labels}
 
 #[test]
 fn policies_judge_and_change_what_is_written_from_the_moment_they_are_bound() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let file = cluster.file("policies.yaml", POLICIES);
     cluster.kubectl(&format!("apply -f {}", file.display()));
     let (_, said) = cluster.refused("create configmap c --from-literal=bad=1");
@@ -81,7 +81,7 @@ spec: {policyName: no-commands, validationActions: [Deny]}
 
 #[test]
 fn policies_judge_commands_in_pods() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let file = cluster.file("policies.yaml", NO_COMMANDS);
     cluster.kubectl(&format!("apply -f {}", file.display()));
     cluster.kubectl("run web --image=nginx");

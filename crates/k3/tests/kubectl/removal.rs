@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 #[test]
 fn what_depends_on_a_deleted_object_is_left_to_whoever_collects() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     for (cascade, finalizers) in [
         ("orphan", json!(["orphan"])),
         ("foreground", json!(["foregroundDeletion"])),
@@ -23,7 +23,7 @@ fn what_depends_on_a_deleted_object_is_left_to_whoever_collects() {
 
 #[test]
 fn an_object_that_nothing_holds_is_gone_when_kubectl_returns() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.kubectl("create deployment web --image=nginx");
     let said = cluster.kubectl("delete deployment web --cascade=background");
     assert_eq!(said, "deployment.apps \"web\" deleted\n");
@@ -33,7 +33,7 @@ fn an_object_that_nothing_holds_is_gone_when_kubectl_returns() {
 
 #[test]
 fn all_of_a_label_go_at_once() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     for name in ["a", "b", "c"] {
         cluster.kubectl(&format!("create configmap {name}"));
     }

@@ -2,11 +2,11 @@
 
 use k8s_openapi::ByteString;
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 /// A cluster in which alice may do something to configmaps and roles in one of two namespaces.
-fn cluster(verbs: &str) -> Cluster {
-    let cluster = Cluster::start();
+fn cluster(verbs: &str) -> TestCluster {
+    let cluster = TestCluster::start();
     cluster.kubectl("create namespace red");
     cluster.kubectl("create namespace blue");
     cluster.kubectl(&format!(
@@ -75,7 +75,7 @@ fn who_may_only_watch_does_not_create_at_the_old_path_of_watches() {
 
 #[test]
 fn a_certificate_is_approved_by_who_may_approve_for_its_signer() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let request = rcgen::CertificateParams::default()
         .serialize_request(&rcgen::KeyPair::generate().unwrap())
         .unwrap();

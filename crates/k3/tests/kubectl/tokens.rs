@@ -3,12 +3,12 @@
 use std::fs;
 
 use crate::{
-    cluster::Cluster,
-    program::{Data, outcome},
+    cluster::TestCluster,
+    program::{TestDataDir, outcome},
 };
 
 /// What kubectl says when it bears a token and asks for what only administrators may see: who one is, or that one is nobody.
-fn bear(cluster: &Cluster, token: &str) -> String {
+fn bear(cluster: &TestCluster, token: &str) -> String {
     let (_, _, errors) = outcome(cluster.bearer(token).args(["get", "secrets"]));
     errors
 }
@@ -23,7 +23,7 @@ fn is_nobody(said: &str) -> bool {
 }
 
 /// A token that `k3 token create` makes, and its id.
-fn create(cluster: &Cluster, line: &str) -> (String, String) {
+fn create(cluster: &TestCluster, line: &str) -> (String, String) {
     let (code, output, errors) = outcome(&mut cluster.token(&format!("create {line}")));
     assert_eq!(code, Some(0), "{output}{errors}");
     assert_eq!(output.lines().count(), 1, "{output}");
@@ -40,7 +40,7 @@ fn create(cluster: &Cluster, line: &str) -> (String, String) {
 
 #[test]
 fn kubectl_makes_a_token_of_a_service_account_which_dies_with_it() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.kubectl("create serviceaccount robot");
     let token = cluster.kubectl("create token robot --duration=20m");
     let token = token.trim_end();
@@ -59,7 +59,7 @@ fn kubectl_makes_a_token_of_a_service_account_which_dies_with_it() {
 
 #[test]
 fn a_token_to_join_with_is_listed_and_revoked_by_its_id_or_as_a_whole() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     for shorten in [false, true] {
         let (code, line, errors) = outcome(&mut cluster.token("create --join"));
         assert_eq!(code, Some(0), "{errors}");
@@ -80,7 +80,7 @@ fn a_token_to_join_with_is_listed_and_revoked_by_its_id_or_as_a_whole() {
 
 #[test]
 fn a_token_for_a_while_is_made_listed_used_and_revoked() {
-    let cluster = Cluster::start_with(&["-v=10"]);
+    let cluster = TestCluster::start_with(&["-v=10"]);
     let (token, id) = create(&cluster, "--user alice --group devs,qa --ttl 30m");
     let said = bear(&cluster, &token);
     assert!(is_user(&said, "alice"), "{said}");
@@ -106,7 +106,7 @@ fn a_token_for_a_while_is_made_listed_used_and_revoked() {
 
 #[test]
 fn a_token_whose_time_is_over_is_refused_and_goes() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let (token, id) = create(&cluster, "--user alice --ttl 3s");
     let secret = format!("secret/ephemeral-token-{id}");
     cluster.kubectl(&format!(
@@ -120,7 +120,7 @@ fn a_token_whose_time_is_over_is_refused_and_goes() {
 
 #[test]
 fn who_may_write_secrets_does_not_make_users() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let (token, _) = create(&cluster, "--user eve --group devs");
     let flags = "--user root --group system:masters --kubeconfig";
     cluster.kubectl("create clusterrolebinding eve --clusterrole=cluster-admin --user=eve");
@@ -134,7 +134,7 @@ fn who_may_write_secrets_does_not_make_users() {
 
 #[test]
 fn calls_that_make_no_sense_are_told_and_tokens_are_not_repeated() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     for (line, word) in [
         ("create", "--user"),
         ("create --user a --ttl soon", "1h30m"),
@@ -152,7 +152,7 @@ fn calls_that_make_no_sense_are_told_and_tokens_are_not_repeated() {
 
 #[test]
 fn kubectl_is_refused_where_it_is_disabled() {
-    let cluster = Cluster::refusing(&["--kubectl-disabled"]);
+    let cluster = TestCluster::refusing(&["--kubectl-disabled"]);
     for call in [
         "get namespaces",
         "create namespace a",
@@ -168,7 +168,7 @@ fn kubectl_is_refused_where_it_is_disabled() {
 
 #[test]
 fn kubectl_uses_tokens_that_end_soon_where_that_is_asked() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let tokens = data.path().join("tokens.csv");
     fs::write(&tokens, "s3cret-static,alice,u-1\n").unwrap();
     let tokens = format!("--token-auth-file={}", tokens.display());
@@ -177,7 +177,7 @@ fn kubectl_uses_tokens_that_end_soon_where_that_is_asked() {
         "--kubectl-ephemeral-token",
         "--kubectl-ephemeral-token-duration=1h",
     ];
-    let cluster = Cluster::start_on(data, &flags);
+    let cluster = TestCluster::start_on(data, &flags);
     let said = bear(&cluster, "s3cret-static");
     assert!(is_nobody(&said), "{said}");
     let robot = "system:serviceaccount:default:default";

@@ -6,11 +6,11 @@ use kubecontroller::testing::eventually_within;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{cluster::Cluster, program::outcome};
+use crate::{cluster::TestCluster, program::outcome};
 
 const NODES: u32 = 3;
 
-fn apply(cluster: &Cluster, object: &Value) {
+fn apply(cluster: &TestCluster, object: &Value) {
     let path = cluster.file("object.json", &object.to_string());
     cluster.kubectl(&format!("apply -f {}", path.display()));
 }
@@ -25,7 +25,7 @@ fn containers() -> Value {
 
 #[test]
 fn a_deployment_is_rolled_out_paused_restarted_undone_and_scaled() {
-    let cluster = Cluster::with_nodes(NODES);
+    let cluster = TestCluster::with_nodes(NODES);
     cluster.kubectl("create deployment web --image=example.com/web:1 --replicas=4");
     cluster.kubectl("rollout status deployment/web --timeout=120s");
     cluster.kubectl("set image deployment/web web=example.com/web:2");
@@ -50,7 +50,7 @@ fn a_deployment_is_rolled_out_paused_restarted_undone_and_scaled() {
 
 #[test]
 fn pods_leave_a_node_that_is_drained() {
-    let cluster = Cluster::with_nodes(NODES);
+    let cluster = TestCluster::with_nodes(NODES);
     cluster.kubectl("create deployment web --image=example.com/web:1 --replicas=6");
     cluster.kubectl("rollout status deployment/web --timeout=120s");
     for command in ["logs deployment/web", "exec deployment/web -- ls"] {
@@ -65,7 +65,7 @@ fn pods_leave_a_node_that_is_drained() {
 
 #[test]
 fn sets_and_jobs_run_to_where_they_should() {
-    let cluster = Cluster::with_nodes(NODES);
+    let cluster = TestCluster::with_nodes(NODES);
     let labels = json!({"app": "db"});
     let claim = json!({
         "metadata": {"name": "data"},
@@ -111,7 +111,7 @@ fn sets_and_jobs_run_to_where_they_should() {
 
 #[test]
 fn what_is_owned_goes_with_its_owner_unless_it_is_to_stay() {
-    let cluster = Cluster::with_nodes(NODES);
+    let cluster = TestCluster::with_nodes(NODES);
     cluster.kubectl("create namespace shop");
     cluster.kubectl("create deployment web --image=example.com/web:1 --replicas=2 -n shop");
     cluster.kubectl("rollout status deployment/web --timeout=120s -n shop");
@@ -126,7 +126,7 @@ fn what_is_owned_goes_with_its_owner_unless_it_is_to_stay() {
 
 #[test]
 fn controllers_say_how_they_fare() {
-    let cluster = Cluster::with_nodes(NODES);
+    let cluster = TestCluster::with_nodes(NODES);
     let (code, told, errors) = outcome(&mut cluster.own("controllers"));
     assert_eq!(code, Some(0), "{errors}");
     assert!(
@@ -140,7 +140,7 @@ fn controllers_say_how_they_fare() {
 
 /// How many writes there were of each resource, as the server counts them; but for leases, which are renewed all the time, and
 /// for reviews, which change nothing.
-fn writes(cluster: &Cluster) -> BTreeMap<String, u64> {
+fn writes(cluster: &TestCluster) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for line in cluster.kubectl("get --raw /metrics").lines() {
         let Some(labels) = line.strip_prefix("apiserver_request_total{") else {
@@ -162,7 +162,7 @@ fn writes(cluster: &Cluster) -> BTreeMap<String, u64> {
 
 #[tokio::test]
 async fn an_idle_cluster_writes_leases_and_nothing_else() {
-    let cluster = Cluster::with_nodes(NODES);
+    let cluster = TestCluster::with_nodes(NODES);
     cluster.kubectl("create deployment web --image=example.com/web:1 --replicas=3");
     cluster.kubectl("expose deployment web --port=80");
     cluster.kubectl("rollout status deployment/web --timeout=120s");

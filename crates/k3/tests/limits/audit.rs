@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
-    program::{Data, outcome},
-    wire::{Cluster, Who},
+    program::{TestDataDir, outcome},
+    wire::{Requester, TestCluster},
 };
 
 const POLICY: &str = r#"
@@ -38,7 +38,7 @@ fn find<'l>(lines: &'l [Value], verb: &str, stage: &str, resource: &str) -> &'l 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one log tells of all these requests")]
 fn requests_are_written_down_as_the_policy_says() {
-    let directory = Data::new();
+    let directory = TestDataDir::new();
     let (policy, log) = (
         directory.path().join("policy.yaml"),
         directory.path().join("logs/audit.log"),
@@ -48,7 +48,7 @@ fn requests_are_written_down_as_the_policy_says() {
         format!("--audit-policy-file={}", policy.display()),
         format!("--audit-log-path={}", log.display()),
     );
-    let cluster = Cluster::start(&[&policy, &path]);
+    let cluster = TestCluster::start(&[&policy, &path]);
     let secret = br#"{"metadata":{"name":"s"},"stringData":{"password":"hidden"}}"#;
     let mut wire = cluster.admin();
     let headers = "Content-Type: application/json\r\nAudit-ID: mine\r\nUser-Agent: tester\r\n";
@@ -80,7 +80,7 @@ fn requests_are_written_down_as_the_policy_says() {
         200
     );
     let headers = "Authorization: Bearer wrong\r\n";
-    let answer = cluster.connect(Who::Nobody, "http/1.1").ask(
+    let answer = cluster.connect(Requester::Nobody, "http/1.1").ask(
         "GET",
         "/api/v1/namespaces/default/secrets",
         headers,
@@ -157,7 +157,7 @@ fn requests_are_written_down_as_the_policy_says() {
 
 #[test]
 fn a_policy_that_is_wrong_is_told_before_anything_starts() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let policy = data.path().join("policy.yaml");
     fs::write(
         &policy,

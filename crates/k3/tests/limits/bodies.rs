@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::wire::{Answer, Cluster};
+use crate::wire::{RawResponse, TestCluster};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MEBIBYTE: usize = 1024 * 1024;
@@ -22,14 +22,14 @@ fn padded(name: &str, length: usize) -> Vec<u8> {
     body
 }
 
-fn assert_refused(answer: &Answer, code: u16, words: &str) {
+fn assert_refused(answer: &RawResponse, code: u16, words: &str) {
     assert_eq!(answer.code, code, "{}", answer.text());
     assert!(answer.text().contains(words), "{words}: {}", answer.text());
 }
 
 #[test]
 fn a_body_of_three_mebibytes_is_read_and_a_longer_one_is_413() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     assert_eq!(
         cluster
             .ask("POST", CONFIG_MAPS, &padded("fits", 3 * MEBIBYTE))
@@ -55,7 +55,7 @@ fn a_body_of_three_mebibytes_is_read_and_a_longer_one_is_413() {
 
 #[test]
 fn a_compressed_body_is_415() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     let headers = "Content-Type: application/json\r\nContent-Encoding: gzip\r\n";
     let refused = cluster
         .admin()
@@ -68,7 +68,7 @@ fn a_compressed_body_is_415() {
 
 #[test]
 fn a_long_answer_is_compressed_for_who_takes_it_so() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     let long = "a".repeat(200 * 1024);
     assert_eq!(
         cluster
@@ -92,7 +92,7 @@ fn a_long_answer_is_compressed_for_who_takes_it_so() {
 
 #[test]
 fn a_patch_has_ten_thousand_operations_at_most_and_copies_do_not_pile_up() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     assert_eq!(
         cluster
             .ask("POST", CONFIG_MAPS, &config_map("a", &json!({"k": "v"})))
@@ -117,7 +117,7 @@ fn a_patch_has_ten_thousand_operations_at_most_and_copies_do_not_pile_up() {
 
 #[test]
 fn deep_json_and_deep_yaml_are_refused_and_nothing_overflows() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     for depth in [11_000, 1_000_000] {
         let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         let json = format!("{{\"metadata\":{{\"name\":\"deep\"}},\"data\":{deep}}}");
@@ -136,7 +136,7 @@ fn deep_json_and_deep_yaml_are_refused_and_nothing_overflows() {
 
 #[test]
 fn yaml_aliases_that_multiply_are_refused() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     let mut yaml = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for level in 1..12 {
         let alias = format!("*a{}", level - 1);
@@ -156,7 +156,7 @@ fn yaml_aliases_that_multiply_are_refused() {
 
 #[test]
 fn wrong_texts_numbers_and_keys_are_answered_and_not_with_a_failure_of_the_server() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     let huge = format!(
         "{{\"metadata\":{{\"name\":\"a\",\"generation\":{}}}}}",
         "9".repeat(100_000)
@@ -185,7 +185,7 @@ fn wrong_texts_numbers_and_keys_are_answered_and_not_with_a_failure_of_the_serve
 
 #[test]
 fn objects_have_their_limits() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     let annotated =
         json!({"metadata": {"name": "a", "annotations": {"a": "x".repeat(256 * 1024)}}}).to_string();
     let refused = cluster.ask("POST", CONFIG_MAPS, annotated.as_bytes());

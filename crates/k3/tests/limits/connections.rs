@@ -7,11 +7,11 @@ use std::{
 
 use rustix::process::{Resource, Rlimit, prlimit};
 
-use crate::wire::{Cluster, Who};
+use crate::wire::{Requester, TestCluster};
 
 #[test]
 fn headers_beyond_a_mebibyte_are_431_and_others_are_read() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     let padding = |length: usize| format!("X-Padding: {}\r\n", "x".repeat(length));
     assert_eq!(
         cluster
@@ -34,7 +34,7 @@ fn headers_beyond_a_mebibyte_are_431_and_others_are_read() {
 
 #[test]
 fn a_body_that_does_not_come_is_504_when_its_time_is_over() {
-    let cluster = Cluster::start(&["--request-timeout=1s"]);
+    let cluster = TestCluster::start(&["--request-timeout=1s"]);
     for query in ["", "?timeout=100ms"] {
         let mut wire = cluster.admin();
         let path = format!("/api/v1/namespaces/default/configmaps{query}");
@@ -68,7 +68,7 @@ fn a_body_that_does_not_come_is_504_when_its_time_is_over() {
 
 #[test]
 fn a_watch_goes_on_when_the_time_of_requests_is_over() {
-    let cluster = Cluster::start(&["--request-timeout=100ms"]);
+    let cluster = TestCluster::start(&["--request-timeout=100ms"]);
     let mut wire = cluster.admin();
     wire.send(
         b"GET /api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=2 HTTP/1.1\r\nHost: k3\r\n\r\n",
@@ -80,13 +80,13 @@ fn a_watch_goes_on_when_the_time_of_requests_is_over() {
 
 #[test]
 fn a_request_to_switch_protocols_is_answered_as_what_it_is() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     for path in [
         "/api/v1/namespaces/default/configmaps",
         "/api/v1/namespaces/default/pods/none/exec?command=sh",
         "/version",
     ] {
-        let mut wire = cluster.connect(Who::Admin, "http/1.1");
+        let mut wire = cluster.connect(Requester::Admin, "http/1.1");
         let smuggled =
             "GET /api/v1/namespaces/kube-system/secrets HTTP/1.1\r\nHost: k3\r\nConnection: close\r\n\r\n";
         wire.send(
@@ -110,7 +110,7 @@ fn a_request_to_switch_protocols_is_answered_as_what_it_is() {
 
 #[test]
 fn a_server_without_files_to_open_waits_and_goes_on() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     let limit = Rlimit {
         current: Some(48),
         maximum: Some(48),
@@ -134,7 +134,7 @@ fn a_server_without_files_to_open_waits_and_goes_on() {
 
 #[test]
 fn hundreds_of_idle_watches_hinder_nobody() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     let watches: Vec<_> = (0..300)
         .map(|_| {
             let mut wire = cluster.admin();

@@ -1,6 +1,6 @@
 //! HTTP/2, frame by frame.
 
-use crate::wire::{Cluster, Who, Wire};
+use crate::wire::{RawConnection, Requester, TestCluster};
 
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
@@ -45,7 +45,7 @@ fn kinds(mut bytes: &[u8]) -> Vec<u8> {
     kinds
 }
 
-fn connect(cluster: &Cluster, who: Who) -> Wire {
+fn connect(cluster: &TestCluster, who: Requester) -> RawConnection {
     let mut wire = cluster.connect(who, "h2");
     wire.send(&preface());
     wire
@@ -53,9 +53,9 @@ fn connect(cluster: &Cluster, who: Who) -> Wire {
 
 #[test]
 fn requests_that_are_taken_back_at_once_end_the_connection_and_nothing_else() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     for _ in 0..5 {
-        let mut wire = connect(&cluster, Who::Admin);
+        let mut wire = connect(&cluster, Requester::Admin);
         let mut flood = Vec::new();
         for stream in (1..20_001).step_by(2) {
             flood.extend(get(stream, "/api/v1/pods"));
@@ -71,8 +71,8 @@ fn requests_that_are_taken_back_at_once_end_the_connection_and_nothing_else() {
 
 #[test]
 fn a_connection_of_somebody_unknown_is_for_one_request() {
-    let cluster = Cluster::start(&[]);
-    let mut wire = connect(&cluster, Who::Nobody);
+    let cluster = TestCluster::start(&[]);
+    let mut wire = connect(&cluster, Requester::Nobody);
     wire.send(&get(1, "/version"));
     let kinds = kinds(&wire.rest());
     assert!(kinds.contains(&HEADERS) && kinds.contains(&GOAWAY), "{kinds:?}");
@@ -80,8 +80,8 @@ fn a_connection_of_somebody_unknown_is_for_one_request() {
 
 #[test]
 fn a_connection_has_a_hundred_requests_at_once() {
-    let cluster = Cluster::start(&[]);
-    let mut wire = connect(&cluster, Who::Admin);
+    let cluster = TestCluster::start(&[]);
+    let mut wire = connect(&cluster, Requester::Admin);
     // Watches stay: the ones beyond the hundredth are refused, each by itself or all with the connection.
     for stream in (1..402).step_by(2) {
         if !wire.try_send(&get(stream, "/api/v1/pods?watch=1&timeoutSeconds=1")) {

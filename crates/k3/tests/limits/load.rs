@@ -3,14 +3,14 @@
 use std::fs;
 
 use crate::{
-    program::Data,
-    wire::{Cluster, Who, Wire},
+    program::TestDataDir,
+    wire::{RawConnection, Requester, TestCluster},
 };
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// Begins a write whose body does not come.
-fn begin_write(cluster: &Cluster) -> Wire {
+fn begin_write(cluster: &TestCluster) -> RawConnection {
     let mut wire = cluster.admin();
     let head = format!(
         "POST {CONFIG_MAPS} HTTP/1.1\r\nHost: k3\r\nContent-Length: 1000\r\nContent-Type: application/json\r\n\r\n{{"
@@ -21,16 +21,16 @@ fn begin_write(cluster: &Cluster) -> Wire {
 
 #[test]
 fn a_write_too_many_is_429_while_reads_and_administrators_go_on() {
-    let tokens = Data::new();
+    let tokens = TestDataDir::new();
     let file = tokens.path().join("tokens.csv");
     fs::write(&file, "alice-token,alice,1,\"devs\"\n").unwrap();
     let file = format!("--token-auth-file={}", file.display());
-    let cluster = Cluster::start(&["--max-mutating-requests-inflight=1", &file]);
+    let cluster = TestCluster::start(&["--max-mutating-requests-inflight=1", &file]);
     let _first = begin_write(&cluster);
     let figure = r#"apiserver_current_inflight_requests{request_kind="mutating"} 1"#;
     while !cluster.get("/metrics").text().contains(figure) {}
     let alice = "Authorization: Bearer alice-token\r\nContent-Type: application/json\r\n";
-    let mut wire = cluster.connect(Who::Nobody, "http/1.1");
+    let mut wire = cluster.connect(Requester::Nobody, "http/1.1");
     let refused = wire.ask("POST", CONFIG_MAPS, alice, b"{}");
     assert_eq!(
         (refused.code, refused.text().as_str()),
@@ -38,7 +38,7 @@ fn a_write_too_many_is_429_while_reads_and_administrators_go_on() {
     );
     assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
     // A read has a pool of its own, and the administrator is never kept out.
-    let mut wire = cluster.connect(Who::Nobody, "http/1.1");
+    let mut wire = cluster.connect(Requester::Nobody, "http/1.1");
     assert_eq!(wire.ask("GET", "/version", alice, b"").code, 200);
     assert_eq!(
         cluster
@@ -59,39 +59,39 @@ fn a_write_too_many_is_429_while_reads_and_administrators_go_on() {
 
 #[test]
 fn a_user_has_so_many_watches_and_no_more() {
-    let tokens = Data::new();
+    let tokens = TestDataDir::new();
     let file = tokens.path().join("tokens.csv");
     fs::write(&file, "alice-token,alice,1\n").unwrap();
     let file = format!("--token-auth-file={}", file.display());
-    let cluster = Cluster::start(&["--max-watches-per-user=2", &file]);
+    let cluster = TestCluster::start(&["--max-watches-per-user=2", &file]);
     let binding = br#"{"metadata":{"name":"alice"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"alice"}]}"#;
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
     assert_eq!(cluster.ask("POST", bindings, binding).code, 201);
-    let watch = |headers: &str, who: Who| {
+    let watch = |headers: &str, who: Requester| {
         let mut wire = cluster.connect(who, "http/1.1");
         wire.send(format!("GET {CONFIG_MAPS}?watch=true HTTP/1.1\r\nHost: k3\r\n{headers}\r\n").as_bytes());
         let head = wire.head();
         (head, wire)
     };
     let alice = "Authorization: Bearer alice-token\r\n";
-    let watches = [watch(alice, Who::Nobody), watch(alice, Who::Nobody)];
+    let watches = [watch(alice, Requester::Nobody), watch(alice, Requester::Nobody)];
     assert!(watches.iter().all(|(head, _)| head.starts_with("http/1.1 200")));
-    let (refused, _) = watch(alice, Who::Nobody);
+    let (refused, _) = watch(alice, Requester::Nobody);
     assert!(
         refused.starts_with("http/1.1 429") && refused.contains("retry-after: 1"),
         "{refused}"
     );
     for _ in 0..3 {
-        assert!(watch("", Who::Admin).0.starts_with("http/1.1 200"));
+        assert!(watch("", Requester::Admin).0.starts_with("http/1.1 200"));
     }
     drop(watches);
     // The server may take a moment to see that they are gone.
-    while !watch(alice, Who::Nobody).0.starts_with("http/1.1 200") {}
+    while !watch(alice, Requester::Nobody).0.starts_with("http/1.1 200") {}
 }
 
 #[test]
 fn a_write_goes_on_when_its_client_is_gone() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     for number in 0..50 {
         let mut wire = cluster.admin();
         let body = format!(r#"{{"metadata":{{"name":"left-{number}"}}}}"#);

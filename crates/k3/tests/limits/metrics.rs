@@ -1,10 +1,10 @@
 //! What those see who watch over the server.
 
-use crate::wire::{Cluster, Who};
+use crate::wire::{Requester, TestCluster};
 
 #[test]
 fn what_people_alert_on_is_told_under_upstreams_names() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     assert_eq!(cluster.get("/api/v1/namespaces/default/pods/none").code, 404);
     assert_eq!(
         cluster
@@ -24,7 +24,7 @@ fn what_people_alert_on_is_told_under_upstreams_names() {
     );
     assert_eq!(
         cluster
-            .connect(Who::Nobody, "http/1.1")
+            .connect(Requester::Nobody, "http/1.1")
             .ask("GET", "/api/v1/pods", "Authorization: Bearer wrong\r\n", b"")
             .code,
         401
@@ -69,9 +69,9 @@ fn what_people_alert_on_is_told_under_upstreams_names() {
 
 #[test]
 fn every_answer_names_its_request_and_the_access_log_tells_of_it_without_secrets() {
-    let cluster = Cluster::start(&["--log-level=debug"]);
+    let cluster = TestCluster::start(&["--log-level=debug"]);
     let headers = "Audit-ID: tell-me\r\nAuthorization: Bearer hidden-token\r\n";
-    let mut wire = cluster.connect(Who::Nobody, "http/1.1");
+    let mut wire = cluster.connect(Requester::Nobody, "http/1.1");
     let answer = wire.ask("GET", "/api/v1/secrets?token=hidden-query", headers, b"");
     assert_eq!(answer.code, 401);
     assert!(answer.head.contains("audit-id: tell-me"), "{}", answer.head);

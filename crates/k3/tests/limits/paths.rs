@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::wire::Cluster;
+use crate::wire::TestCluster;
 
 #[test]
 fn a_name_that_is_a_way_leads_nowhere() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"a": "hidden"}}).to_string();
     assert_eq!(
         cluster
@@ -50,7 +50,7 @@ fn a_name_that_is_a_way_leads_nowhere() {
 
 #[test]
 fn a_list_does_not_reach_its_neighbours() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     for namespace in ["foo", "foobar"] {
         let body = json!({"metadata": {"name": namespace}}).to_string();
         assert_eq!(
@@ -79,7 +79,7 @@ fn a_list_does_not_reach_its_neighbours() {
 
 #[test]
 fn a_namespace_has_nothing_cluster_wide_in_it() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     for path in [
         "/api/v1/namespaces/default/nodes",
         "/api/v1/namespaces/default/persistentvolumes/a",
@@ -100,7 +100,7 @@ fn a_namespace_has_nothing_cluster_wide_in_it() {
 
 #[test]
 fn a_path_beside_custom_objects_says_what_it_lacks() {
-    let cluster = Cluster::start(&[]);
+    let cluster = TestCluster::start(&[]);
     let schema = json!({"openAPIV3Schema": {"type": "object"}});
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema, "subresources": {"status": {}}});
     let definition = json!({

@@ -14,20 +14,20 @@ use rustls::{
 };
 use serde_json::Value;
 
-use crate::program::{Data, Server};
+use crate::program::{Server, TestDataDir};
 
 /// Longer than anything takes that must come.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A server with a directory of its own.
-pub(crate) struct Cluster {
-    pub(crate) data: Data,
+pub(crate) struct TestCluster {
+    pub(crate) data: TestDataDir,
     pub(crate) server: Server,
 }
 
 /// Who asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum Requester {
     /// The administrator, by certificate.
     Admin,
     /// Nobody; or whom the request names.
@@ -35,30 +35,30 @@ pub(crate) enum Who {
 }
 
 /// A connection.
-pub(crate) struct Wire(StreamOwned<ClientConnection, TcpStream>);
+pub(crate) struct RawConnection(StreamOwned<ClientConnection, TcpStream>);
 
 /// What came back.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct RawResponse {
     pub(crate) code: u16,
     /// In small letters.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
-// --- Cluster ---
+// --- TestCluster ---
 
-impl Cluster {
+impl TestCluster {
     pub(crate) fn start(args: &[&str]) -> Self {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let mut all = vec!["--storage=memory", "--controllers="];
         all.extend(args);
         let server = data.start(&all);
-        Cluster { data, server }
+        TestCluster { data, server }
     }
 
     /// A connection that speaks the protocol, which is `http/1.1` or `h2`.
-    pub(crate) fn connect(&self, who: Who, protocol: &str) -> Wire {
+    pub(crate) fn connect(&self, who: Requester, protocol: &str) -> RawConnection {
         let tls = self.data.path().join("tls");
         let file = |name: &str| fs::read(tls.join(name)).unwrap();
         let mut roots = RootCertStore::empty();
@@ -70,8 +70,8 @@ impl Cluster {
             .unwrap()
             .with_root_certificates(roots);
         let mut config = match who {
-            Who::Nobody => builder.with_no_client_auth(),
-            Who::Admin => {
+            Requester::Nobody => builder.with_no_client_auth(),
+            Requester::Admin => {
                 let certificate = CertificateDer::from_pem_slice(&file("admin.crt")).unwrap();
                 let key = PrivateKeyDer::from_pem_slice(&file("admin.key")).unwrap();
                 builder.with_client_auth_cert(vec![certificate], key).unwrap()
@@ -82,20 +82,20 @@ impl Cluster {
         let tcp = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server.port())).unwrap();
         tcp.set_read_timeout(Some(PATIENCE)).unwrap();
         let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-        Wire(StreamOwned::new(connection, tcp))
+        RawConnection(StreamOwned::new(connection, tcp))
     }
 
-    pub(crate) fn admin(&self) -> Wire {
-        self.connect(Who::Admin, "http/1.1")
+    pub(crate) fn admin(&self) -> RawConnection {
+        self.connect(Requester::Admin, "http/1.1")
     }
 
     /// Asks as the administrator.
-    pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> Answer {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> RawResponse {
         self.admin()
             .ask(method, path, "Content-Type: application/json\r\n", body)
     }
 
-    pub(crate) fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> RawResponse {
         self.ask("GET", path, b"")
     }
 
@@ -112,9 +112,9 @@ impl Cluster {
     }
 }
 
-// --- Wire ---
+// --- RawConnection ---
 
-impl Wire {
+impl RawConnection {
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).unwrap();
         self.0.flush().unwrap();
@@ -126,7 +126,7 @@ impl Wire {
     }
 
     /// Sends a request, with further headers, and waits for the answer.
-    pub(crate) fn ask(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> Answer {
+    pub(crate) fn ask(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> RawResponse {
         let length = body.len();
         let head =
             format!("{method} {path} HTTP/1.1\r\nHost: k3\r\n{headers}Content-Length: {length}\r\n\r\n");
@@ -137,7 +137,7 @@ impl Wire {
     }
 
     /// Waits for an answer, and reads it to its end.
-    pub(crate) fn answer(&mut self) -> Answer {
+    pub(crate) fn answer(&mut self) -> RawResponse {
         let head = self.head();
         let code = head.split(' ').nth(1).unwrap().parse().unwrap();
         let field = |name: &str| {
@@ -159,7 +159,7 @@ impl Wire {
                 }
             }
         }
-        Answer { code, head, body }
+        RawResponse { code, head, body }
     }
 
     /// Reads the head of an answer.
@@ -200,9 +200,9 @@ impl Wire {
     }
 }
 
-// --- Answer ---
+// --- RawResponse ---
 
-impl Answer {
+impl RawResponse {
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }

@@ -14,7 +14,7 @@ use kubecontroller::testing::eventually;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::{Cluster, Operator};
+use crate::{TestCluster, TickerOperator};
 
 /// Whole seconds, as leases have them. A machine that is busy must not make a leader miss its renewal.
 const LEASE: i64 = 12;
@@ -34,12 +34,12 @@ async fn ticks(file: &Path, id: u32, count: usize) {
     .await;
 }
 
-async fn lease(cluster: &Cluster) -> Lease {
+async fn lease(cluster: &TestCluster) -> Lease {
     let leases: Api<Lease> = cluster.api();
     leases.list(&ListParams::default()).await.unwrap().items.remove(0)
 }
 
-fn replica(cluster: &Cluster, file: &Path) -> Operator {
+fn replica(cluster: &TestCluster, file: &Path) -> TickerOperator {
     let flags = [
         "--enabled=ticks".to_owned(),
         format!("--ticker.file={}", file.display()),
@@ -53,8 +53,8 @@ fn replica(cluster: &Cluster, file: &Path) -> Operator {
 }
 
 /// A cluster with something to do, and a file for who did it.
-async fn scene() -> (Cluster, tempfile::TempDir, PathBuf) {
-    let cluster = Cluster::start().await;
+async fn scene() -> (TestCluster, tempfile::TempDir, PathBuf) {
+    let cluster = TestCluster::start().await;
     let map = json!({"metadata": {"name": "clock", "labels": {"tick": "yes"}}});
     let map: ConfigMap = serde_json::from_value(map).unwrap();
     cluster

@@ -11,7 +11,7 @@ use kube::api::PostParams;
 use kubecontroller::testing::eventually;
 use rustix::process::Signal;
 
-use crate::Cluster;
+use crate::TestCluster;
 
 /// The answer to a GET; nothing if nobody answers.
 fn get(port: u16, path: &str) -> Option<String> {
@@ -28,7 +28,7 @@ fn get(port: u16, path: &str) -> Option<String> {
 
 #[tokio::test]
 async fn health_and_figures_are_served_and_a_signal_ends_it_well() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let (health, metrics) = (free_port().unwrap(), free_port().unwrap());
     let flags = [
         format!("--health-probe-bind-address=127.0.0.1:{health}"),

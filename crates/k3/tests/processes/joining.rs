@@ -19,22 +19,22 @@ use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    process::{Process, beats, client, join_token, node},
-    program::{Data, k3, outcome},
+    process::{ServerProcess, beats, client, join_token, node},
+    program::{TestDataDir, k3, outcome},
 };
 
 const NAME: &str = "n2";
 
 #[tokio::test]
 async fn a_machine_joins_with_a_token_once_and_needs_none_again() {
-    let cluster = Data::new();
+    let cluster = TestDataDir::new();
     let server = cluster.start(&["--storage=memory"]);
     let client = client(&server.kubeconfig).await;
     let nodes = Api::<Node>::all(client.clone());
     let token = &*join_token(&server.kubeconfig);
     // The server listens on this machine alone.
     let url = format!("https://127.0.0.1:{}", server.port());
-    let machine = Data::new();
+    let machine = TestDataDir::new();
 
     let another = token.replace(
         &token[2..10],
@@ -55,7 +55,7 @@ async fn a_machine_joins_with_a_token_once_and_needs_none_again() {
     assert_eq!(code, Some(1), "{errors}");
     assert!(errors.contains("expired"), "{errors}");
 
-    let first = Process::start(
+    let first = ServerProcess::start(
         machine.path(),
         &node(NAME, machine.path(), &["--server", &url, "--token", token]),
     );
@@ -72,7 +72,7 @@ async fn a_machine_joins_with_a_token_once_and_needs_none_again() {
     let (code, log) = first.end();
     assert_eq!(code, Some(0), "{log}");
 
-    let other = Data::new();
+    let other = TestDataDir::new();
     let args = node(NAME, other.path(), &["--server", &url, "--token", token]);
     let (code, _, errors) = outcome(&mut k3(&args));
     assert_eq!(code, Some(1), "{errors}");
@@ -82,21 +82,21 @@ async fn a_machine_joins_with_a_token_once_and_needs_none_again() {
         .delete("n2", &kube::api::DeleteParams::default())
         .await
         .unwrap();
-    let _second = Process::start(machine.path(), &node(NAME, machine.path(), &[]));
+    let _second = ServerProcess::start(machine.path(), &node(NAME, machine.path(), &[]));
     let again = eventually(uid).await;
     assert_ne!(again, known);
 }
 
 #[tokio::test]
 async fn a_certificate_that_comes_near_its_end_is_renewed_and_the_node_goes_on() {
-    let cluster = Data::new();
+    let cluster = TestDataDir::new();
     let server = cluster.start(&["--storage=memory"]);
     let client = client(&server.kubeconfig).await;
     // Nodes may renew their certificates from the first token on.
     let token = join_token(&server.kubeconfig);
     let url = format!("https://127.0.0.1:{}", server.port());
-    let machine = Data::new();
-    let joined = Process::start(
+    let machine = TestDataDir::new();
+    let joined = ServerProcess::start(
         machine.path(),
         &node(NAME, machine.path(), &["--server", &url, "--token", &token]),
     );
@@ -108,7 +108,7 @@ async fn a_certificate_that_comes_near_its_end_is_renewed_and_the_node_goes_on()
     identity["certificate"] = json!(certificate);
     identity["key"] = json!(key);
     fs::write(file(machine.path()), identity.to_string()).unwrap();
-    let _node = Process::start(machine.path(), &node(NAME, machine.path(), &[]));
+    let _node = ServerProcess::start(machine.path(), &node(NAME, machine.path(), &[]));
     let renewed = async || {
         let now = self::identity(machine.path())["certificate"].clone();
         now != json!(certificate)
@@ -145,7 +145,7 @@ async fn ask(client: &Client, node: &str) -> Result<(), String> {
 
 #[tokio::test]
 async fn a_token_gives_out_the_identity_of_a_new_node_within_its_limits() {
-    let cluster = Data::new();
+    let cluster = TestDataDir::new();
     let server = cluster.start(&["--storage=memory"]);
     let admin = client(&server.kubeconfig).await;
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "taken"}})).unwrap();
@@ -179,7 +179,7 @@ async fn a_token_gives_out_the_identity_of_a_new_node_within_its_limits() {
 
 #[tokio::test]
 async fn what_the_server_shows_to_nodes_is_nobody_at_the_server() {
-    let cluster = Data::new();
+    let cluster = TestDataDir::new();
     let server = cluster.start(&["--storage=memory"]);
     let read = |name: &str| fs::read(cluster.path().join("tls").join(name)).unwrap();
     let mut config = admin_config(&server.kubeconfig).await;

@@ -16,8 +16,8 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::{
-    process::{Process, beats, client, deploy, deploy_as, join_token, node, placed, run},
-    program::{Data, Server, k3, outcome},
+    process::{ServerProcess, beats, client, deploy, deploy_as, join_token, node, placed, run},
+    program::{Server, TestDataDir, k3, outcome},
 };
 
 /// A lease of a dead master lives for 15 s, and its mark too.
@@ -37,7 +37,7 @@ async fn two_masters_do_the_work_once_and_the_other_takes_over_after_a_crash() {
         .map(String::as_str)
         .chain(["--simulated-nodes=2"])
         .collect();
-    let [first, second] = [(); 2].map(|()| Data::new());
+    let [first, second] = [(); 2].map(|()| TestDataDir::new());
     let leader = first.start(&flags);
     let of_leader = client(&leader.kubeconfig).await;
     deploy(&of_leader, "one", 3).await;
@@ -58,7 +58,7 @@ async fn two_masters_do_the_work_once_and_the_other_takes_over_after_a_crash() {
 #[tokio::test]
 async fn two_masters_and_two_nodes_on_one_mariadb_outlive_the_leader() {
     let url = format!("{}/masters_{}", mysql(), std::process::id());
-    let [first, second] = [(); 2].map(|()| Data::new());
+    let [first, second] = [(); 2].map(|()| TestDataDir::new());
     let leader = master(&first, &url, "192.0.2.1");
     let of_leader = client(&leader.kubeconfig).await;
     eventually(async || holder(&of_leader).await.is_some()).await;
@@ -70,7 +70,7 @@ async fn two_masters_and_two_nodes_on_one_mariadb_outlive_the_leader() {
     let at = [&leader, &other]
         .map(|server| format!("https://127.0.0.1:{}", server.port()))
         .join(",");
-    let machines = [(); 2].map(|()| Data::new());
+    let machines = [(); 2].map(|()| TestDataDir::new());
     let names = ["runs", "rests"].map(|name| format!("{name}-{}", std::process::id()));
     let joined = ["--server", &at, "--token", &token];
     let mut with_docker = k3(&["node", "--runtime=docker", "--node-port=0", "--runtime-endpoint"]);
@@ -83,8 +83,8 @@ async fn two_masters_and_two_nodes_on_one_mariadb_outlive_the_leader() {
         .args(["--node-name", &names[0], "--data-dir"])
         .arg(machines[0].path())
         .args(joined);
-    let _runs = Process::of(&mut with_docker, machines[0].path().join("log"));
-    let _rests = Process::start(machines[1].path(), &node(&names[1], machines[1].path(), &joined));
+    let _runs = ServerProcess::of(&mut with_docker, machines[0].path().join("log"));
+    let _rests = ServerProcess::start(machines[1].path(), &node(&names[1], machines[1].path(), &joined));
     let sleeps =
         json!({"name": "c", "image": TEST_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "600"]});
     deploy_as(&of_other, "one", 2, &sleeps).await;
@@ -117,7 +117,7 @@ async fn two_masters_and_two_nodes_on_one_mariadb_outlive_the_leader() {
 }
 
 /// A master that is told of at an address, and listens on this machine alone.
-fn master(data: &Data, mysql: &str, address: &str) -> Server {
+fn master(data: &TestDataDir, mysql: &str, address: &str) -> Server {
     let mut command = k3(&["run", "--role=master", "--secure-port=0", "--data-dir"]);
     command
         .arg(data.path())
@@ -165,14 +165,14 @@ async fn a_rotation_on_one_master_reaches_the_other_and_a_node_that_runs() {
         format!("--etcd-prefix={prefix}"),
     ];
     let flags = flags.each_ref().map(String::as_str);
-    let [first, second, machine] = [(); 3].map(|()| Data::new());
+    let [first, second, machine] = [(); 3].map(|()| TestDataDir::new());
     let here = first.start(&flags);
     let there = second.start(&flags);
     let token = join_token(&here.kubeconfig);
     let at = format!("https://127.0.0.1:{}", here.port());
     let name = format!("rotated-{}", std::process::id());
     let joined = node(&name, machine.path(), &["--server", &at, "--token", &token]);
-    let _node = Process::start(machine.path(), &joined);
+    let _node = ServerProcess::start(machine.path(), &joined);
     beats(&client(&here.kubeconfig).await, &name).await;
 
     certs(&first, &["rotate"]);
@@ -196,7 +196,7 @@ async fn a_rotation_on_one_master_reaches_the_other_and_a_node_that_runs() {
     beats(&client(&there.kubeconfig).await, &name).await;
 }
 
-fn certs(data: &Data, args: &[&str]) {
+fn certs(data: &TestDataDir, args: &[&str]) {
     let mut command = k3(&["certs"]);
     let (code, _, errors) = outcome(command.args(args).arg("--data-dir").arg(data.path()));
     assert_eq!(code, Some(0), "{errors}");
@@ -218,7 +218,7 @@ fn authorities(file: &Path) -> usize {
 }
 
 /// The admin of one server at another.
-async fn crossed(of: &Server, at: &Server, directory: &Data) -> Client {
+async fn crossed(of: &Server, at: &Server, directory: &TestDataDir) -> Client {
     let text = std::fs::read_to_string(&of.kubeconfig).unwrap();
     let [from, to] = [of, at].map(|server| format!("https://127.0.0.1:{}", server.port()));
     let file = directory.path().join("crossed");

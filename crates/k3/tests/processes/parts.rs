@@ -8,13 +8,13 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    process::{Process, beats, client, deploy, placed, pods},
-    program::{Data, k3},
+    process::{ServerProcess, beats, client, deploy, placed, pods},
+    program::{TestDataDir, k3},
 };
 
 #[tokio::test]
 async fn a_server_alone_makes_no_pods_until_controllers_and_a_scheduler_come() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let mut command = k3(&["apiserver", "--storage=memory", "--secure-port=0", "--data-dir"]);
     command.arg(data.path());
     let server = data.serve(command);
@@ -23,16 +23,16 @@ async fn a_server_alone_makes_no_pods_until_controllers_and_a_scheduler_come() {
     deploy(&client, "web", 2).await;
     assert!(pods(&client, "web").await.is_empty());
 
-    let own = Data::new();
+    let own = TestDataDir::new();
     let args = [
         "controller",
         "--kubeconfig",
         kubeconfig,
         "--controllers=*,-scheduler",
     ];
-    let controllers = Process::start(own.path(), &args);
+    let controllers = ServerProcess::start(own.path(), &args);
     let args = ["scheduler", "--kubeconfig", kubeconfig];
-    let scheduler = Process::start(own.path(), &args);
+    let scheduler = ServerProcess::start(own.path(), &args);
     node(&client).await;
     placed(&client, "web", 2).await;
     for process in [controllers, scheduler] {
@@ -44,7 +44,7 @@ async fn a_server_alone_makes_no_pods_until_controllers_and_a_scheduler_come() {
 #[tokio::test]
 async fn parts_with_a_shared_store_need_no_server_but_one_of_their_own() {
     let url = format!("{}/parts_{}", k3_test_services::mysql(), std::process::id());
-    let of_store = |args: &[&str], data: &Data| {
+    let of_store = |args: &[&str], data: &TestDataDir| {
         let mut command = k3(args);
         command
             .args(["--storage=mysql", "--data-dir"])
@@ -52,9 +52,11 @@ async fn parts_with_a_shared_store_need_no_server_but_one_of_their_own() {
             .env("K3_MYSQL_URL", &url);
         command
     };
-    let machines = [(); 3].map(|()| Data::new());
+    let machines = [(); 3].map(|()| TestDataDir::new());
     // The parts come first, and have the whole store to themselves.
-    let start = |args: &[&str], data: &Data| Process::of(&mut of_store(args, data), data.path().join("log"));
+    let start = |args: &[&str], data: &TestDataDir| {
+        ServerProcess::of(&mut of_store(args, data), data.path().join("log"))
+    };
     let controllers = start(&["controller", "--controllers=*,-scheduler"], &machines[0]);
     let scheduler = start(&["scheduler"], &machines[1]);
     let name = format!("own-{}", std::process::id());
@@ -68,7 +70,7 @@ async fn parts_with_a_shared_store_need_no_server_but_one_of_their_own() {
     ];
     let own = start(&own, &machines[2]);
 
-    let data = Data::new();
+    let data = TestDataDir::new();
     let args = ["apiserver", "--secure-port=0", "--advertise-address=192.0.2.1"];
     let server = data.serve(of_store(&args, &data));
     let client = client(&server.kubeconfig).await;

@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 use crate::program::{k3, outcome};
 
 /// A process that ends with this.
-pub(crate) struct Process {
+pub(crate) struct ServerProcess {
     child: Child,
     log: PathBuf,
 }
 
-impl Process {
+impl ServerProcess {
     /// Starts `k3` with these arguments; its log goes into a directory.
     pub(crate) fn start(directory: &Path, args: &[&str]) -> Self {
         let log = directory.join(format!("{}.log", args[0]));
@@ -34,7 +34,7 @@ impl Process {
     pub(crate) fn of(command: &mut Command, log: PathBuf) -> Self {
         let file = fs::File::create(&log).unwrap();
         let child = command.stdout(Stdio::null()).stderr(file).spawn().unwrap();
-        Process { child, log }
+        ServerProcess { child, log }
     }
 
     /// Ends it in order: its exit code, and its log.
@@ -45,7 +45,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // Best effort: it may have ended already.
         let _ = self.child.kill();

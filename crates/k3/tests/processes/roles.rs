@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, api::ListParams};
 
 use crate::{
-    process::{Process, client},
-    program::{Data, k3, outcome},
+    process::{ServerProcess, client},
+    program::{TestDataDir, k3, outcome},
 };
 
 #[test]
@@ -28,7 +28,7 @@ fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
         (&["scheduler", "--server", "localhost"], "https://"),
         (&["controller", "--controllers="], "names none"),
     ] {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let (code, _, errors) = outcome(k3(args).arg("--data-dir").arg(data.path()));
         assert_eq!(code, Some(2), "{args:?}: {errors}");
         assert!(errors.contains(word), "{args:?}: {errors}");
@@ -37,7 +37,7 @@ fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
 
 #[test]
 fn a_machine_that_never_joined_says_how_to() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let (code, _, errors) = outcome(k3(&["node", "--data-dir"]).arg(data.path()));
     assert_eq!(code, Some(1), "{errors}");
     assert!(errors.contains("k3 token create --join"), "{errors}");
@@ -45,7 +45,7 @@ fn a_machine_that_never_joined_says_how_to() {
 
 #[tokio::test]
 async fn a_master_serves_without_a_node_and_ends_in_order() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let out = data.path().join("admin");
     let directory = data.path().to_str().unwrap();
     let args = [
@@ -59,7 +59,7 @@ async fn a_master_serves_without_a_node_and_ends_in_order() {
         "--kubeconfig-out",
         out.to_str().unwrap(),
     ];
-    let master = Process::start(data.path(), &args);
+    let master = ServerProcess::start(data.path(), &args);
     kubecontroller::testing::eventually(async || out.exists()).await;
     let client = client(&out).await;
     let groups = client.list_api_groups().await.unwrap().groups;

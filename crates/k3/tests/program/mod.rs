@@ -20,7 +20,7 @@ pub(crate) struct Server {
 }
 
 /// A directory for a server's data.
-pub(crate) struct Data(TempDir);
+pub(crate) struct TestDataDir(TempDir);
 
 /// A call of the program that has nothing in its environment to be led astray by.
 pub(crate) fn k3(args: &[&str]) -> Command {
@@ -37,9 +37,9 @@ pub(crate) fn k3(args: &[&str]) -> Command {
     command
 }
 
-// --- Data ---
+// --- TestDataDir ---
 
-impl Data {
+impl TestDataDir {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }

@@ -2,7 +2,7 @@
 
 use std::{fs, net::TcpListener};
 
-use crate::program::{Data, k3, outcome};
+use crate::program::{TestDataDir, k3, outcome};
 
 #[test]
 fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
@@ -40,7 +40,7 @@ fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
         (&["--stroage", "file"], &["--storage"]),
         (&["--secure-port", "0", "extra"], &["extra"]),
     ] {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let mut command = k3(&["start"]);
         command.arg("--data-dir").arg(data.path());
         // The last one of a flag that is given twice would count, so the port is only set where it is not tried.
@@ -58,7 +58,7 @@ fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
 
 #[test]
 fn a_password_is_not_repeated() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     for url in ["mysql://u:s3cret", "mysql://u:s3cret@127.0.0.1:1/k3"] {
         let (code, output, errors) = outcome(&mut data.command(&["--storage=mysql", "--mysql-url", url]));
         assert_ne!(code, Some(0));
@@ -70,7 +70,7 @@ fn a_password_is_not_repeated() {
 fn a_port_that_is_taken_is_told_with_a_way_out() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let data = Data::new();
+    let data = TestDataDir::new();
     let mut command = k3(&[
         "start",
         "--secure-port",
@@ -88,7 +88,7 @@ fn a_port_that_is_taken_is_told_with_a_way_out() {
 
 #[test]
 fn a_data_directory_that_another_server_uses_is_told_with_a_way_out() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let _first = data.start(&[]);
     let (code, _, errors) = outcome(&mut data.command(&[]));
     assert_eq!(code, Some(1));
@@ -100,7 +100,7 @@ fn a_data_directory_that_another_server_uses_is_told_with_a_way_out() {
 
 #[test]
 fn a_token_file_is_refused_by_its_line_without_the_token() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let tokens = data.path().join("tokens.csv");
     fs::write(&tokens, "t,admin,u\ns3cret,alice\n").unwrap();
     let (code, _, errors) = outcome(&mut data.command(&["--token-auth-file", tokens.to_str().unwrap()]));
@@ -111,7 +111,7 @@ fn a_token_file_is_refused_by_its_line_without_the_token() {
 
 #[test]
 fn a_file_without_keys_is_told_with_what_should_be_in_it() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let keys = data.path().join("keys.pem");
     fs::write(&keys, "nothing\n").unwrap();
     let flag = format!("--service-account-key-file={}", keys.display());
@@ -125,7 +125,7 @@ fn a_file_without_keys_is_told_with_what_should_be_in_it() {
 
 #[test]
 fn a_lost_key_of_the_authority_is_told_and_not_replaced() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     drop(data.start(&["--storage=memory"]));
     let key = data.path().join("tls/ca.key");
     fs::remove_file(&key).unwrap();

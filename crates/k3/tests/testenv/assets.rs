@@ -30,6 +30,9 @@ fn links_are_made_again_and_files_are_left_alone() {
     fs::write(&etcd, "somebody's").unwrap();
     let (code, _, errors) = make();
     assert_eq!(code, Some(1));
-    assert!(errors.contains("etcd is there and is no link"), "{errors}");
+    assert!(
+        errors.contains("etcd exists and is not a symbolic link"),
+        "{errors}"
+    );
     assert_eq!(fs::read_to_string(&etcd).unwrap(), "somebody's");
 }

@@ -16,13 +16,13 @@ use crate::{
 };
 
 /// A call with a directory for temporary files of its own, in which nothing is to be left.
-struct Call {
+struct TestEnvCall {
     temporary: TempDir,
 }
 
-impl Call {
+impl TestEnvCall {
     fn new() -> Self {
-        Call {
+        TestEnvCall {
             temporary: tempfile::tempdir().unwrap(),
         }
     }
@@ -65,7 +65,7 @@ fn send(child: &Child, signal: Signal) {
 
 #[test]
 fn the_exit_code_is_that_of_the_command() {
-    let call = Call::new();
+    let call = TestEnvCall::new();
     assert_eq!(call.script(&[], "exit 0").0, Some(0));
     assert_eq!(call.script(&[], "exit 7").0, Some(7));
     assert_eq!(call.script(&["--controllers="], "kill -KILL $$").0, Some(128 + 9));
@@ -79,7 +79,7 @@ fn the_exit_code_is_that_of_the_command() {
 
 #[test]
 fn a_call_that_makes_no_sense_starts_nothing() {
-    let call = Call::new();
+    let call = TestEnvCall::new();
     for args in [
         &[][..],
         &["--storage=tape", "--", "true"],
@@ -96,7 +96,7 @@ fn a_call_that_makes_no_sense_starts_nothing() {
 
 #[test]
 fn the_command_finds_a_cluster_that_is_ready_with_the_kinds_it_was_given() {
-    let call = Call::new();
+    let call = TestEnvCall::new();
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("widgets.yaml"), DEFINITION).unwrap();
     let script = r#"
@@ -124,7 +124,7 @@ fn the_command_finds_a_cluster_that_is_ready_with_the_kinds_it_was_given() {
 
 #[test]
 fn a_signal_is_the_commands_to_answer() {
-    let call = Call::new();
+    let call = TestEnvCall::new();
     let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
     let (mut child, mut output) = call.begin(script);
     send(&child, Signal::TERM);
@@ -138,7 +138,7 @@ fn a_signal_is_the_commands_to_answer() {
 #[test]
 fn a_signal_that_the_command_does_not_answer_ends_both_and_leaves_nothing() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let call = Call::new();
+        let call = TestEnvCall::new();
         let (mut child, _output) = call.begin("echo ready; exec sleep 1000");
         send(&child, signal);
         assert_eq!(child.wait().unwrap().code(), Some(code));
@@ -154,7 +154,7 @@ fn ten_at_once_do_not_know_each_other() {
         test "$(kubectl get configmaps -o name | grep -c only-one)" = 1
         echo "$KUBECONFIG"
     "#;
-    let call = Call::new();
+    let call = TestEnvCall::new();
     let started: Vec<_> = (0..10)
         .map(|_| {
             let mut command = call.command(&["--", "sh", "-c", script]);

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     DEFINITION,
-    suite::{Assets, Environment, call},
+    suite::{EnvtestAssets, EnvtestSuite, call},
 };
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -60,7 +60,7 @@ async fn who(client: Client) -> Option<String> {
 
 #[tokio::test]
 async fn a_suite_finds_what_it_expects_and_its_objects_outlive_a_restart() {
-    let mut env = Environment::start(&[]).await;
+    let mut env = EnvtestSuite::start(&[]).await;
     let client = env.user("admin", &["system:masters"]).await;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     assert!(namespaces.get_opt("default").await.unwrap().is_some());
@@ -127,7 +127,7 @@ async fn a_suite_finds_what_it_expects_and_its_objects_outlive_a_restart() {
 
 #[tokio::test]
 async fn with_controllers_namespaces_go_and_what_is_owned_is_collected() {
-    let env = Environment::start(&[("K3_ENVTEST_CONTROLLERS", "1")]).await;
+    let env = EnvtestSuite::start(&[("K3_ENVTEST_CONTROLLERS", "1")]).await;
     let client = env.user("admin", &["system:masters"]).await;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     create(&namespaces, json!({"metadata": {"name": "shop"}})).await;
@@ -156,7 +156,7 @@ async fn with_controllers_namespaces_go_and_what_is_owned_is_collected() {
 
 #[tokio::test]
 async fn an_etcd_that_is_one_is_used_as_one() {
-    let mut env = Environment::start_with_etcd("etcd".into()).await;
+    let mut env = EnvtestSuite::start_with_etcd("etcd".into()).await;
     let maps = |client| Api::<ConfigMap>::namespaced(client, "default");
     let client = env.user("admin", &["system:masters"]).await;
     create(&maps(client), json!({"metadata": {"name": "kept"}})).await;
@@ -169,7 +169,7 @@ async fn an_etcd_that_is_one_is_used_as_one() {
 
 #[test]
 fn flags_of_upstream_that_mean_nothing_are_named_and_mistakes_are_refused() {
-    let assets = Assets::make();
+    let assets = EnvtestAssets::make();
     let program = assets.program("kube-apiserver");
     // There is no etcd: it gets as far as its flags are good.
     let (code, _, errors) = call(

@@ -17,14 +17,14 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::fixture::Clients;
+use crate::fixture::OldClients;
 
 /// The names under which servers of this version and of older ones elect who leads. They never change without a rule for
 /// the time in which both run: see docs/decisions/006-upgrades.md.
 pub(crate) const OLD_LEASES: [(&str, &str); 1] = [("app", "elected")];
 
 /// Checks everything that a cluster of commit 6ea0c3a had, at the server that a kubeconfig of this version names.
-pub(crate) async fn check(clients: &Clients, current: Kubeconfig) {
+pub(crate) async fn check(clients: &OldClients, current: Kubeconfig) {
     let server = current.clusters[0].cluster.clone().unwrap().server.unwrap();
     let at_server = |mut kubeconfig: Kubeconfig| {
         kubeconfig.clusters[0].cluster.as_mut().unwrap().server = Some(server.clone());
@@ -63,7 +63,7 @@ pub(crate) async fn check(clients: &Clients, current: Kubeconfig) {
     check_objects(&admin, clients).await;
 }
 
-async fn check_objects(admin: &Client, clients: &Clients) {
+async fn check_objects(admin: &Client, clients: &OldClients) {
     let mut pods = Vec::new();
     for (name, uid, node) in clients.pods() {
         let pod: Pod = get(admin, "app", &name).await;

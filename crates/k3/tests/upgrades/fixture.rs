@@ -13,16 +13,16 @@ use tempfile::TempDir;
 
 /// The stores of which there are fixtures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub(crate) enum FixtureStore {
     File,
     Etcd,
     Mysql,
 }
 
 /// What clients of the old cluster hold.
-pub(crate) struct Clients {
+pub(crate) struct OldClients {
     directory: TempDir,
-    stored: Stored,
+    stored: FixtureStore,
 }
 
 /// Unpacks one of the archives of commit 6ea0c3a.
@@ -108,10 +108,10 @@ pub(crate) fn load_mysql(url: &str, database: &str, data_dir: &Path) {
     assert!(copied.success());
 }
 
-// --- Clients ---
+// --- OldClients ---
 
-impl Clients {
-    pub(crate) fn of(stored: Stored) -> Self {
+impl OldClients {
+    pub(crate) fn of(stored: FixtureStore) -> Self {
         let directory = tempfile::tempdir().unwrap();
         unpack("client.tar.gz", directory.path());
         Self { directory, stored }
@@ -157,9 +157,9 @@ impl Clients {
 
     fn file(&self, kind: &str) -> PathBuf {
         let stored = match self.stored {
-            Stored::File => "file",
-            Stored::Etcd => "etcd",
-            Stored::Mysql => "mysql",
+            FixtureStore::File => "file",
+            FixtureStore::Etcd => "etcd",
+            FixtureStore::Mysql => "mysql",
         };
         self.directory.path().join(format!("{stored}.{kind}"))
     }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     fixture::load_etcd,
-    program::{Data, Server, outcome},
+    program::{Server, TestDataDir, outcome},
 };
 
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -26,7 +26,7 @@ const CONTROLLERS: &str =
 async fn a_lease_that_an_old_server_holds_is_respected_and_taken_over_when_it_is_released() {
     let etcd = Etcd::start().unwrap();
     load_etcd(&etcd.endpoint());
-    let first = Data::new();
+    let first = TestDataDir::new();
     let looker = start(&first, &etcd, "--controllers=");
     // As commit 6ea0c3a writes it while it leads.
     let held = json!({
@@ -37,7 +37,7 @@ async fn a_lease_that_an_old_server_holds_is_respected_and_taken_over_when_it_is
         "renewTime": "2026-11-18T13:25:25.050916Z",
     });
     patch(&looker.kubeconfig, &json!({"spec": held}));
-    let second = Data::new();
+    let second = TestDataDir::new();
     let neighbour = start(&second, &etcd, "--controllers=*");
     sleep(Duration::from_secs(2)).await;
     assert_eq!(lease(&neighbour.kubeconfig)["spec"], held, "two leaders");
@@ -61,9 +61,9 @@ async fn a_lease_that_an_old_server_holds_is_respected_and_taken_over_when_it_is
 #[tokio::test]
 async fn leases_and_shared_keys_have_the_names_that_old_servers_know() {
     let etcd = Etcd::start().unwrap();
-    let data = Data::new();
+    let data = TestDataDir::new();
     let all = start(&data, &etcd, "--controllers=*");
-    let other = Data::new();
+    let other = TestDataDir::new();
     let _scheduler = start(&other, &etcd, "--controllers=scheduler");
     let expected = BTreeSet::from(["kube-controller-manager", "kube-scheduler"].map(str::to_owned));
     let end = Instant::now() + PATIENCE;
@@ -116,7 +116,7 @@ fn check_record(record: &Value) {
     }
 }
 
-fn start(data: &Data, etcd: &Etcd, controllers: &str) -> Server {
+fn start(data: &TestDataDir, etcd: &Etcd, controllers: &str) -> Server {
     data.start(&["--storage=etcd", "--etcd-servers", &etcd.endpoint(), controllers])
 }
 

@@ -4,14 +4,14 @@ use std::fs;
 
 use crate::{
     fixture::unpack,
-    program::{Data, k3, outcome},
+    program::{TestDataDir, k3, outcome},
 };
 
 const NEWER_DIRECTORY: &str = "format=7 needs=3.1.0\n";
 
 #[test]
 fn a_data_directory_of_a_newer_version_is_refused_by_every_command() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     unpack("file.tar.gz", data.path());
     let format = data.path().join("format");
     fs::write(&format, NEWER_DIRECTORY).unwrap();
@@ -32,7 +32,7 @@ fn a_data_directory_of_a_newer_version_is_refused_by_every_command() {
 
 #[test]
 fn the_identity_of_a_node_of_a_newer_version_is_refused() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let file = data.path().join("node/pki/identity.json");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, r#"{"format": 2, "needs": "3.1.0", "names": ["n"]}"#).unwrap();
@@ -45,7 +45,7 @@ fn the_identity_of_a_node_of_a_newer_version_is_refused() {
 
 #[test]
 fn the_directory_of_a_cluster_of_a_newer_version_is_refused() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let marker = data.path().join(".k3-cluster");
     let text = r#"{"format": 2, "needs": "3.1.0", "members": []}"#;
     fs::write(&marker, text).unwrap();

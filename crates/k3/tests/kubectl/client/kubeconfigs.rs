@@ -2,11 +2,11 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use crate::{cluster::Cluster, program::outcome};
+use crate::{cluster::TestCluster, program::outcome};
 
 #[test]
 fn kubeconfigs_are_merged_printed_and_switched() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let own = cluster.path(".kube/config");
     let run = |line: &str| {
         let mut command = cluster.own("kubeconfig");

@@ -8,9 +8,9 @@ mod workloads;
 
 use std::process::Command;
 
-use crate::{cluster::Cluster, program::outcome};
+use crate::{cluster::TestCluster, program::outcome};
 
-impl Cluster {
+impl TestCluster {
     /// Runs a command of `k3` that uses this server, which must succeed, and returns what it prints.
     fn k3(&self, line: &str) -> String {
         self.k3_with(&line.split(' ').collect::<Vec<_>>())

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{cluster::Cluster, program::outcome};
+use crate::{cluster::TestCluster, program::outcome};
 
 const FILE: &str = "
 # Two objects, an empty document and a comment.
@@ -52,7 +52,7 @@ spec:
 
 #[test]
 fn files_are_applied_in_kubectls_words_and_taken_back() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let file = cluster.file("objects.yaml", FILE);
     let apply = format!("apply -f {}", file.display());
     assert_eq!(cluster.k3(&apply), "configmap/one created\nservice/web created\n");
@@ -133,7 +133,7 @@ fn files_are_applied_in_kubectls_words_and_taken_back() {
 
 #[test]
 fn a_file_may_define_a_kind_and_use_it() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let file = cluster.file("custom.yaml", CUSTOM);
     // The definition comes last: what is of its kind cannot be made before it.
     let (first, second) = CUSTOM.split_once("---\n").unwrap();
@@ -170,7 +170,7 @@ fn a_file_may_define_a_kind_and_use_it() {
 
 #[test]
 fn an_object_is_changed_in_an_editor() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.kubectl("create configmap one --from-literal=key=before");
     let editor = |name: &str, script: &str| {
         let path = cluster.file(name, &format!("#!/bin/sh\n{script}\n"));
@@ -198,7 +198,7 @@ fn an_object_is_changed_in_an_editor() {
 
 #[test]
 fn changes_are_shown_as_they_come() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.kubectl("create configmap one --from-literal=key=1");
     let mut child = cluster
         .own("get")
@@ -224,7 +224,7 @@ fn changes_are_shown_as_they_come() {
 
 #[test]
 fn every_state_of_one_object_is_shown_as_a_document() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.kubectl("create configmap one --from-literal=key=1");
     let mut child = cluster
         .own("get")

@@ -1,13 +1,13 @@
 //! What cannot be done is told in one line, with an exit code.
 
 use crate::{
-    cluster::Cluster,
+    cluster::TestCluster,
     program::{k3, outcome},
 };
 
 #[test]
 fn what_is_asked_wrong_is_told_as_kubectl_tells_it() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     for (line, code, said) in [
         (
             "get pod nobody",
@@ -121,7 +121,7 @@ fn a_server_that_is_not_there_is_told() {
 
 #[test]
 fn flags_say_where_the_server_is() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let text = cluster.kubeconfig();
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(name));

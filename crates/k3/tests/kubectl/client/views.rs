@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::cluster::{Cluster, POD};
+use crate::cluster::{POD, TestCluster};
 
 #[test]
 fn what_there_is_is_told_as_kubectl_tells_it() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let file = cluster.file("pod.yaml", POD);
     cluster.kubectl(&format!("create -f {}", file.display()));
     cluster.kubectl("create configmap one --from-literal=key=before");
@@ -74,7 +74,7 @@ fn what_there_is_is_told_as_kubectl_tells_it() {
 
 #[test]
 fn a_shell_is_offered_what_may_come_next() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let offered = |words: &[&str]| cluster.k3_with(&[&["__complete", "--"], words].concat());
     assert_eq!(offered(&["rol"]), "rollout\n");
     assert!(offered(&["st"]).contains("start\n"));

@@ -1,6 +1,6 @@
 //! Deployments are rolled out, watched, scaled and taken back.
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 const WEB: &str = "
 apiVersion: apps/v1
@@ -28,7 +28,7 @@ spec:
 
 #[test]
 fn workloads_are_rolled_out_scaled_and_taken_back() {
-    let cluster = Cluster::with_nodes(2);
+    let cluster = TestCluster::with_nodes(2);
     let file = cluster.file("web.yaml", WEB);
     let apply = format!("apply -f {}", file.display());
     assert_eq!(
@@ -73,7 +73,7 @@ fn workloads_are_rolled_out_scaled_and_taken_back() {
 }
 
 /// What is scaled by hand is one's own: the file counts again when it is applied.
-fn is_scaled(cluster: &Cluster, apply: &str) {
+fn is_scaled(cluster: &TestCluster, apply: &str) {
     assert_eq!(
         cluster.k3("scale deployment web --replicas=3"),
         "deployment.apps/web scaled\n"
@@ -93,7 +93,7 @@ fn is_scaled(cluster: &Cluster, apply: &str) {
 }
 
 /// A new image is rolled out, undone, done again and held.
-fn is_taken_back(cluster: &Cluster, apply: &str) {
+fn is_taken_back(cluster: &TestCluster, apply: &str) {
     cluster.k3(apply);
     cluster.k3("rollout status deploy/web --timeout=120s");
     cluster.same("rollout history deployment/web");
@@ -120,7 +120,7 @@ fn is_taken_back(cluster: &Cluster, apply: &str) {
     cluster.k3("rollout status deploy/web --timeout=120s");
 }
 
-fn is_described(cluster: &Cluster) {
+fn is_described(cluster: &TestCluster) {
     let deployment = cluster.k3("describe deployment web");
     for part in [
         "Name:",

@@ -12,8 +12,8 @@ use kubecontroller::testing::eventually_within;
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::Cluster,
-    program::{Data, outcome},
+    cluster::TestCluster,
+    program::{TestDataDir, outcome},
 };
 
 /// Nothing here takes that long.
@@ -26,8 +26,8 @@ pub(crate) struct RuntimeEnvironment {
 }
 
 /// A cluster with one node, and a namespace that no other test has: others use the same runtime.
-pub(crate) struct Stage {
-    pub(crate) cluster: Cluster,
+pub(crate) struct PodTestEnvironment {
+    pub(crate) cluster: TestCluster,
     /// The namespace, and the name of the node.
     pub(crate) name: String,
 }
@@ -57,12 +57,12 @@ pub(crate) fn containerd() -> RuntimeEnvironment {
 
 impl RuntimeEnvironment {
     /// A new cluster on it.
-    pub(crate) fn stage(&self) -> Stage {
+    pub(crate) fn stage(&self) -> PodTestEnvironment {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{}-{count}", self.name, std::process::id());
-        let stage = Stage {
-            cluster: Cluster::with_runtime(Data::new(), &name, (self.name, self.socket)),
+        let stage = PodTestEnvironment {
+            cluster: TestCluster::with_runtime(TestDataDir::new(), &name, (self.name, self.socket)),
             name,
         };
         stage.is_ready();
@@ -107,9 +107,9 @@ impl RuntimeEnvironment {
     }
 }
 
-// --- Stage ---
+// --- PodTestEnvironment ---
 
-impl Stage {
+impl PodTestEnvironment {
     /// Waits until the node is.
     pub(crate) fn is_ready(&self) {
         let node = format!("node/{}", self.name);
@@ -122,8 +122,8 @@ impl Stage {
     /// The same after a crash.
     pub(crate) fn crash(self, environment: &RuntimeEnvironment) -> Self {
         let data = self.cluster.kill();
-        Stage {
-            cluster: Cluster::with_runtime(data, &self.name, (environment.name, environment.socket)),
+        PodTestEnvironment {
+            cluster: TestCluster::with_runtime(data, &self.name, (environment.name, environment.socket)),
             name: self.name,
         }
     }
@@ -133,7 +133,7 @@ impl Stage {
         self.kubectl_with(&line.split(' ').collect::<Vec<_>>())
     }
 
-    /// As [`Stage::kubectl`], with arguments that may hold spaces.
+    /// As [`PodTestEnvironment::kubectl`], with arguments that may hold spaces.
     pub(crate) fn kubectl_with(&self, args: &[&str]) -> String {
         self.cluster
             .kubectl_with(&[&["--namespace", &self.name], args].concat())

@@ -3,7 +3,7 @@
 use kubecontroller::testing::eventually_within;
 use serde_json::{Value, json};
 
-use super::environment::{RuntimeEnvironment, Stage, TIMEOUT, container};
+use super::environment::{PodTestEnvironment, RuntimeEnvironment, TIMEOUT, container};
 
 /// How often the agent is killed, and with how many pods; more by `K3_CRASH_CYCLES` and `K3_CRASH_PODS`.
 const CYCLES: u32 = 2;
@@ -68,7 +68,7 @@ pub(crate) fn what_ends_comes_back_and_what_fails_says_why(environment: &Runtime
 }
 
 /// Waits until what users ask first tells something.
-fn says(stage: &Stage, pod: &str, what: &str) {
+fn says(stage: &PodTestEnvironment, pod: &str, what: &str) {
     let told = eventually_within(TIMEOUT, async || {
         let said = stage.kubectl(&format!("describe pod {pod}"));
         said.contains(what).then_some(()).ok_or(said)
@@ -78,7 +78,7 @@ fn says(stage: &Stage, pod: &str, what: &str) {
 }
 
 /// Each pod with the id of its container, how often that began again, and whether it is ready.
-fn containers(stage: &Stage) -> Vec<String> {
+fn containers(stage: &PodTestEnvironment) -> Vec<String> {
     let status = "{.metadata.name} {.status.containerStatuses[0].containerID} \
                   {.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}";
     let each = format!("{{range .items[*]}}{status}{{\"\\n\"}}{{end}}");

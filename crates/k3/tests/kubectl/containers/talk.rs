@@ -9,7 +9,7 @@ use std::{
 
 use k3_test_services::TEST_IMAGE;
 
-use super::environment::{RuntimeEnvironment, Stage, TIMEOUT};
+use super::environment::{PodTestEnvironment, RuntimeEnvironment, TIMEOUT};
 use crate::program::outcome;
 
 pub(crate) fn kubectl_talks_with_containers(environment: &RuntimeEnvironment) {
@@ -51,7 +51,7 @@ fn runs_commands(client: impl Fn(&[&str]) -> Command) {
 }
 
 /// Who sits at a terminal has one in the container, which is as large, and gets their own back as it was.
-fn has_a_terminal(stage: &Stage) {
+fn has_a_terminal(stage: &PodTestEnvironment) {
     let line = |command: &Command| {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<_> = words.map(|word| format!("'{}'", word.display())).collect();
@@ -79,7 +79,7 @@ fn has_a_terminal(stage: &Stage) {
 }
 
 /// What is said to an attached container is in the log that somebody follows.
-fn is_attached_and_followed(stage: &Stage) {
+fn is_attached_and_followed(stage: &PodTestEnvironment) {
     let mut following = stage
         .command(&["logs", "-f", "web"])
         .stdout(Stdio::piped())
@@ -118,7 +118,7 @@ fn is_attached_and_followed(stage: &Stage) {
     assert_eq!(stage.kubectl("logs web --limit-bytes=3"), "rea");
 }
 
-fn forwards_a_port(stage: &Stage) {
+fn forwards_a_port(stage: &PodTestEnvironment) {
     let mut forwarding = stage
         .command(&["port-forward", "pod/web", ":8080", "--address=127.0.0.1"])
         .stdout(Stdio::piped())
@@ -141,7 +141,7 @@ fn forwards_a_port(stage: &Stage) {
     forwarding.wait().unwrap();
 }
 
-fn copies_files(stage: &Stage) {
+fn copies_files(stage: &PodTestEnvironment) {
     let there = stage.cluster.file("there", "some content\n");
     stage.kubectl(&format!("cp {} web:/tmp/there", there.display()));
     let back = stage.cluster.path("back");
@@ -150,7 +150,7 @@ fn copies_files(stage: &Stage) {
 }
 
 /// A container that comes later sees the processes of the one it is for.
-fn is_debugged(stage: &Stage) {
+fn is_debugged(stage: &PodTestEnvironment) {
     let image = format!("--image={TEST_IMAGE}");
     let debug = [
         "debug",
@@ -169,7 +169,7 @@ fn is_debugged(stage: &Stage) {
     assert!(seen.contains("httpd -p 8080"), "{seen}");
 }
 
-fn is_measured(stage: &Stage) {
+fn is_measured(stage: &PodTestEnvironment) {
     let of_pod = "top pod web --no-headers";
     for top in [stage.kubectl(of_pod), stage.own_output(of_pod)] {
         let words: Vec<_> = top.split_whitespace().collect();

@@ -96,7 +96,7 @@ pub(crate) fn a_deployment_runs_with_all_that_pods_use(environment: &RuntimeEnvi
 
 /// What a pod is told of the API is true: an address that it can reach, an authority that the server is of, and a token that it
 /// takes for the service account.
-fn reaches_the_api(stage: &super::environment::Stage, pod: &str) {
+fn reaches_the_api(stage: &super::environment::PodTestEnvironment, pod: &str) {
     let inside = |script: &str| {
         let args = ["exec", pod, "-c", "web", "--", "sh", "-c", script];
         stage.kubectl_with(&args)
