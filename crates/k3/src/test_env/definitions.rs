@@ -192,8 +192,8 @@ mod tests {
         write(directory.path(), "broken.yaml", "kind: [");
         write(directory.path(), "other.yaml", "kind: Pod");
         for (name, word) in [
-            ("broken.yaml", "understand"),
-            ("other.yaml", "there is no"),
+            ("broken.yaml", "parse"),
+            ("other.yaml", "no CustomResourceDefinition found"),
             ("none.yaml", "read"),
         ] {
             let message = read(&[directory.path().join(name)]).unwrap_err().to_string();

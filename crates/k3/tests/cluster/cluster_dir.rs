@@ -14,7 +14,7 @@ use tempfile::TempDir;
 pub(crate) struct ClusterDir(TempDir);
 
 /// What a call answered: its exit code, and what it wrote to standard output and to standard error.
-pub(crate) type Answer = (Option<i32>, String, String);
+pub(crate) type CommandOutput = (Option<i32>, String, String);
 
 // --- ClusterDir ---
 
@@ -48,12 +48,12 @@ impl ClusterDir {
     }
 
     /// `k3 cluster` with these words.
-    pub(crate) fn cluster(&self, line: &str) -> Answer {
-        self.answered(line, "")
+    pub(crate) fn cluster(&self, line: &str) -> CommandOutput {
+        self.run_with_input(line, "")
     }
 
     /// The same, with something to read.
-    pub(crate) fn answered(&self, line: &str, input: &str) -> Answer {
+    pub(crate) fn run_with_input(&self, line: &str, input: &str) -> CommandOutput {
         let mut command = self.program(env!("CARGO_BIN_EXE_k3"));
         command.arg("cluster").args(line.split_whitespace());
         let mut child = command
@@ -71,7 +71,7 @@ impl ClusterDir {
 
     /// Makes a cluster on Docker, with ports that nobody else has.
     pub(crate) fn create(&self, nodes: u16, storage: &str) {
-        self.done(&format!(
+        self.run_ok(&format!(
             "create --nodes {nodes} --storage {storage} --api-port {} --node-port {} --database-port {} \
              --runtime docker --runtime-endpoint {}",
             free_port().unwrap(),
@@ -100,7 +100,7 @@ impl ClusterDir {
     }
 
     /// A call that succeeds: what it printed.
-    pub(crate) fn done(&self, line: &str) -> String {
+    pub(crate) fn run_ok(&self, line: &str) -> String {
         let (code, output, errors) = self.cluster(line);
         assert_eq!(code, Some(0), "{line}: {output}{errors}{}", self.logs());
         output

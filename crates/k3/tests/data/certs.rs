@@ -20,7 +20,7 @@ fn certs(data: &TestDataDir, args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 /// How many authorities a kubeconfig trusts.
-fn trusted(kubeconfig: &Kubeconfig) -> usize {
+fn count_authorities(kubeconfig: &Kubeconfig) -> usize {
     use base64::{Engine, engine::general_purpose::STANDARD};
     let cluster = kubeconfig.clusters[0].cluster.as_ref().unwrap();
     let pem = STANDARD
@@ -46,7 +46,7 @@ async fn token(admin: &Client) -> String {
 }
 
 /// The same server, known by a token.
-async fn by_token(kubeconfig: &Kubeconfig, token: &str) -> Client {
+async fn client_with_token(kubeconfig: &Kubeconfig, token: &str) -> Client {
     let mut kubeconfig = kubeconfig.clone();
     let user = kubeconfig.auth_infos[0].auth_info.as_mut().unwrap();
     user.client_certificate_data = None;
@@ -68,7 +68,7 @@ async fn is_known(client: &Client) -> bool {
 }
 
 #[tokio::test]
-async fn everything_is_replaced_in_two_steps_and_nobody_is_cut_off() {
+async fn rotates_all_keys_in_two_steps_without_interruption() {
     let data = TestDataDir::new();
     let server = data.start(&[
         "--storage=memory",
@@ -76,7 +76,7 @@ async fn everything_is_replaced_in_two_steps_and_nobody_is_cut_off() {
     ]);
     let config = || Kubeconfig::read_from(&server.kubeconfig).unwrap();
     let old_config = config();
-    assert_eq!(trusted(&old_config), 1);
+    assert_eq!(count_authorities(&old_config), 1);
     let old = client(&server.kubeconfig).await;
     create(&old, "kept").await;
     let accounts: Api<ServiceAccount> = Api::namespaced(old.clone(), "default");
@@ -84,7 +84,7 @@ async fn everything_is_replaced_in_two_steps_and_nobody_is_cut_off() {
     robot.metadata.name = Some("robot".to_owned());
     accounts.create(&PostParams::default(), &robot).await.unwrap();
     let old_token = token(&old).await;
-    assert!(is_known(&by_token(&old_config, &old_token).await).await);
+    assert!(is_known(&client_with_token(&old_config, &old_token).await).await);
     let maps: Api<ConfigMap> = Api::namespaced(old.clone(), "kube-system");
     let published = || async {
         let map = maps.get_opt("kube-root-ca.crt").await.unwrap()?;
@@ -99,9 +99,9 @@ async fn everything_is_replaced_in_two_steps_and_nobody_is_cut_off() {
     assert_eq!(code, Some(0), "{errors}");
     assert!(errors.contains("--finish"), "{errors}");
     let (code, _, errors) = certs(&data, &["rotate"]);
-    assert!(code == Some(1) && errors.contains("under way"), "{errors}");
+    assert!(code == Some(1) && errors.contains("in progress"), "{errors}");
     until("both authorities are trusted", || async {
-        trusted(&config()) == 2
+        count_authorities(&config()) == 2
     })
     .await;
     until("both authorities are published", || async {
@@ -114,18 +114,21 @@ async fn everything_is_replaced_in_two_steps_and_nobody_is_cut_off() {
     read(&client_of(old_config.clone()).await, "kept").await;
     let both = client_of(both_config.clone()).await;
     read(&both, "kept").await;
-    assert!(is_known(&by_token(&old_config, &old_token).await).await);
+    assert!(is_known(&client_with_token(&old_config, &old_token).await).await);
     let new_token = token(&both).await;
-    assert!(is_known(&by_token(&both_config, &new_token).await).await);
+    assert!(is_known(&client_with_token(&both_config, &new_token).await).await);
 
     let (code, _, errors) = certs(&data, &["rotate", "--finish"]);
     assert_eq!(code, Some(0), "{errors}");
-    until("one authority is trusted", || async { trusted(&config()) == 1 }).await;
+    until("one authority is trusted", || async {
+        count_authorities(&config()) == 1
+    })
+    .await;
     read(&client_of(both_config.clone()).await, "kept").await;
     read(&client_of(config()).await, "kept").await;
-    assert!(is_known(&by_token(&both_config, &new_token).await).await);
+    assert!(is_known(&client_with_token(&both_config, &new_token).await).await);
     until("the old key of tokens is worthless", || async {
-        !is_known(&by_token(&both_config, &old_token).await).await
+        !is_known(&client_with_token(&both_config, &old_token).await).await
     })
     .await;
     let old_again = client_of(old_config).await;
@@ -133,7 +136,7 @@ async fn everything_is_replaced_in_two_steps_and_nobody_is_cut_off() {
 }
 
 #[test]
-fn what_there_is_is_shown_and_keys_are_not() {
+fn shows_certificates_without_keys() {
     let data = TestDataDir::new();
     let (code, _, errors) = certs(&data, &["show"]);
     assert!(code == Some(1) && errors.contains("--data-dir"), "{errors}");
@@ -156,10 +159,14 @@ fn what_there_is_is_shown_and_keys_are_not() {
         assert!(output.contains(word), "{word}: {output}");
     }
     let (_, output, _) = certs(&data, &["show", "-o", "json"]);
-    let told: serde_json::Value = serde_json::from_str(&output).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&output).unwrap();
     assert!(
-        told.as_array().unwrap().iter().all(|held| held["flaw"].is_null()),
-        "{told}"
+        report
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|held| held["flaw"].is_null()),
+        "{report}"
     );
     assert!(!output.contains("PRIVATE"));
 

@@ -82,7 +82,7 @@ fn internal_error<T: std::fmt::Debug>(answer: Result<T, Error>) -> String {
 }
 
 #[tokio::test]
-async fn secrets_are_encrypted_and_keys_are_replaced_without_losing_one() {
+async fn encrypts_secrets_and_rotates_keys() {
     let data = TestDataDir::new();
     let file = configure(&data, &["one"]);
     let file = file.to_str().unwrap();
@@ -157,7 +157,7 @@ async fn secrets_are_encrypted_and_keys_are_replaced_without_losing_one() {
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
+async fn an_undecryptable_object_fails_alone() {
     let data = TestDataDir::new();
     let file = configure(&data, &["one"]);
     let file = file.to_str().unwrap();
@@ -220,7 +220,7 @@ async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_running_server_uses_a_changed_configuration() {
+async fn a_running_server_reloads_the_configuration() {
     let data = TestDataDir::new();
     let file = configure(&data, &["one"]);
     let server = data.start(&[

@@ -22,7 +22,7 @@ fn lines(file: &Path) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn lines_are_json_in_a_file_that_is_put_aside_and_the_level_is_changed_while_the_server_runs() {
+async fn logs_json_to_a_rotated_file_and_changes_the_level_at_runtime() {
     let data = TestDataDir::new();
     let file = data.path().join("logs/k3.log");
     let server = data.start(&[
@@ -89,7 +89,7 @@ async fn lines_are_json_in_a_file_that_is_put_aside_and_the_level_is_changed_whi
 }
 
 #[test]
-fn a_level_that_is_none_and_a_file_that_cannot_be_written_are_told() {
+fn rejects_invalid_levels_and_unwritable_files() {
     let data = TestDataDir::new();
     let (code, _, errors) = outcome(&mut data.command(&["--log-level", "loud"]));
     assert!(

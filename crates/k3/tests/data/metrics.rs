@@ -43,7 +43,7 @@ async fn fill(data: &TestDataDir, objects: usize) {
 
 #[tokio::test]
 #[ignore = "measures for minutes: cargo test --release -p k3 --test data -- --ignored --nocapture objects_go_quickly"]
-async fn objects_go_quickly_from_a_directory_into_etcd_and_mysql() {
+async fn migrates_objects_fast_to_etcd_and_mysql() {
     let objects = env::var("K3_OBJECTS").map_or(OBJECTS, |number| number.parse().unwrap());
     let data = TestDataDir::new();
     fill(&data, objects).await;

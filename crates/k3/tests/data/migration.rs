@@ -13,7 +13,7 @@ fn migrate(from: &str, to: &str, more: &[&str]) -> (Option<i32>, String, String)
 }
 
 #[tokio::test]
-async fn objects_go_from_a_directory_to_etcd_to_mysql_and_back() {
+async fn migrates_objects_between_all_stores() {
     let (first, last) = (TestDataDir::new(), TestDataDir::new());
     let server = first.start(&["--controllers="]);
     let made = create(&client(&server.kubeconfig).await, "kept").await;
@@ -48,7 +48,7 @@ async fn objects_go_from_a_directory_to_etcd_to_mysql_and_back() {
 }
 
 #[test]
-fn a_source_that_is_not_there_is_a_mistake() {
+fn rejects_a_missing_source() {
     let data = TestDataDir::new();
     let to = format!("file:{}", data.path().display());
     let (code, _, errors) = migrate("file:/nowhere/at/all", &to, &[]);

@@ -64,7 +64,7 @@ async fn store_nulls(data: &TestDataDir) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_are_scheduled_and_run_while_nulls_are_stored() {
+async fn controllers_tolerate_stored_nulls() {
     let data = TestDataDir::new();
     let args = ["--simulated-nodes", "1"];
     assert!(data.start(&args).end_by(Signal::TERM).success());

@@ -18,7 +18,7 @@ fn snapshot(verb: &str, data: &TestDataDir, file: &Path, more: &[&str]) -> (Opti
 }
 
 #[tokio::test]
-async fn what_was_saved_and_destroyed_comes_back_with_its_uids_and_revisions_go_on() {
+async fn restores_uids_and_continues_revisions() {
     let data = TestDataDir::new();
     let files = tempfile::tempdir().unwrap();
     let file = files.path().join("monday.k3");
@@ -51,10 +51,10 @@ async fn what_was_saved_and_destroyed_comes_back_with_its_uids_and_revisions_go_
     let (code, _, errors) = snapshot("save", &data, &file, &[]);
     assert!(code == Some(1) && errors.contains("there already"), "{errors}");
 
-    let told = outcome(k3(&["snapshot", "inspect", "-o", "json"]).arg(&file)).1;
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert!(told["objects"].as_u64().unwrap() > 10, "{told}");
-    assert!(told["revision"].as_u64().unwrap() >= made.1, "{told}");
+    let report = outcome(k3(&["snapshot", "inspect", "-o", "json"]).arg(&file)).1;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert!(report["objects"].as_u64().unwrap() > 10, "{report}");
+    assert!(report["revision"].as_u64().unwrap() >= made.1, "{report}");
 
     fs::remove_dir_all(data.path().join("objects")).unwrap();
     let (code, output, errors) = snapshot("restore", &data, &file, &[]);
@@ -65,7 +65,7 @@ async fn what_was_saved_and_destroyed_comes_back_with_its_uids_and_revisions_go_
     let admin = client(&server.kubeconfig).await;
     assert_eq!(read(&admin, "kept").await, made);
     let later = create(&admin, "later").await;
-    assert!(later.1 > told["revision"].as_u64().unwrap());
+    assert!(later.1 > report["revision"].as_u64().unwrap());
     server.end_by(Signal::TERM);
 
     // What is there is not replaced unasked, and then its revisions are not used again.
@@ -101,7 +101,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 #[tokio::test]
-async fn a_snapshot_of_a_shared_store_has_no_private_keys_unless_asked_for() {
+async fn snapshots_exclude_private_keys_by_default() {
     let data = TestDataDir::new();
     let name = format!("keys-{}", std::process::id());
     let etcd = k3_test_services::etcd();
@@ -164,7 +164,7 @@ async fn a_snapshot_of_a_shared_store_has_no_private_keys_unless_asked_for() {
 }
 
 #[test]
-fn a_damaged_file_takes_nothing_away() {
+fn a_damaged_snapshot_changes_nothing() {
     let data = TestDataDir::new();
     data.start(&["--controllers="]).end_by(Signal::TERM);
     let file = data.path().join("a.k3");
@@ -185,7 +185,7 @@ fn a_damaged_file_takes_nothing_away() {
 }
 
 #[test]
-fn a_store_that_is_not_there_or_in_memory_is_a_mistake() {
+fn rejects_missing_and_in_memory_stores() {
     let data = TestDataDir::new();
     let file = data.path().join("a.k3");
     let (code, _, errors) = snapshot("save", &data, &file, &[]);

@@ -11,7 +11,7 @@ use kubecontroller::testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    machine::{DatabaseTest, kubectl},
+    host::{DatabaseTest, kubectl},
     program::{TestDataDir, k3, outcome},
 };
 
@@ -22,18 +22,18 @@ struct StorageProcess {
 }
 
 #[test]
-fn it_is_there_as_long_as_its_keeper_and_comes_again_after_a_crash() {
-    its_life(&DatabaseTest::new("docker", docker()));
+fn the_database_lives_with_its_process_and_restarts_after_a_crash() {
+    check_lifecycle(&DatabaseTest::new("docker", docker()));
 }
 
 #[test]
-fn podman_starts_it_again_too() {
-    its_life(&DatabaseTest::new("podman", podman()));
+fn restarts_with_podman() {
+    check_lifecycle(&DatabaseTest::new("podman", podman()));
 }
 
-fn its_life(machine: &DatabaseTest) {
-    let (data, name) = (TestDataDir::new(), machine.name("etcd"));
-    let endpoint = format!("http://localhost:{}", machine.port);
+fn check_lifecycle(host: &DatabaseTest) {
+    let (data, name) = (TestDataDir::new(), host.name("etcd"));
+    let endpoint = format!("http://localhost:{}", host.port);
     let server = || {
         let mut command = k3(&["apiserver", "--secure-port=0", "--storage=etcd", "--etcd-servers"]);
         command.arg(&endpoint).arg("--data-dir").arg(data.path());
@@ -43,29 +43,28 @@ fn its_life(machine: &DatabaseTest) {
     let (code, _, errors) = outcome(server().env("K3_DATABASE_AUTOSTART", "true"));
     assert_eq!(code, Some(1), "{errors}");
     assert!(errors.contains("cannot open the store"), "{errors}");
-    assert_eq!(machine.container(&name), None);
+    assert_eq!(host.container(&name), None);
 
-    let keeper = StorageProcess::start(machine);
-    machine.waits.block_on(eventually(|| async {
-        let log = keeper.data.log();
+    let process = StorageProcess::start(host);
+    host.waits.block_on(eventually(|| async {
+        let log = process.data.log();
         log.contains("store is available").then_some(()).ok_or(log)
     }));
     let server = data.serve(server());
     kubectl(&server, "create configmap kept");
-    let id = machine.container(&name).unwrap().id;
+    let id = host.container(&name).unwrap().id;
 
-    machine.crash(&name);
-    machine
-        .waits
-        .block_on(eventually(|| async { written(&server.kubeconfig) }));
-    assert_eq!(machine.container(&name).unwrap().id, id);
+    host.crash(&name);
+    host.waits
+        .block_on(eventually(|| async { try_write(&server.kubeconfig) }));
+    assert_eq!(host.container(&name).unwrap().id, id);
 
-    let said = keeper.end();
-    assert_eq!(machine.container(&name), None, "{said}");
+    let log = process.end();
+    assert_eq!(host.container(&name), None, "{log}");
 }
 
 /// Whether something can be written: lists are what the server remembers, this is for the store to answer.
-fn written(kubeconfig: &Path) -> Result<(), String> {
+fn try_write(kubeconfig: &Path) -> Result<(), String> {
     let mut command = Command::new("kubectl");
     command.arg("--kubeconfig").arg(kubeconfig);
     let (code, _, errors) = outcome(command.args(["annotate", "--overwrite", "configmap/kept", "a=b"]));
@@ -75,11 +74,11 @@ fn written(kubeconfig: &Path) -> Result<(), String> {
 // --- StorageProcess ---
 
 impl StorageProcess {
-    fn start(machine: &DatabaseTest) -> Self {
+    fn start(host: &DatabaseTest) -> Self {
         let data = TestDataDir::new();
         let log = fs::File::create(data.path().join("log")).unwrap();
         let mut command = k3(&["storage", "--data-dir"]);
-        command.arg(data.path()).args(machine.etcd(&[]));
+        command.arg(data.path()).args(host.etcd(&[]));
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
         StorageProcess { child, data }
     }

@@ -101,7 +101,7 @@ impl TestCluster {
     }
 
     /// Runs kubectl, which must fail, and returns its exit code with all that it says.
-    pub(crate) fn refused(&self, line: &str) -> (i32, String) {
+    pub(crate) fn kubectl_error(&self, line: &str) -> (i32, String) {
         let (code, output, errors) = outcome(self.command().args(line.split(' ')));
         assert_ne!(code, Some(0), "kubectl {line}: {output}{errors}");
         (code.unwrap(), output + &errors)
@@ -131,13 +131,13 @@ impl TestCluster {
 
     /// A call of `k3 token` that knows this server and no other.
     pub(crate) fn token(&self, line: &str) -> Command {
-        let mut command = self.own("token");
+        let mut command = self.k3_command_for("token");
         command.args(line.split(' '));
         command
     }
 
     /// A call of a command of `k3` that knows this server and no other.
-    pub(crate) fn own(&self, name: &str) -> Command {
+    pub(crate) fn k3_command_for(&self, name: &str) -> Command {
         let mut command = k3(&[name]);
         command
             .env("KUBECONFIG", &self.server.kubeconfig)

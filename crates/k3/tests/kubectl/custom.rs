@@ -55,7 +55,7 @@ impl TestCluster {
 }
 
 #[test]
-fn a_kind_that_was_defined_is_found_explained_and_used() {
+fn a_custom_resource_works_like_a_built_in_one() {
     let cluster = TestCluster::start();
     cluster.define();
     let resources = cluster.kubectl("api-resources --api-group=stable.example.com");
@@ -82,14 +82,14 @@ fn a_kind_that_was_defined_is_found_explained_and_used() {
     );
 
     let bad = cluster.file("bad.yaml", &OBJECT.replace("* *", "often").replace("mine", "bad"));
-    let (_, refusal) = cluster.refused(&format!("create -f {}", bad.display()));
+    let (_, refusal) = cluster.kubectl_error(&format!("create -f {}", bad.display()));
     let expected =
         "spec.cronSpec: Invalid value: \"often\": spec.cronSpec in body should match '^\\S+ \\S+$'";
     assert!(refusal.contains(expected), "{refusal}");
 }
 
 #[test]
-fn a_definition_takes_its_objects_and_watches_with_it() {
+fn deleting_a_definition_deletes_its_objects_and_ends_watches() {
     let cluster = TestCluster::start();
     cluster.define();
     let file = cluster.file("object.yaml", OBJECT);
@@ -104,7 +104,7 @@ fn a_definition_takes_its_objects_and_watches_with_it() {
         seen.contains("\"ADDED\"") && seen.contains("\"DELETED\""),
         "{seen}"
     );
-    let (_, refusal) = cluster.refused("get --raw /apis/stable.example.com/v1/crontabs");
+    let (_, refusal) = cluster.kubectl_error("get --raw /apis/stable.example.com/v1/crontabs");
     assert!(
         refusal.contains("the server could not find the requested resource"),
         "{refusal}"

@@ -26,7 +26,7 @@ fn get(port: u16, path: &str, headers: &str) -> String {
 }
 
 #[test]
-fn a_certificate_of_another_authority_is_an_answer_and_not_a_broken_connection() {
+fn a_foreign_certificate_gets_an_unauthorized_response() {
     let cluster = TestCluster::start();
     let mut params = CertificateParams::default();
     params
@@ -47,16 +47,16 @@ fn a_certificate_of_another_authority_is_an_answer_and_not_a_broken_connection()
     });
     let other = cluster.file("other.kubeconfig", &lines.collect::<Vec<_>>().join("\n"));
     let mut command = cluster.command();
-    let (code, _, said) = outcome(command.env("KUBECONFIG", other).args(["get", "--raw=/healthz"]));
+    let (code, _, message) = outcome(command.env("KUBECONFIG", other).args(["get", "--raw=/healthz"]));
     assert_eq!(code, Some(1));
     assert!(
-        said.contains("Unauthorized") || said.contains("must be logged in"),
-        "{said}"
+        message.contains("Unauthorized") || message.contains("must be logged in"),
+        "{message}"
     );
 }
 
 #[test]
-fn over_plain_http_one_shows_a_token_as_elsewhere() {
+fn plain_http_requires_a_token() {
     let port = free_port();
     let cluster = TestCluster::start_with(&[&format!("--insecure-port={port}")]);
     assert_eq!(get(port, "/healthz", ""), "HTTP/1.1 200 OK");
@@ -67,7 +67,7 @@ fn over_plain_http_one_shows_a_token_as_elsewhere() {
 }
 
 #[test]
-fn this_machine_needs_no_token_where_that_is_asked_and_nobody_passes_for_it() {
+fn trusts_localhost_when_enabled() {
     let port = free_port();
     let cluster = TestCluster::start_with(&[&format!("--insecure-port={port}"), "--authn-allow-localhost"]);
     let server = format!("--server=http://127.0.0.1:{port}");
@@ -96,7 +96,7 @@ fn this_machine_needs_no_token_where_that_is_asked_and_nobody_passes_for_it() {
 }
 
 #[test]
-fn a_put_changes_the_status_where_that_is_asked() {
+fn unrestricted_update_changes_the_status() {
     for (flags, replicas) in [(&[][..], ""), (&["--unrestricted-update"][..], "3")] {
         let cluster = TestCluster::start_with(flags);
         cluster.kubectl("create deployment web --image=nginx");

@@ -49,13 +49,13 @@ fn a_deployment_is_rolled_out_paused_restarted_undone_and_scaled() {
 }
 
 #[test]
-fn pods_leave_a_node_that_is_drained() {
+fn drain_evicts_pods() {
     let cluster = TestCluster::with_nodes(NODES);
     cluster.kubectl("create deployment web --image=example.com/web:1 --replicas=6");
     cluster.kubectl("rollout status deployment/web --timeout=120s");
     for command in ["logs deployment/web", "exec deployment/web -- ls"] {
-        let (_, said) = cluster.refused(command);
-        assert!(said.contains("is simulated"), "{command}: {said}");
+        let (_, message) = cluster.kubectl_error(command);
+        assert!(message.contains("is simulated"), "{command}: {message}");
     }
     cluster.kubectl("drain simulated-0 --timeout=120s");
     let left = "get pods --field-selector=spec.nodeName=simulated-0 -o name";
@@ -64,7 +64,7 @@ fn pods_leave_a_node_that_is_drained() {
 }
 
 #[test]
-fn sets_and_jobs_run_to_where_they_should() {
+fn sets_and_jobs_complete() {
     let cluster = TestCluster::with_nodes(NODES);
     let labels = json!({"app": "db"});
     let claim = json!({
@@ -110,7 +110,7 @@ fn sets_and_jobs_run_to_where_they_should() {
 }
 
 #[test]
-fn what_is_owned_goes_with_its_owner_unless_it_is_to_stay() {
+fn garbage_collects_dependents_unless_orphaned() {
     let cluster = TestCluster::with_nodes(NODES);
     cluster.kubectl("create namespace shop");
     cluster.kubectl("create deployment web --image=example.com/web:1 --replicas=2 -n shop");
@@ -125,16 +125,19 @@ fn what_is_owned_goes_with_its_owner_unless_it_is_to_stay() {
 }
 
 #[test]
-fn controllers_say_how_they_fare() {
+fn reports_the_state_of_controllers() {
     let cluster = TestCluster::with_nodes(NODES);
-    let (code, told, errors) = outcome(&mut cluster.own("controllers"));
+    let (code, output, errors) = outcome(&mut cluster.k3_command_for("controllers"));
     assert_eq!(code, Some(0), "{errors}");
     assert!(
-        told.starts_with("leader: this server (its store is not shared)\nNAME"),
-        "{told}"
+        output.starts_with("leader: this server (its store is not shared)\nNAME"),
+        "{output}"
     );
     for name in ["deployment-controller", "kube-scheduler", "simulator"] {
-        assert!(told.lines().any(|line| line.starts_with(name)), "{name}: {told}");
+        assert!(
+            output.lines().any(|line| line.starts_with(name)),
+            "{name}: {output}"
+        );
     }
 }
 
@@ -177,10 +180,10 @@ async fn an_idle_cluster_writes_leases_and_nothing_else() {
     sleep(Duration::from_mins(1)).await;
     let mut after = writes(&cluster);
     // Each node tells every five minutes how it is.
-    let [told, known] = [&mut after, &mut before].map(|counts| counts.remove("nodes").unwrap_or_default());
+    let [output, known] = [&mut after, &mut before].map(|counts| counts.remove("nodes").unwrap_or_default());
     assert!(
-        told - known <= u64::from(NODES),
-        "{known} writes of nodes, then {told}"
+        output - known <= u64::from(NODES),
+        "{known} writes of nodes, then {output}"
     );
     assert_eq!(after, before);
 }

@@ -11,4 +11,4 @@ mod metrics;
 mod paths;
 #[path = "../program/mod.rs"]
 mod program;
-mod wire;
+mod raw_connection;

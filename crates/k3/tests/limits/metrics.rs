@@ -1,14 +1,14 @@
 //! What those see who watch over the server.
 
-use crate::wire::{Requester, TestCluster};
+use crate::raw_connection::{Requester, TestCluster};
 
 #[test]
-fn what_people_alert_on_is_told_under_upstreams_names() {
+fn serves_metrics_under_upstream_names() {
     let cluster = TestCluster::start(&[]);
     assert_eq!(cluster.get("/api/v1/namespaces/default/pods/none").code, 404);
     assert_eq!(
         cluster
-            .ask(
+            .request(
                 "POST",
                 "/api/v1/namespaces/default/configmaps",
                 br#"{"metadata":{"name":"a"}}"#
@@ -25,7 +25,7 @@ fn what_people_alert_on_is_told_under_upstreams_names() {
     assert_eq!(
         cluster
             .connect(Requester::Nobody, "http/1.1")
-            .ask("GET", "/api/v1/pods", "Authorization: Bearer wrong\r\n", b"")
+            .request("GET", "/api/v1/pods", "Authorization: Bearer wrong\r\n", b"")
             .code,
         401
     );
@@ -68,13 +68,13 @@ fn what_people_alert_on_is_told_under_upstreams_names() {
 }
 
 #[test]
-fn every_answer_names_its_request_and_the_access_log_tells_of_it_without_secrets() {
+fn responses_have_audit_ids_and_the_access_log_has_no_secrets() {
     let cluster = TestCluster::start(&["--log-level=debug"]);
     let headers = "Audit-ID: tell-me\r\nAuthorization: Bearer hidden-token\r\n";
-    let mut wire = cluster.connect(Requester::Nobody, "http/1.1");
-    let answer = wire.ask("GET", "/api/v1/secrets?token=hidden-query", headers, b"");
-    assert_eq!(answer.code, 401);
-    assert!(answer.head.contains("audit-id: tell-me"), "{}", answer.head);
+    let mut connection = cluster.connect(Requester::Nobody, "http/1.1");
+    let response = connection.request("GET", "/api/v1/secrets?token=hidden-query", headers, b"");
+    assert_eq!(response.code, 401);
+    assert!(response.head.contains("audit-id: tell-me"), "{}", response.head);
     let other = cluster.get("/version").head;
     let id = other
         .lines()

@@ -53,7 +53,7 @@ fn replica(cluster: &TestCluster, file: &Path) -> TickerOperator {
 }
 
 /// A cluster with something to do, and a file for who did it.
-async fn scene() -> (TestCluster, tempfile::TempDir, PathBuf) {
+async fn start_scenario() -> (TestCluster, tempfile::TempDir, PathBuf) {
     let cluster = TestCluster::start().await;
     let map = json!({"metadata": {"name": "clock", "labels": {"tick": "yes"}}});
     let map: ConfigMap = serde_json::from_value(map).unwrap();
@@ -68,8 +68,8 @@ async fn scene() -> (TestCluster, tempfile::TempDir, PathBuf) {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_killed_is_followed_when_its_lease_is_over_and_not_before() {
-    let (cluster, _directory, file) = scene().await;
+async fn a_killed_leader_is_replaced_when_its_lease_expires() {
+    let (cluster, _directory, file) = start_scenario().await;
     let mut first = replica(&cluster, &file);
     ticks(&file, first.id(), 10).await;
     let second = replica(&cluster, &file);
@@ -96,8 +96,8 @@ async fn a_leader_that_is_killed_is_followed_when_its_lease_is_over_and_not_befo
 }
 
 #[tokio::test]
-async fn a_leader_that_is_stopped_gives_its_lease_back() {
-    let (cluster, _directory, file) = scene().await;
+async fn a_stopped_leader_releases_its_lease() {
+    let (cluster, _directory, file) = start_scenario().await;
     let mut first = replica(&cluster, &file);
     ticks(&file, first.id(), 10).await;
     let second = replica(&cluster, &file);

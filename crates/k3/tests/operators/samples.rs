@@ -53,7 +53,7 @@ async fn done(ats: &Api<At>, name: &str) {
 }
 
 #[tokio::test]
-async fn every_example_reaches_its_end() {
+async fn every_example_completes() {
     let cluster = TestCluster::start().await;
     let _operator = cluster.operator(&["--redismigration.wait=1s", "--controllers=*,-ticker"]);
 
@@ -100,7 +100,7 @@ async fn every_example_reaches_its_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_enabled_is_left_alone_and_the_log_says_so() {
+async fn disabled_controllers_do_nothing() {
     let cluster = TestCluster::start().await;
     let operator = cluster.operator(&["--enabled=ats"]);
     let dummies = cluster.api::<Dummy>();
@@ -122,7 +122,7 @@ async fn what_is_not_enabled_is_left_alone_and_the_log_says_so() {
 }
 
 #[tokio::test]
-async fn a_filter_keeps_objects_from_a_controller() {
+async fn filters_hide_objects_from_a_controller() {
     let cluster = TestCluster::start().await;
     let _operator = cluster.operator(&["--enabled=ats", "--resource-filter.ats=default/a*"]);
     let ats = cluster.api::<At>();

@@ -27,7 +27,7 @@ fn get(port: u16, path: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn health_and_figures_are_served_and_a_signal_ends_it_well() {
+async fn serves_health_and_metrics_and_stops_on_a_signal() {
     let cluster = TestCluster::start().await;
     let (health, metrics) = (free_port().unwrap(), free_port().unwrap());
     let flags = [

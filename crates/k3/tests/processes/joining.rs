@@ -19,14 +19,14 @@ use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    process::{ServerProcess, beats, client, join_token, node},
+    process::{ServerProcess, client, join_token, node, wait_for_lease_renewal},
     program::{TestDataDir, k3, outcome},
 };
 
 const NAME: &str = "n2";
 
 #[tokio::test]
-async fn a_machine_joins_with_a_token_once_and_needs_none_again() {
+async fn joins_with_a_token_and_restarts_without_one() {
     let cluster = TestDataDir::new();
     let server = cluster.start(&["--storage=memory"]);
     let client = client(&server.kubeconfig).await;
@@ -88,7 +88,7 @@ async fn a_machine_joins_with_a_token_once_and_needs_none_again() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_comes_near_its_end_is_renewed_and_the_node_goes_on() {
+async fn renews_an_expiring_node_certificate() {
     let cluster = TestDataDir::new();
     let server = cluster.start(&["--storage=memory"]);
     let client = client(&server.kubeconfig).await;
@@ -100,7 +100,7 @@ async fn a_certificate_that_comes_near_its_end_is_renewed_and_the_node_goes_on()
         machine.path(),
         &node(NAME, machine.path(), &["--server", &url, "--token", &token]),
     );
-    beats(&client, NAME).await;
+    wait_for_lease_renewal(&client, NAME).await;
     assert_eq!(joined.end().0, Some(0));
     let tls = cluster.path().join("tls");
     let (certificate, key) = nearly_ended(&tls);
@@ -114,7 +114,7 @@ async fn a_certificate_that_comes_near_its_end_is_renewed_and_the_node_goes_on()
         now != json!(certificate)
     };
     eventually(renewed).await;
-    beats(&client, NAME).await;
+    wait_for_lease_renewal(&client, NAME).await;
 }
 
 /// A client that shows a token and has not asked whether a name is taken, as `k3 node` does.
@@ -138,13 +138,13 @@ async fn admin_config(kubeconfig: &Path) -> Config {
 }
 
 /// What becomes of a request for the identity of a node: nothing is wrong, or what the server says.
-async fn ask(client: &Client, node: &str) -> Result<(), String> {
+async fn request_node_certificate(client: &Client, node: &str) -> Result<(), String> {
     let signed = client_certificate(client, node).await;
     signed.map(drop).map_err(|error| error.to_string())
 }
 
 #[tokio::test]
-async fn a_token_gives_out_the_identity_of_a_new_node_within_its_limits() {
+async fn join_tokens_are_limited_to_new_nodes() {
     let cluster = TestDataDir::new();
     let server = cluster.start(&["--storage=memory"]);
     let admin = client(&server.kubeconfig).await;
@@ -153,23 +153,23 @@ async fn a_token_gives_out_the_identity_of_a_new_node_within_its_limits() {
     nodes.create(&PostParams::default(), &node).await.unwrap();
 
     let any = bearer(&server.kubeconfig, &[]).await;
-    let error = ask(&any, "taken").await.unwrap_err();
+    let error = request_node_certificate(&any, "taken").await.unwrap_err();
     assert!(error.contains(r#"node "taken" exists"#), "{error}");
-    assert_eq!(ask(&any, "new").await, Ok(()));
-    let error = ask(&any, "new").await.unwrap_err();
+    assert_eq!(request_node_certificate(&any, "new").await, Ok(()));
+    let error = request_node_certificate(&any, "new").await.unwrap_err();
     assert!(error.contains("kubectl delete csr"), "{error}");
 
     let bound = bearer(&server.kubeconfig, &["--node-name", "bound"]).await;
-    let error = ask(&bound, "other").await.unwrap_err();
+    let error = request_node_certificate(&bound, "other").await.unwrap_err();
     assert!(
         error.contains(r#"for node "bound", not for node "other""#),
         "{error}"
     );
-    assert_eq!(ask(&bound, "bound").await, Ok(()));
+    assert_eq!(request_node_certificate(&bound, "bound").await, Ok(()));
 
     let once = bearer(&server.kubeconfig, &["--uses", "1"]).await;
-    assert_eq!(ask(&once, "first").await, Ok(()));
-    let error = ask(&once, "second").await.unwrap_err();
+    assert_eq!(request_node_certificate(&once, "first").await, Ok(()));
+    let error = request_node_certificate(&once, "second").await.unwrap_err();
     assert!(error.contains("limit"), "{error}");
     let mut list = k3(&["token", "list", "--kubeconfig"]);
     let (_, list, _) = outcome(list.arg(&server.kubeconfig));
@@ -178,7 +178,7 @@ async fn a_token_gives_out_the_identity_of_a_new_node_within_its_limits() {
 }
 
 #[tokio::test]
-async fn what_the_server_shows_to_nodes_is_nobody_at_the_server() {
+async fn the_kubelet_client_certificate_has_no_api_permissions() {
     let cluster = TestDataDir::new();
     let server = cluster.start(&["--storage=memory"]);
     let read = |name: &str| fs::read(cluster.path().join("tls").join(name)).unwrap();

@@ -16,7 +16,10 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::{
-    process::{ServerProcess, beats, client, deploy, deploy_as, join_token, node, placed, run},
+    process::{
+        ServerProcess, client, deploy, deploy_as, join_token, node, wait_for_lease_renewal,
+        wait_until_running, wait_until_scheduled,
+    },
     program::{Server, TestDataDir, k3, outcome},
 };
 
@@ -24,7 +27,7 @@ use crate::{
 const TAKEOVER: Duration = Duration::from_mins(2);
 
 #[tokio::test]
-async fn two_masters_do_the_work_once_and_the_other_takes_over_after_a_crash() {
+async fn a_second_master_takes_over_after_a_crash() {
     let prefix = format!("/masters-{}/", std::process::id());
     let endpoint = etcd();
     let flags = [
@@ -41,22 +44,22 @@ async fn two_masters_do_the_work_once_and_the_other_takes_over_after_a_crash() {
     let leader = first.start(&flags);
     let of_leader = client(&leader.kubeconfig).await;
     deploy(&of_leader, "one", 3).await;
-    placed(&of_leader, "one", 3).await;
+    wait_until_scheduled(&of_leader, "one", 3).await;
     let follower = second.start(&flags);
     // A certificate of one is good at the other.
     let crossed = crossed(&leader, &follower, &second).await;
     deploy(&crossed, "two", 3).await;
-    placed(&crossed, "two", 3).await;
+    wait_until_scheduled(&crossed, "two", 3).await;
     let before = holder(&crossed).await;
     leader.end_by(Signal::KILL);
     deploy(&crossed, "three", 3).await;
-    placed(&crossed, "three", 3).await;
-    placed(&crossed, "one", 3).await;
+    wait_until_scheduled(&crossed, "three", 3).await;
+    wait_until_scheduled(&crossed, "one", 3).await;
     assert_ne!(holder(&crossed).await, before);
 }
 
 #[tokio::test]
-async fn two_masters_and_two_nodes_on_one_mariadb_outlive_the_leader() {
+async fn two_masters_and_two_nodes_survive_the_leader() {
     let url = format!("{}/masters_{}", mysql(), std::process::id());
     let [first, second] = [(); 2].map(|()| TestDataDir::new());
     let leader = master(&first, &url, "192.0.2.1");
@@ -88,7 +91,7 @@ async fn two_masters_and_two_nodes_on_one_mariadb_outlive_the_leader() {
     let sleeps =
         json!({"name": "c", "image": TEST_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "600"]});
     deploy_as(&of_other, "one", 2, &sleeps).await;
-    run(&of_other, "one", 2).await;
+    wait_until_running(&of_other, "one", 2).await;
     assert_eq!(replica_sets(&of_other).await, 1);
     let nodes = Api::<Node>::all(of_other.clone());
     for name in &names {
@@ -99,12 +102,12 @@ async fn two_masters_and_two_nodes_on_one_mariadb_outlive_the_leader() {
     leader.end_by(Signal::KILL);
     deploy_as(&of_other, "two", 2, &sleeps).await;
     // It is made by the other master, and run by a node that was a client of the dead one.
-    run(&of_other, "two", 2).await;
-    run(&of_other, "one", 2).await;
+    wait_until_running(&of_other, "two", 2).await;
+    wait_until_running(&of_other, "one", 2).await;
     assert_ne!(holder(&of_other).await, before);
     assert_eq!(replica_sets(&of_other).await, 2);
     for name in &names {
-        beats(&of_other, name).await;
+        wait_for_lease_renewal(&of_other, name).await;
     }
     let left = BTreeSet::from(["192.0.2.2".to_owned()]);
     eventually_within(TAKEOVER, async || servers(&of_other).await == left).await;
@@ -157,7 +160,7 @@ async fn replica_sets(client: &Client) -> usize {
 }
 
 #[tokio::test]
-async fn a_rotation_on_one_master_reaches_the_other_and_a_node_that_runs() {
+async fn a_rotation_reaches_other_masters_and_nodes() {
     let prefix = format!("/rotation-{}/", std::process::id());
     let flags = [
         "--storage=etcd".to_owned(),
@@ -173,7 +176,7 @@ async fn a_rotation_on_one_master_reaches_the_other_and_a_node_that_runs() {
     let name = format!("rotated-{}", std::process::id());
     let joined = node(&name, machine.path(), &["--server", &at, "--token", &token]);
     let _node = ServerProcess::start(machine.path(), &joined);
-    beats(&client(&here.kubeconfig).await, &name).await;
+    wait_for_lease_renewal(&client(&here.kubeconfig).await, &name).await;
 
     certs(&first, &["rotate"]);
     let identity = machine.path().join("node/pki/identity.json");
@@ -189,11 +192,11 @@ async fn a_rotation_on_one_master_reaches_the_other_and_a_node_that_runs() {
     for file in [&here.kubeconfig, &there.kubeconfig, &identity] {
         eventually_within(TAKEOVER, async || authorities(file) == 1).await;
     }
-    beats(&client(&there.kubeconfig).await, &name).await;
+    wait_for_lease_renewal(&client(&there.kubeconfig).await, &name).await;
     // A machine whose directory was changed by the others starts as if nothing had been.
     there.end_by(Signal::TERM);
     let there = second.start(&flags);
-    beats(&client(&there.kubeconfig).await, &name).await;
+    wait_for_lease_renewal(&client(&there.kubeconfig).await, &name).await;
 }
 
 fn certs(data: &TestDataDir, args: &[&str]) {

@@ -9,15 +9,15 @@ use crate::{
 };
 
 #[test]
-fn a_role_that_there_is_not_ends_with_2() {
+fn an_unknown_role_exits_with_2() {
     let (code, output, errors) = outcome(&mut k3(&["run", "--role", "chief"]));
     assert_eq!((code, &*output), (Some(2), ""), "{errors}");
     assert!(errors.contains("master, node and one"), "{errors}");
 }
 
 #[test]
-fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
-    for (args, word) in [
+fn usage_errors_exit_with_2_and_a_reason() {
+    for (args, text) in [
         (&["storage"][..], "--storage etcd"),
         (&["node", "--token", "x"], "--server"),
         (
@@ -31,12 +31,12 @@ fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
         let data = TestDataDir::new();
         let (code, _, errors) = outcome(k3(args).arg("--data-dir").arg(data.path()));
         assert_eq!(code, Some(2), "{args:?}: {errors}");
-        assert!(errors.contains(word), "{args:?}: {errors}");
+        assert!(errors.contains(text), "{args:?}: {errors}");
     }
 }
 
 #[test]
-fn a_machine_that_never_joined_says_how_to() {
+fn an_unjoined_node_explains_how_to_join() {
     let data = TestDataDir::new();
     let (code, _, errors) = outcome(k3(&["node", "--data-dir"]).arg(data.path()));
     assert_eq!(code, Some(1), "{errors}");
@@ -44,7 +44,7 @@ fn a_machine_that_never_joined_says_how_to() {
 }
 
 #[tokio::test]
-async fn a_master_serves_without_a_node_and_ends_in_order() {
+async fn a_master_runs_without_a_node() {
     let data = TestDataDir::new();
     let out = data.path().join("admin");
     let directory = data.path().to_str().unwrap();

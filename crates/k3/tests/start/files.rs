@@ -34,7 +34,7 @@ fn contents(data: &TestDataDir) -> BTreeMap<&'static str, Vec<u8>> {
 }
 
 #[test]
-fn the_first_start_makes_files_that_are_nobody_elses() {
+fn the_first_start_creates_private_files() {
     let data = TestDataDir::new();
     let server = data.start(&[]);
     assert_eq!(mode(&data.path().join("tls")), 0o700);
@@ -46,7 +46,7 @@ fn the_first_start_makes_files_that_are_nobody_elses() {
 }
 
 #[test]
-fn a_second_start_uses_what_the_first_made() {
+fn a_second_start_reuses_the_files() {
     let data = TestDataDir::new();
     data.start(&[]).end_by(Signal::TERM);
     let first = contents(&data);
@@ -55,7 +55,7 @@ fn a_second_start_uses_what_the_first_made() {
 }
 
 #[test]
-fn another_name_makes_another_serving_certificate_and_leaves_the_rest() {
+fn a_new_name_replaces_only_the_serving_certificate() {
     let data = TestDataDir::new();
     data.start(&["--storage=memory"]).end_by(Signal::TERM);
     let first = contents(&data);
@@ -69,7 +69,7 @@ fn another_name_makes_another_serving_certificate_and_leaves_the_rest() {
 }
 
 #[test]
-fn a_kubeconfig_goes_where_it_is_asked_for_and_that_is_what_is_printed() {
+fn writes_and_prints_the_requested_kubeconfig() {
     let data = TestDataDir::new();
     let out = data.path().join("out.kubeconfig");
     let server = data.start(&["--storage=memory", "--kubeconfig-out", out.to_str().unwrap()]);
@@ -108,7 +108,7 @@ fn assert_private(directory: &Path) {
 }
 
 #[test]
-fn everything_is_private_whatever_the_umask_and_the_path() {
+fn files_are_private_under_any_umask() {
     for umask in ["0000", "0022", "0777"] {
         let data = TestDataDir::new();
         let outside = tempfile::tempdir().unwrap();
@@ -157,7 +157,7 @@ fn everything_is_private_whatever_the_umask_and_the_path() {
 }
 
 #[test]
-fn wider_modes_of_an_older_version_are_repaired_with_a_warning() {
+fn restricts_wider_modes_with_a_warning() {
     let data = TestDataDir::new();
     let objects = tempfile::tempdir().unwrap();
     let root = objects.path().join("objects");
@@ -187,7 +187,7 @@ fn wider_modes_of_an_older_version_are_repaired_with_a_warning() {
 }
 
 #[test]
-fn directories_of_others_keep_their_modes() {
+fn keeps_modes_of_shared_directories() {
     let shared = tempfile::tempdir().unwrap();
     fs::write(shared.path().join("passwd"), "").unwrap();
     for wide in [0o755, 0o1777] {

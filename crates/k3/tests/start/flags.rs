@@ -5,8 +5,8 @@ use std::{fs, net::TcpListener};
 use crate::program::{TestDataDir, k3, outcome};
 
 #[test]
-fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
-    for (args, words) in [
+fn usage_errors_exit_with_2_and_a_reason() {
+    for (args, expected_texts) in [
         (
             &["--storage", "tape"][..],
             &["tape", "memory, file, etcd, mysql"][..],
@@ -50,7 +50,7 @@ fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
         let (code, output, errors) = outcome(command.args(args));
         assert_eq!(code, Some(2), "{args:?}: {errors}");
         assert_eq!(output, "", "{args:?}");
-        for word in words {
+        for word in expected_texts {
             assert!(errors.contains(word), "{args:?}: {word} is missing in: {errors}");
         }
     }
@@ -67,7 +67,7 @@ fn a_password_is_not_repeated() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_with_a_way_out() {
+fn reports_a_port_in_use_with_advice() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let data = TestDataDir::new();
@@ -87,7 +87,7 @@ fn a_port_that_is_taken_is_told_with_a_way_out() {
 }
 
 #[test]
-fn a_data_directory_that_another_server_uses_is_told_with_a_way_out() {
+fn reports_a_data_directory_in_use_with_advice() {
     let data = TestDataDir::new();
     let _first = data.start(&[]);
     let (code, _, errors) = outcome(&mut data.command(&[]));
@@ -99,7 +99,7 @@ fn a_data_directory_that_another_server_uses_is_told_with_a_way_out() {
 }
 
 #[test]
-fn a_token_file_is_refused_by_its_line_without_the_token() {
+fn token_file_errors_name_the_line_without_the_token() {
     let data = TestDataDir::new();
     let tokens = data.path().join("tokens.csv");
     fs::write(&tokens, "t,admin,u\ns3cret,alice\n").unwrap();
@@ -110,7 +110,7 @@ fn a_token_file_is_refused_by_its_line_without_the_token() {
 }
 
 #[test]
-fn a_file_without_keys_is_told_with_what_should_be_in_it() {
+fn reports_a_file_without_keys() {
     let data = TestDataDir::new();
     let keys = data.path().join("keys.pem");
     fs::write(&keys, "nothing\n").unwrap();
@@ -124,7 +124,7 @@ fn a_file_without_keys_is_told_with_what_should_be_in_it() {
 }
 
 #[test]
-fn a_lost_key_of_the_authority_is_told_and_not_replaced() {
+fn a_missing_authority_key_is_an_error() {
     let data = TestDataDir::new();
     drop(data.start(&["--storage=memory"]));
     let key = data.path().join("tls/ca.key");
@@ -139,7 +139,7 @@ fn a_lost_key_of_the_authority_is_told_and_not_replaced() {
 }
 
 #[test]
-fn the_help_teaches_every_flag() {
+fn help_describes_every_flag() {
     let (code, help, _) = outcome(&mut k3(&["start", "--help"]));
     assert_eq!(code, Some(0));
     for flag in [

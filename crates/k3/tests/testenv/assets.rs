@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use crate::program::{k3, outcome};
 
 #[test]
-fn links_are_made_again_and_files_are_left_alone() {
+fn replaces_links_and_keeps_files() {
     let [directory, path] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let make = || {
         let mut command = k3(&["envtest-assets"]);

@@ -64,7 +64,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 #[test]
-fn the_exit_code_is_that_of_the_command() {
+fn returns_the_exit_code_of_the_command() {
     let call = TestEnvCall::new();
     assert_eq!(call.script(&[], "exit 0").0, Some(0));
     assert_eq!(call.script(&[], "exit 7").0, Some(7));
@@ -78,7 +78,7 @@ fn the_exit_code_is_that_of_the_command() {
 }
 
 #[test]
-fn a_call_that_makes_no_sense_starts_nothing() {
+fn usage_errors_start_nothing() {
     let call = TestEnvCall::new();
     for args in [
         &[][..],
@@ -95,7 +95,7 @@ fn a_call_that_makes_no_sense_starts_nothing() {
 }
 
 #[test]
-fn the_command_finds_a_cluster_that_is_ready_with_the_kinds_it_was_given() {
+fn the_cluster_is_ready_with_its_definitions() {
     let call = TestEnvCall::new();
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("widgets.yaml"), DEFINITION).unwrap();
@@ -112,18 +112,18 @@ fn the_command_finds_a_cluster_that_is_ready_with_the_kinds_it_was_given() {
     let crds = format!("--crds={}", directory.path().display());
     let (code, output) = call.script(&[&crds, "--simulated-nodes=2", "--storage=file"], script);
     assert_eq!(code, Some(0), "{output}");
-    for word in [
+    for text in [
         "serviceaccount/default",
         "widget.example.com/w\n",
         "successfully rolled out",
         "node/simulated-1",
     ] {
-        assert!(output.contains(word), "{word} is not in: {output}");
+        assert!(output.contains(text), "{text} is not in: {output}");
     }
 }
 
 #[test]
-fn a_signal_is_the_commands_to_answer() {
+fn forwards_signals_to_the_command() {
     let call = TestEnvCall::new();
     let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
     let (mut child, mut output) = call.begin(script);
@@ -136,7 +136,7 @@ fn a_signal_is_the_commands_to_answer() {
 }
 
 #[test]
-fn a_signal_that_the_command_does_not_answer_ends_both_and_leaves_nothing() {
+fn kills_a_command_that_ignores_signals() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let call = TestEnvCall::new();
         let (mut child, _output) = call.begin("echo ready; exec sleep 1000");
@@ -147,7 +147,7 @@ fn a_signal_that_the_command_does_not_answer_ends_both_and_leaves_nothing() {
 }
 
 #[test]
-fn ten_at_once_do_not_know_each_other() {
+fn concurrent_clusters_are_independent() {
     let script = r#"
         set -e
         kubectl create configmap only-one --from-literal=server="$KUBECONFIG" -o name
@@ -172,9 +172,9 @@ fn ten_at_once_do_not_know_each_other() {
             let errors = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(0), "{errors}");
             let printed = String::from_utf8(output.stdout).unwrap();
-            let place = printed.lines().last().unwrap().to_owned();
-            assert!(Path::new(&place).starts_with(call.temporary.path()), "{place}");
-            place
+            let path = printed.lines().last().unwrap().to_owned();
+            assert!(Path::new(&path).starts_with(call.temporary.path()), "{path}");
+            path
         })
         .collect();
     places.sort();

@@ -50,7 +50,7 @@ async fn token(client: &Client) -> String {
     made.status.unwrap().token.unwrap()
 }
 
-async fn who(client: Client) -> Option<String> {
+async fn user_name(client: Client) -> Option<String> {
     let reviews: Api<SelfSubjectReview> = Api::all(client);
     let review = reviews
         .create(&PostParams::default(), &SelfSubjectReview::default())
@@ -59,7 +59,7 @@ async fn who(client: Client) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_suite_finds_what_it_expects_and_its_objects_outlive_a_restart() {
+async fn behaves_like_upstream_and_survives_a_restart() {
     let mut env = EnvtestSuite::start(&[]).await;
     let client = env.user("admin", &["system:masters"]).await;
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -100,8 +100,8 @@ async fn a_suite_finds_what_it_expects_and_its_objects_outlive_a_restart() {
     assert_eq!(left.status.unwrap().phase.as_deref(), Some("Terminating"));
 
     // Others than the administrator may do what roles let them.
-    let nobody = env.user("nobody", &[]).await;
-    let refused = Api::<Pod>::namespaced(nobody, "default")
+    let unprivileged = env.user("nobody", &[]).await;
+    let refused = Api::<Pod>::namespaced(unprivileged, "default")
         .get("p")
         .await
         .unwrap_err();
@@ -111,7 +111,7 @@ async fn a_suite_finds_what_it_expects_and_its_objects_outlive_a_restart() {
     );
     let token = token(&client).await;
     let robot = Some("system:serviceaccount:default:robot".to_owned());
-    assert_eq!(who(env.bearer(&token).await).await, robot);
+    assert_eq!(user_name(env.bearer(&token).await).await, robot);
 
     env.stop_apiserver().await;
     env.start_apiserver().await;
@@ -119,14 +119,14 @@ async fn a_suite_finds_what_it_expects_and_its_objects_outlive_a_restart() {
     let widgets: Api<DynamicObject> = Api::namespaced_with(client, "default", &kind);
     assert_eq!(widgets.get("w").await.unwrap().data["spec"]["size"], 3);
     // The key is that of the files, not one that was made up.
-    assert_eq!(who(env.bearer(&token).await).await, robot);
+    assert_eq!(user_name(env.bearer(&token).await).await, robot);
     widgets.delete("w", &DeleteParams::default()).await.unwrap();
     assert_eq!(env.log(), "");
     env.stop().await;
 }
 
 #[tokio::test]
-async fn with_controllers_namespaces_go_and_what_is_owned_is_collected() {
+async fn controllers_delete_namespaces_and_dependents() {
     let env = EnvtestSuite::start(&[("K3_ENVTEST_CONTROLLERS", "1")]).await;
     let client = env.user("admin", &["system:masters"]).await;
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -143,19 +143,19 @@ async fn with_controllers_namespaces_go_and_what_is_owned_is_collected() {
     .await;
     namespaces.delete("shop", &DeleteParams::default()).await.unwrap();
     maps.delete("owner", &DeleteParams::default()).await.unwrap();
-    let gone = async {
+    let stopped = async {
         while namespaces.get_opt("shop").await.unwrap().is_some()
             || maps.get_opt("owned").await.unwrap().is_some()
         {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(PATIENCE, gone).await.expect("both go");
+    timeout(PATIENCE, stopped).await.expect("both go");
     env.stop().await;
 }
 
 #[tokio::test]
-async fn an_etcd_that_is_one_is_used_as_one() {
+async fn uses_a_real_etcd() {
     let mut env = EnvtestSuite::start_with_etcd("etcd".into()).await;
     let maps = |client| Api::<ConfigMap>::namespaced(client, "default");
     let client = env.user("admin", &["system:masters"]).await;
@@ -168,7 +168,7 @@ async fn an_etcd_that_is_one_is_used_as_one() {
 }
 
 #[test]
-fn flags_of_upstream_that_mean_nothing_are_named_and_mistakes_are_refused() {
+fn warns_about_unsupported_flags_and_rejects_invalid_ones() {
     let assets = EnvtestAssets::make();
     let program = assets.program("kube-apiserver");
     // There is no etcd: it gets as far as its flags are good.

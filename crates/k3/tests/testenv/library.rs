@@ -51,7 +51,7 @@ async fn noted(client: Client) -> String {
 }
 
 #[tokio::test]
-async fn several_in_one_process_are_alone_and_end_alone() {
+async fn clusters_in_one_process_are_independent() {
     let (a, b, c) = tokio::join!(TestEnv::start(), TestEnv::start(), TestEnv::start());
     let mut envs = vec![a.unwrap(), b.unwrap(), c.unwrap()];
     for (number, env) in envs.iter().enumerate() {
@@ -59,10 +59,10 @@ async fn several_in_one_process_are_alone_and_end_alone() {
         assert!(accounts.get_opt("default").await.unwrap().is_some());
         note(env.client(), &number.to_string()).await;
     }
-    let gone = envs.remove(0);
-    let (client, kubeconfig) = (gone.client(), gone.kubeconfig().to_owned());
+    let stopped = envs.remove(0);
+    let (client, kubeconfig) = (stopped.client(), stopped.kubeconfig().to_owned());
     assert!(kubeconfig.exists());
-    drop(gone);
+    drop(stopped);
     assert!(!kubeconfig.parent().unwrap().exists());
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
     assert!(maps.get("note").await.is_err(), "the server is gone");
@@ -72,7 +72,7 @@ async fn several_in_one_process_are_alone_and_end_alone() {
 }
 
 #[tokio::test]
-async fn controllers_work_on_simulated_nodes_and_given_kinds() {
+async fn runs_controllers_with_simulated_nodes_and_definitions() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("widgets.yaml");
     fs::write(&file, DEFINITION).unwrap();
@@ -121,7 +121,7 @@ async fn a_test_may_block_its_thread() {
 }
 
 #[tokio::test]
-async fn a_wish_that_cannot_be_met_is_told() {
+async fn reports_invalid_options() {
     let error = TestEnv::builder()
         .controllers("no-such")
         .start()

@@ -22,7 +22,7 @@ pub(crate) enum FixtureStore {
 /// What clients of the old cluster hold.
 pub(crate) struct OldClients {
     directory: TempDir,
-    stored: FixtureStore,
+    store_kind: FixtureStore,
 }
 
 /// Unpacks one of the archives of commit 6ea0c3a.
@@ -111,10 +111,13 @@ pub(crate) fn load_mysql(url: &str, database: &str, data_dir: &Path) {
 // --- OldClients ---
 
 impl OldClients {
-    pub(crate) fn of(stored: FixtureStore) -> Self {
+    pub(crate) fn of(store_kind: FixtureStore) -> Self {
         let directory = tempfile::tempdir().unwrap();
         unpack("client.tar.gz", directory.path());
-        Self { directory, stored }
+        Self {
+            directory,
+            store_kind,
+        }
     }
 
     /// The kubeconfig of the administrator, which names the port of a server that is gone.
@@ -156,11 +159,11 @@ impl OldClients {
     }
 
     fn file(&self, kind: &str) -> PathBuf {
-        let stored = match self.stored {
+        let store_kind = match self.store_kind {
             FixtureStore::File => "file",
             FixtureStore::Etcd => "etcd",
             FixtureStore::Mysql => "mysql",
         };
-        self.directory.path().join(format!("{stored}.{kind}"))
+        self.directory.path().join(format!("{store_kind}.{kind}"))
     }
 }

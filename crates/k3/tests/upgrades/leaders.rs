@@ -23,7 +23,7 @@ const CONTROLLERS: &str =
     "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 
 #[tokio::test]
-async fn a_lease_that_an_old_server_holds_is_respected_and_taken_over_when_it_is_released() {
+async fn respects_the_lease_of_an_old_server_until_its_release() {
     let etcd = Etcd::start().unwrap();
     load_etcd(&etcd.endpoint());
     let first = TestDataDir::new();
@@ -47,11 +47,11 @@ async fn a_lease_that_an_old_server_holds_is_respected_and_taken_over_when_it_is
     patch(&looker.kubeconfig, &json!({"spec": released}));
     let end = Instant::now() + PATIENCE;
     let taken = loop {
-        let found = lease(&looker.kubeconfig)["spec"].clone();
-        if found["holderIdentity"] != "" {
-            break found;
+        let value = lease(&looker.kubeconfig)["spec"].clone();
+        if value["holderIdentity"] != "" {
+            break value;
         }
-        assert!(Instant::now() < end, "nobody takes the lease over: {found}");
+        assert!(Instant::now() < end, "nobody takes the lease over: {value}");
         sleep(Duration::from_millis(100)).await;
     };
     check_record(&taken);
@@ -59,7 +59,7 @@ async fn a_lease_that_an_old_server_holds_is_respected_and_taken_over_when_it_is
 }
 
 #[tokio::test]
-async fn leases_and_shared_keys_have_the_names_that_old_servers_know() {
+async fn lease_and_key_names_match_old_servers() {
     let etcd = Etcd::start().unwrap();
     let data = TestDataDir::new();
     let all = start(&data, &etcd, "--controllers=*");
@@ -161,9 +161,9 @@ fn keys(endpoint: &str) -> BTreeSet<String> {
     curl.args(["-fsS", "-d", &body, &format!("{endpoint}/v3/kv/range")]);
     let (code, output, errors) = outcome(curl.stdin(Stdio::null()));
     assert_eq!(code, Some(0), "{errors}");
-    let found: Value = serde_json::from_str(&output).unwrap();
-    let found = found["kvs"].as_array().unwrap().iter();
-    found
+    let value: Value = serde_json::from_str(&output).unwrap();
+    let value = value["kvs"].as_array().unwrap().iter();
+    value
         .map(|pair| String::from_utf8(STANDARD.decode(pair["key"].as_str().unwrap()).unwrap()).unwrap())
         .filter(|key| !key.starts_with("/k3/data//registry/"))
         .collect()

@@ -12,13 +12,13 @@ use crate::{
 };
 
 /// Starts this version twice: what the first start changes, the second one must read.
-async fn check_starts(data: &TestDataDir, stored: FixtureStore, args: &[&str]) {
-    let clients = OldClients::of(stored);
+async fn check_starts(data: &TestDataDir, store_kind: FixtureStore, args: &[&str]) {
+    let old_clients = OldClients::of(store_kind);
     // No controllers: what is stored is looked at as it was.
     let args = [&["--controllers="], args].concat();
     for signal in [Signal::KILL, Signal::TERM] {
         let server = data.start(&args);
-        check(&clients, Kubeconfig::read_from(&server.kubeconfig).unwrap()).await;
+        check(&old_clients, Kubeconfig::read_from(&server.kubeconfig).unwrap()).await;
         reset(&server.kubeconfig);
         server.end_by(signal);
     }
@@ -83,9 +83,9 @@ async fn the_content_of_a_mysql_opens() {
 async fn controllers_keep_what_they_find() {
     let data = TestDataDir::new();
     unpack("file.tar.gz", data.path());
-    let clients = OldClients::of(FixtureStore::File);
+    let old_clients = OldClients::of(FixtureStore::File);
     let server = data.start(&["--simulated-nodes=1"]);
-    check(&clients, Kubeconfig::read_from(&server.kubeconfig).unwrap()).await;
+    check(&old_clients, Kubeconfig::read_from(&server.kubeconfig).unwrap()).await;
 }
 
 #[test]

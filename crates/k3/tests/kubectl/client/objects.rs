@@ -51,7 +51,7 @@ spec:
 ";
 
 #[test]
-fn files_are_applied_in_kubectls_words_and_taken_back() {
+fn applies_and_deletes_files() {
     let cluster = TestCluster::start();
     let file = cluster.file("objects.yaml", FILE);
     let apply = format!("apply -f {}", file.display());
@@ -80,13 +80,13 @@ fn files_are_applied_in_kubectls_words_and_taken_back() {
         "-p",
         r#"{"data": {"key": "3"}}"#,
     ]);
-    let (code, said) = cluster.k3_refused(&apply);
+    let (code, message) = cluster.k3_error(&apply);
     assert_eq!(code, 1);
     assert!(
-        said.contains("Error from server (Conflict): error when applying patch to"),
-        "{said}"
+        message.contains("Error from server (Conflict): error when applying patch to"),
+        "{message}"
     );
-    assert!(said.contains(".data.key"), "{said}");
+    assert!(message.contains(".data.key"), "{message}");
     cluster.k3(&format!("{apply} --force-conflicts"));
     assert_eq!(cluster.k3("get cm/one -o jsonpath={.data.key}"), "2");
 
@@ -102,7 +102,7 @@ fn files_are_applied_in_kubectls_words_and_taken_back() {
         cluster.k3(&format!("apply -f {directory}")),
         "configmap/a created\n"
     );
-    let mut command = cluster.own("apply");
+    let mut command = cluster.k3_command_for("apply");
     let input = fs::File::open(cluster.path("directory/a.json")).unwrap();
     let (_, output, errors) = outcome(command.args(["-f", "-"]).stdin(input));
     assert_eq!(
@@ -124,15 +124,15 @@ fn files_are_applied_in_kubectls_words_and_taken_back() {
         "configmap \"a\" deleted (server dry run)\n"
     );
     assert_eq!(cluster.k3("delete configmap a -o name"), "configmap/a\n");
-    let (code, said) = cluster.k3_refused("delete cm a");
+    let (code, message) = cluster.k3_error("delete cm a");
     assert_eq!(
-        (code, said.as_str()),
+        (code, message.as_str()),
         (1, "Error from server (NotFound): configmaps \"a\" not found\n")
     );
 }
 
 #[test]
-fn a_file_may_define_a_kind_and_use_it() {
+fn applies_a_definition_and_its_objects_together() {
     let cluster = TestCluster::start();
     let file = cluster.file("custom.yaml", CUSTOM);
     // The definition comes last: what is of its kind cannot be made before it.
@@ -169,13 +169,13 @@ fn a_file_may_define_a_kind_and_use_it() {
 }
 
 #[test]
-fn an_object_is_changed_in_an_editor() {
+fn edits_an_object() {
     let cluster = TestCluster::start();
     cluster.kubectl("create configmap one --from-literal=key=before");
     let editor = |name: &str, script: &str| {
         let path = cluster.file(name, &format!("#!/bin/sh\n{script}\n"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut command = cluster.own("edit");
+        let mut command = cluster.k3_command_for("edit");
         command.args(["cm/one"]).env("KUBE_EDITOR", path);
         outcome(&mut command)
     };
@@ -197,11 +197,11 @@ fn an_object_is_changed_in_an_editor() {
 }
 
 #[test]
-fn changes_are_shown_as_they_come() {
+fn get_watch_prints_changes() {
     let cluster = TestCluster::start();
     cluster.kubectl("create configmap one --from-literal=key=1");
     let mut child = cluster
-        .own("get")
+        .k3_command_for("get")
         .args(["configmaps", "-w"])
         .stdout(Stdio::piped())
         .spawn()
@@ -223,11 +223,11 @@ fn changes_are_shown_as_they_come() {
 }
 
 #[test]
-fn every_state_of_one_object_is_shown_as_a_document() {
+fn get_watch_prints_documents() {
     let cluster = TestCluster::start();
     cluster.kubectl("create configmap one --from-literal=key=1");
     let mut child = cluster
-        .own("get")
+        .k3_command_for("get")
         .args(["configmap", "one", "-w", "-o", "json"])
         .stdout(Stdio::piped())
         .spawn()
@@ -245,6 +245,6 @@ fn every_state_of_one_object_is_shown_as_a_document() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let (code, errors) = cluster.k3_refused("get configmaps one other-2 -w -o json");
+    let (code, errors) = cluster.k3_error("get configmaps one other-2 -w -o json");
     assert_eq!(code, 2, "{errors}");
 }

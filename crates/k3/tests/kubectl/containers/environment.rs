@@ -57,18 +57,20 @@ pub(crate) fn containerd() -> RuntimeEnvironment {
 
 impl RuntimeEnvironment {
     /// A new cluster on it.
-    pub(crate) fn stage(&self) -> PodTestEnvironment {
+    pub(crate) fn pod_environment(&self) -> PodTestEnvironment {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{}-{count}", self.name, std::process::id());
-        let stage = PodTestEnvironment {
+        let pod_environment = PodTestEnvironment {
             cluster: TestCluster::with_runtime(TestDataDir::new(), &name, (self.name, self.socket)),
             name,
         };
-        stage.is_ready();
-        stage.cluster.kubectl(&format!("create namespace {}", stage.name));
-        stage.kubectl("wait --for=create serviceaccount/default --timeout=120s");
-        stage
+        pod_environment.is_ready();
+        pod_environment
+            .cluster
+            .kubectl(&format!("create namespace {}", pod_environment.name));
+        pod_environment.kubectl("wait --for=create serviceaccount/default --timeout=120s");
+        pod_environment
     }
 
     /// The names of what a Docker or a Podman runs of a namespace, sorted; `None` where names are not ours to choose.
@@ -97,9 +99,9 @@ impl RuntimeEnvironment {
     }
 
     /// Waits until these are what a Docker or a Podman runs of a namespace: its list has what ended a little longer.
-    pub(crate) fn comes_to(&self, namespace: &str, wanted: &[String]) {
+    pub(crate) fn wait_until_containers_are(&self, namespace: &str, expected: &[String]) {
         let same = eventually_within(TIMEOUT, async || match self.containers(namespace) {
-            Some(names) if names != wanted => Err(names),
+            Some(names) if names != expected => Err(names),
             _ => Ok(()),
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -147,18 +149,18 @@ impl PodTestEnvironment {
     }
 
     /// A call of a command of `k3` in the namespace.
-    pub(crate) fn own(&self, args: &[&str]) -> Command {
+    pub(crate) fn k3_command_for(&self, args: &[&str]) -> Command {
         // What comes behind the dashes is for somebody else.
         let end = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
-        let mut command = self.cluster.own(args[0]);
+        let mut command = self.cluster.k3_command_for(args[0]);
         command.args(&args[1..end]).args(["--namespace", &self.name]);
         command.args(&args[end..]).stdin(Stdio::null());
         command
     }
 
     /// What a command of `k3` prints, which must succeed. Arguments are separated by spaces.
-    pub(crate) fn own_output(&self, line: &str) -> String {
-        let (code, output, errors) = outcome(&mut self.own(&line.split(' ').collect::<Vec<_>>()));
+    pub(crate) fn k3_output(&self, line: &str) -> String {
+        let (code, output, errors) = outcome(&mut self.k3_command_for(&line.split(' ').collect::<Vec<_>>()));
         assert_eq!(code, Some(0), "k3 {line}: {output}{errors}");
         output
     }

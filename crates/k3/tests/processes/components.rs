@@ -8,12 +8,12 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    process::{ServerProcess, beats, client, deploy, placed, pods},
+    process::{ServerProcess, client, deploy, pods, wait_for_lease_renewal, wait_until_scheduled},
     program::{TestDataDir, k3},
 };
 
 #[tokio::test]
-async fn a_server_alone_makes_no_pods_until_controllers_and_a_scheduler_come() {
+async fn separate_controllers_and_scheduler_create_pods() {
     let data = TestDataDir::new();
     let mut command = k3(&["apiserver", "--storage=memory", "--secure-port=0", "--data-dir"]);
     command.arg(data.path());
@@ -34,7 +34,7 @@ async fn a_server_alone_makes_no_pods_until_controllers_and_a_scheduler_come() {
     let args = ["scheduler", "--kubeconfig", kubeconfig];
     let scheduler = ServerProcess::start(own.path(), &args);
     node(&client).await;
-    placed(&client, "web", 2).await;
+    wait_until_scheduled(&client, "web", 2).await;
     for process in [controllers, scheduler] {
         let (code, log) = process.end();
         assert_eq!(code, Some(0), "{log}");
@@ -42,7 +42,7 @@ async fn a_server_alone_makes_no_pods_until_controllers_and_a_scheduler_come() {
 }
 
 #[tokio::test]
-async fn parts_with_a_shared_store_need_no_server_but_one_of_their_own() {
+async fn components_with_a_shared_store_use_a_private_server() {
     let url = format!("{}/parts_{}", k3_test_services::mysql(), std::process::id());
     let of_store = |args: &[&str], data: &TestDataDir| {
         let mut command = k3(args);
@@ -76,8 +76,8 @@ async fn parts_with_a_shared_store_need_no_server_but_one_of_their_own() {
     let client = client(&server.kubeconfig).await;
     node(&client).await;
     deploy(&client, "web", 2).await;
-    placed(&client, "web", 2).await;
-    beats(&client, &name).await;
+    wait_until_scheduled(&client, "web", 2).await;
+    wait_for_lease_renewal(&client, &name).await;
     // Nobody is told of the servers that are for a part alone.
     let endpoints = Api::<Endpoints>::default_namespaced(client.clone());
     let named = endpoints.get("kubernetes").await.unwrap().subsets.unwrap();

@@ -58,7 +58,7 @@ impl TestCluster {
     }
 
     /// A connection that speaks the protocol, which is `http/1.1` or `h2`.
-    pub(crate) fn connect(&self, who: Requester, protocol: &str) -> RawConnection {
+    pub(crate) fn connect(&self, requester: Requester, protocol: &str) -> RawConnection {
         let tls = self.data.path().join("tls");
         let file = |name: &str| fs::read(tls.join(name)).unwrap();
         let mut roots = RootCertStore::empty();
@@ -69,7 +69,7 @@ impl TestCluster {
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots);
-        let mut config = match who {
+        let mut config = match requester {
             Requester::Nobody => builder.with_no_client_auth(),
             Requester::Admin => {
                 let certificate = CertificateDer::from_pem_slice(&file("admin.crt")).unwrap();
@@ -90,21 +90,21 @@ impl TestCluster {
     }
 
     /// Asks as the administrator.
-    pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> RawResponse {
+    pub(crate) fn request(&self, method: &str, path: &str, body: &[u8]) -> RawResponse {
         self.admin()
-            .ask(method, path, "Content-Type: application/json\r\n", body)
+            .request(method, path, "Content-Type: application/json\r\n", body)
     }
 
     pub(crate) fn get(&self, path: &str) -> RawResponse {
-        self.ask("GET", path, b"")
+        self.request("GET", path, b"")
     }
 
     /// Whether it still answers, and has not panicked.
-    pub(crate) fn assert_well(&self) {
-        let answer = self.get("/metrics");
-        assert_eq!(answer.code, 200);
+    pub(crate) fn assert_healthy(&self) {
+        let response = self.get("/metrics");
+        assert_eq!(response.code, 200);
         assert!(
-            answer.text().contains("\napiserver_panics_total 0\n"),
+            response.text().contains("\napiserver_panics_total 0\n"),
             "it panicked: {}",
             self.data.log()
         );
@@ -126,18 +126,18 @@ impl RawConnection {
     }
 
     /// Sends a request, with further headers, and waits for the answer.
-    pub(crate) fn ask(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> RawResponse {
+    pub(crate) fn request(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> RawResponse {
         let length = body.len();
         let head =
             format!("{method} {path} HTTP/1.1\r\nHost: k3\r\n{headers}Content-Length: {length}\r\n\r\n");
         self.send(head.as_bytes());
         // An answer may come before everything is sent.
         self.try_send(body);
-        self.answer()
+        self.response()
     }
 
     /// Waits for an answer, and reads it to its end.
-    pub(crate) fn answer(&mut self) -> RawResponse {
+    pub(crate) fn response(&mut self) -> RawResponse {
         let head = self.head();
         let code = head.split(' ').nth(1).unwrap().parse().unwrap();
         let field = |name: &str| {

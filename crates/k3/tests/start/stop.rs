@@ -15,7 +15,7 @@ use crate::program::TestDataDir;
 const LIMIT: Duration = Duration::from_secs(10);
 
 #[test]
-fn each_signal_ends_it_soon_and_with_success() {
+fn signals_stop_the_server_successfully() {
     for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
         let data = TestDataDir::new();
         let server = data.start(&[]);
@@ -27,7 +27,7 @@ fn each_signal_ends_it_soon_and_with_success() {
 }
 
 #[test]
-fn a_client_that_says_nothing_does_not_hold_it_up() {
+fn silent_connections_do_not_delay_a_stop() {
     let data = TestDataDir::new();
     let server = data.start(&["--storage=memory"]);
     let mut silent = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
@@ -41,7 +41,7 @@ fn a_client_that_says_nothing_does_not_hold_it_up() {
 }
 
 #[test]
-fn it_starts_again_after_a_kill() {
+fn restarts_after_sigkill() {
     let data = TestDataDir::new();
     data.start(&[]).end_by(Signal::KILL);
     let status = data.start(&[]).end_by(Signal::TERM);

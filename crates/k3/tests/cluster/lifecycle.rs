@@ -35,12 +35,12 @@ spec:
 ";
 
 #[test]
-fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
+fn creates_runs_and_clears_a_cluster() {
     let cluster = ClusterDir::new();
     cluster.create(3, "file");
-    let started = cluster.done("start");
+    let started = cluster.run_ok("start");
     assert!(started.contains("export KUBECONFIG="), "{started}");
-    let status = cluster.done("status");
+    let status = cluster.run_ok("status");
     assert_eq!(status.matches(" ready").count(), 3, "{status}");
     assert!(!status.contains("not ready"), "{status}");
 
@@ -61,59 +61,59 @@ fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
         let now = pid(&cluster, 2);
         if now == second { Err(now) } else { Ok(()) }
     });
-    asked(async |_| begun.await);
+    with_engine(async |_| begun.await);
     assert_eq!(pid(&cluster, 1), first);
 
     // What is stopped leaves its pods alone; what is started again has what it had.
     let pods = "get pods -l app=web -o name";
     let before = cluster.kubectl(pods);
-    cluster.done("stop");
-    let status = cluster.done("status");
+    cluster.run_ok("stop");
+    let status = cluster.run_ok("status");
     assert_eq!(status.matches("stopped").count(), 3, "{status}");
     assert_eq!(owners.iter().map(sandboxes).sum::<usize>(), 3);
-    cluster.done("start");
+    cluster.run_ok("start");
     cluster.kubectl("rollout status deployment/web --timeout=120s");
     assert_eq!(cluster.kubectl(pods), before);
 
     let last = pid(&cluster, 1);
     let stranger = ForeignContainer::start();
-    let said = cluster.done("clear --force");
+    let said = cluster.run_ok("clear --force");
     assert!(said.contains("removed 3 pods"), "{said}");
     assert!(!cluster.directory().exists());
     for owner in &owners {
         assert_eq!(sandboxes(owner), 0, "{owner:?}");
     }
-    assert!(stranger.is_there());
+    assert!(stranger.exists());
     // Who started it has ended: whoever inherited it takes it away.
     let process = format!("/proc/{}", last.as_raw_nonzero());
-    let gone = eventually(|| async {
+    let removed = eventually(|| async {
         if Path::new(&process).exists() {
             Err(last)
         } else {
             Ok(())
         }
     });
-    asked(async |_| gone.await);
+    with_engine(async |_| removed.await);
 }
 
 #[test]
-fn a_cluster_on_etcd_has_a_database_of_its_own() {
+fn a_cluster_on_etcd_has_its_own_database() {
     load_database_images(docker()).unwrap();
     let cluster = ClusterDir::new();
     cluster.create(1, "etcd");
-    cluster.done("start");
+    cluster.run_ok("start");
     let id = id(&cluster);
     let name = format!("k8s_storage_etcd_etcd_{id}");
-    assert!(is_there(&name));
+    assert!(exists(&name));
     cluster.kubectl("create configmap kept");
-    cluster.done("stop");
-    assert!(!is_there(&name));
-    cluster.done("start");
+    cluster.run_ok("stop");
+    assert!(!exists(&name));
+    cluster.run_ok("start");
     cluster.kubectl("get configmap kept");
 
-    let said = cluster.done("clear --force");
+    let said = cluster.run_ok("clear --force");
     assert!(said.contains("and 1 volumes"), "{said}");
-    let left = asked(async |engine| {
+    let left = with_engine(async |engine| {
         let label = "k3.io/database-instance";
         let containers = engine.services_labelled(label, &id).await.unwrap();
         let volumes = engine.remove_volumes_labelled(label, &id).await.unwrap();
@@ -123,7 +123,7 @@ fn a_cluster_on_etcd_has_a_database_of_its_own() {
 }
 
 #[test]
-fn a_node_that_cannot_run_is_told_with_its_last_words() {
+fn reports_a_failing_node_with_its_last_log_lines() {
     let cluster = ClusterDir::new();
     cluster.create(1, "memory");
     let file = cluster.directory().join("node-1/.config.yaml");
@@ -137,7 +137,7 @@ fn a_node_that_cannot_run_is_told_with_its_last_words() {
     );
     // It is tried further: once it can run it does.
     fs::write(&file, text).unwrap();
-    cluster.done("start");
+    cluster.run_ok("start");
 }
 
 fn node_names(cluster: &ClusterDir) -> Vec<String> {
@@ -151,7 +151,7 @@ fn node_names(cluster: &ClusterDir) -> Vec<String> {
 }
 
 fn id(cluster: &ClusterDir) -> String {
-    let listed = cluster.done("list");
+    let listed = cluster.run_ok("list");
     let row = listed.lines().nth(1).unwrap();
     row.split_whitespace().next().unwrap().to_owned()
 }
@@ -163,13 +163,13 @@ fn pid(cluster: &ClusterDir, number: usize) -> Pid {
 }
 
 /// What Docker answers.
-fn asked<T>(question: impl AsyncFnOnce(&Engine) -> T) -> T {
+fn with_engine<T>(question: impl AsyncFnOnce(&Engine) -> T) -> T {
     let waits = Builder::new_current_thread().enable_all().build().unwrap();
     waits.block_on(async { question(&Engine::for_services(docker()).await.unwrap()).await })
 }
 
-fn is_there(name: &str) -> bool {
-    asked(async |engine| engine.service(name).await.unwrap().is_some())
+fn exists(name: &str) -> bool {
+    with_engine(async |engine| engine.service(name).await.unwrap().is_some())
 }
 
 /// The nodes of a cluster as owners of containers.
@@ -184,7 +184,7 @@ fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<Owner> {
 /// How many pods of a node Docker has.
 fn sandboxes(owner: &Owner) -> usize {
     let owner = owner.clone();
-    asked(async |_| {
+    with_engine(async |_| {
         let engine = Engine::connect(docker(), owner).await.unwrap();
         engine.sandboxes().await.unwrap().len()
     })
@@ -206,19 +206,19 @@ impl ForeignContainer {
             labels: [("k3.test/of".to_owned(), name.clone())].into(),
             ..Service::default()
         };
-        asked(async |engine| engine.run_service(&service).await.unwrap());
+        with_engine(async |engine| engine.run_service(&service).await.unwrap());
         Self(name)
     }
 
-    fn is_there(&self) -> bool {
-        is_there(&self.0)
+    fn exists(&self) -> bool {
+        exists(&self.0)
     }
 }
 
 impl Drop for ForeignContainer {
     fn drop(&mut self) {
         // Best effort: the runtime of tests goes anyway.
-        asked(async |engine| {
+        with_engine(async |engine| {
             let _ = engine.remove_service(&self.0).await;
             let _ = engine.remove_volumes_labelled("k3.test/of", &self.0).await;
         });

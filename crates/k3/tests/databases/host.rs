@@ -88,10 +88,10 @@ impl DatabaseTest {
             socket,
         ];
         let pairs = [&own, store].concat();
-        let kept = pairs.chunks(2).filter(|pair| !more.contains(&pair[0])).flatten();
-        let is_said = more.iter().any(|word| word.starts_with("--database-autostart"));
-        let on = (!is_said).then_some(&"--database-autostart");
-        let all = on.into_iter().chain(kept).chain(more);
+        let remaining = pairs.chunks(2).filter(|pair| !more.contains(&pair[0])).flatten();
+        let sets_autostart = more.iter().any(|word| word.starts_with("--database-autostart"));
+        let on = (!sets_autostart).then_some(&"--database-autostart");
+        let all = on.into_iter().chain(remaining).chain(more);
         all.map(|word| (*word).to_owned()).collect()
     }
 
@@ -146,7 +146,7 @@ pub(crate) fn start(data: &TestDataDir, flags: &[String]) -> Server {
 }
 
 /// A start that fails: what is said.
-pub(crate) fn refused(data: &TestDataDir, flags: &[String]) -> String {
+pub(crate) fn start_error(data: &TestDataDir, flags: &[String]) -> String {
     let flags: Vec<_> = flags.iter().map(String::as_str).collect();
     let (code, _, errors) = outcome(&mut data.command(&flags));
     assert_eq!(code, Some(1), "{errors}");
