@@ -84,7 +84,8 @@ impl ServerTls {
     /// Replaces the serving certificate and the trusted authorities. Existing connections stay open; their client certificates are
     /// verified again within seconds.
     pub(crate) fn replace(&self, certificates: &ServerCertificates) -> Result<(), CertificateError> {
-        let (certificate, verifier) = (certified_key(certificates)?, client_verifier(certificates)?);
+        let certificate = certified_key(certificates)?;
+        let verifier = client_verifier(certificates)?;
         *self.certificate.0.write().unwrap_or_else(PoisonError::into_inner) = certificate;
         *self
             .verifier

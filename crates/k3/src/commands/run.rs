@@ -70,7 +70,8 @@ pub(super) fn run(flags: RunFlags) -> Result<(), CommandError> {
             ..start.settings()?
         },
         MachineRole::Node => {
-            let (storage, data_dir) = (&start.api.storage, start.api.data_dir.as_deref());
+            let storage = &start.api.storage;
+            let data_dir = start.api.data_dir.as_deref();
             let own = remote::own_server(storage, data_dir, &flags.remote, "node-server")?;
             let node = start.node.settings()?;
             let Some(own) = own else {

@@ -113,7 +113,8 @@ pub(super) fn checked(
             None => format!("{path}: {}", bad.why),
         }]
     })?;
-    let (mut configured, mut errors) = (Vec::new(), Vec::new());
+    let mut configured = Vec::new();
+    let mut errors = Vec::new();
     for entry in entries {
         let Some((key, arg)) = args.iter().find(|(key, _)| key.name == entry.key) else {
             let why = unknown_key_reason(&entry.key);

@@ -54,7 +54,8 @@ impl EffectiveConfig {
 
     /// The effective configuration as YAML, with the source of each value.
     pub(crate) fn yaml(&self, args: &[(&'static ConfigKey, Arg)]) -> String {
-        let (mut cursor, mut lines) = (SectionCursor::default(), Vec::new());
+        let mut cursor = SectionCursor::default();
+        let mut lines = Vec::new();
         for (key, arg) in args {
             let (values, origin) = self.effective_value(key, arg);
             let shown = if key.is_secret && !values.concat().is_empty() {

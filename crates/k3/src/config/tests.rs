@@ -377,10 +377,8 @@ fn the_example_contains_every_key_with_its_default() {
     }
     // With the example, every value is the default.
     let value = |line: &CommandLine, (key, _): &(&'static ConfigKey, Arg)| shown(line, key.name).0;
-    let (with, without) = (
-        parse_with_file("k3 config show", &text, &[]).unwrap(),
-        parse_with_file("k3 config show", "", &[]).unwrap(),
-    );
+    let with = parse_with_file("k3 config show", &text, &[]).unwrap();
+    let without = parse_with_file("k3 config show", "", &[]).unwrap();
     for row in &args {
         assert_eq!(value(&with, row), value(&without, row), "{}", row.0.name);
     }
@@ -390,7 +388,8 @@ fn the_example_contains_every_key_with_its_default() {
 fn the_table_in_the_docs_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     let text = fs::read_to_string(path).unwrap();
-    let (begin, end) = ("<!-- keys -->\n", "\n<!-- end of keys -->");
+    let begin = "<!-- keys -->\n";
+    let end = "\n<!-- end of keys -->";
     let (head, rest) = text.split_once(begin).unwrap();
     let (_, tail) = rest.split_once(end).unwrap();
     let wanted = format!("{head}{begin}{}{end}{tail}", table(&args(&command())));

@@ -158,7 +158,8 @@ mod tests {
     #[test]
     fn creates_a_moved_file_again() {
         let directory = tempfile::tempdir().unwrap();
-        let (path, moved) = (directory.path().join("k3.log"), directory.path().join("theirs"));
+        let path = directory.path().join("k3.log");
+        let moved = directory.path().join("theirs");
         let log = LogFile::open(&path, 10, 1).unwrap();
         write_line(&log, "first\n");
         fs::rename(&path, &moved).unwrap();

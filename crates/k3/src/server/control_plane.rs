@@ -380,14 +380,17 @@ fn accept_connections(
 ) -> JoinSet<()> {
     let mut serving = JoinSet::new();
     for listener in [Some(listeners.secure), for_pods].into_iter().flatten() {
-        let (server, tls, stopped) = (Arc::clone(server), Arc::clone(tls), until(stopped.clone()));
+        let server = Arc::clone(server);
+        let tls = Arc::clone(tls);
+        let stopped = until(stopped.clone());
         serving.spawn(async move { server.serve(listener, tls, stopped).await });
     }
     if let Some(listener) = listeners.plain {
         if let Ok(address) = listener.local_addr() {
             tracing::warn!(%address, "serving unencrypted HTTP on the loopback address");
         }
-        let (server, stopped) = (Arc::clone(server), until(stopped.clone()));
+        let server = Arc::clone(server);
+        let stopped = until(stopped.clone());
         serving.spawn(async move { server.serve_plain(listener, stopped).await });
     }
     serving

@@ -96,7 +96,8 @@ pub(crate) async fn run_renewed(
             }
             until.stop(GRACE);
         };
-        let (mut agent, mut changed) = (pin!(agent), pin!(changed));
+        let mut agent = pin!(agent);
+        let mut changed = pin!(changed);
         tokio::select! {
             () = &mut agent => {}
             () = &mut changed => agent.await,

@@ -247,7 +247,8 @@ mod tests {
         let servers = Arc::new([(); 8].map(|()| TestServer::new()));
         let mut starts = tokio::task::JoinSet::new();
         for index in 0..servers.len() {
-            let (servers, store) = (Arc::clone(&servers), Arc::clone(&store));
+            let servers = Arc::clone(&servers);
+            let store = Arc::clone(&store);
             starts.spawn(async move { servers[index].starts(&store).await });
         }
         let outcomes = starts.join_all().await;

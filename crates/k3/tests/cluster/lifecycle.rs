@@ -1,4 +1,4 @@
-//! The life of clusters on a real Docker.
+//! The life cycle of clusters on Docker.
 
 use std::{fs, path::Path};
 
@@ -16,7 +16,7 @@ use tokio::runtime::Builder;
 
 use crate::cluster_dir::ClusterDir;
 
-/// Three pods that do not go to the same node.
+/// Three pods on different nodes.
 const DEPLOYMENT: &str = r"
 apiVersion: apps/v1
 kind: Deployment
@@ -54,8 +54,9 @@ fn creates_runs_and_clears_a_cluster() {
         assert_eq!(sandboxes(owner), 1, "{owner:?}");
     }
 
-    // What dies begins again, and the others do not notice.
-    let (first, second) = (pid(&cluster, 1), pid(&cluster, 2));
+    // A killed node is restarted; the other nodes are not affected.
+    let first = pid(&cluster, 1);
+    let second = pid(&cluster, 2);
     kill_process(second, Signal::KILL).unwrap();
     let begun = eventually(|| async {
         let now = pid(&cluster, 2);
@@ -64,7 +65,7 @@ fn creates_runs_and_clears_a_cluster() {
     with_engine(async |_| begun.await);
     assert_eq!(pid(&cluster, 1), first);
 
-    // What is stopped leaves its pods alone; what is started again has what it had.
+    // Pods keep running while the cluster is stopped, and are adopted after its start.
     let pods = "get pods -l app=web -o name";
     let before = cluster.kubectl(pods);
     cluster.run_ok("stop");
@@ -84,7 +85,7 @@ fn creates_runs_and_clears_a_cluster() {
         assert_eq!(sandboxes(owner), 0, "{owner:?}");
     }
     assert!(stranger.exists());
-    // Who started it has ended: whoever inherited it takes it away.
+    // The starter has exited, so init reaps the process.
     let process = format!("/proc/{}", last.as_raw_nonzero());
     let removed = eventually(|| async {
         if Path::new(&process).exists() {
@@ -132,10 +133,10 @@ fn reports_a_failing_node_with_its_last_log_lines() {
     let (code, _, errors) = cluster.cluster("start");
     assert_eq!(code, Some(1), "{errors}");
     assert!(
-        errors.contains("node 1 ends again and again") && errors.contains("\"tape\" is not one of"),
+        errors.contains("node 1 keeps exiting") && errors.contains("\"tape\" is not one of"),
         "{errors}"
     );
-    // It is tried further: once it can run it does.
+    // The supervisor keeps restarting it until it can run.
     fs::write(&file, text).unwrap();
     cluster.run_ok("start");
 }
@@ -162,7 +163,7 @@ fn pid(cluster: &ClusterDir, number: usize) -> Pid {
     Pid::from_raw(number).unwrap()
 }
 
-/// What Docker answers.
+/// Runs requests on Docker.
 fn with_engine<T>(question: impl AsyncFnOnce(&Engine) -> T) -> T {
     let waits = Builder::new_current_thread().enable_all().build().unwrap();
     waits.block_on(async { question(&Engine::for_services(docker()).await.unwrap()).await })
@@ -172,7 +173,7 @@ fn exists(name: &str) -> bool {
     with_engine(async |engine| engine.service(name).await.unwrap().is_some())
 }
 
-/// The nodes of a cluster as owners of containers.
+/// The container owners of a cluster's nodes.
 fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<Owner> {
     let directories = (1..).map(|number| cluster.directory().join(format!("node-{number}/data/node")));
     directories
@@ -181,7 +182,7 @@ fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<Owner> {
         .collect()
 }
 
-/// How many pods of a node Docker has.
+/// Counts the pod sandboxes of a node.
 fn sandboxes(owner: &Owner) -> usize {
     let owner = owner.clone();
     with_engine(async |_| {
@@ -190,7 +191,7 @@ fn sandboxes(owner: &Owner) -> usize {
     })
 }
 
-/// A container that is not of k3, with a name that looks so. It goes with this.
+/// A foreign container with a name like k3's. It is removed on drop.
 struct ForeignContainer(String);
 
 impl ForeignContainer {
@@ -217,7 +218,7 @@ impl ForeignContainer {
 
 impl Drop for ForeignContainer {
     fn drop(&mut self) {
-        // Best effort: the runtime of tests goes anyway.
+        // Best effort: the test runtime is removed anyway.
         with_engine(async |engine| {
             let _ = engine.remove_service(&self.0).await;
             let _ = engine.remove_volumes_labelled("k3.test/of", &self.0).await;

@@ -19,12 +19,12 @@ use kube::{
 use program::{TestDataDir, k3, outcome};
 use rcgen::KeyPair;
 
-/// A port that nobody has at the moment, and that the kernel gives to nobody's client.
+/// A free port outside the ephemeral range.
 fn free_port() -> u16 {
     k3_test_services::free_port().unwrap()
 }
 
-/// `k3 start` in the data directory, told what matters by files alone.
+/// `k3 start` in the data directory, configured only by files.
 fn start_in(data: &TestDataDir, args: &[&str]) -> Command {
     let mut command = k3(&["start"]);
     command.args(args).current_dir(data.path());
@@ -37,7 +37,7 @@ fn write(data: &TestDataDir, name: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// A configuration of a server that keeps to itself.
+/// A minimal configuration of a server without node and controllers.
 fn minimal_config(port: u16) -> String {
     format!(
         "data_dir: .\nkubeconfig_out: out.kubeconfig\napi: {{port: {port}}}\nstorage: {{type: memory}}\n\
@@ -57,7 +57,7 @@ fn uses_the_first_of_four_configuration_paths() {
     let by_flag = start_in(&data, &["--config", "a.yaml"]);
     let mut by_variable = start_in(&data, &[]);
     by_variable.env("CONFIG_PATH", "b.yaml");
-    // The flag goes before the variable, the variable before the directory.
+    // The flag overrides the variable, and the variable overrides the directory.
     let mut command = by_flag;
     command.env("CONFIG_PATH", "b.yaml");
     assert_eq!(data.serve(command).port(), ports[0]);
@@ -145,7 +145,7 @@ fn config_show_prints_values_with_their_source() {
         assert!(is_shown, "{key}: {value} # {origin}\n{output}");
     }
     assert!(!output.contains("s3cret"));
-    // What is shown is a file itself, and so is the example.
+    // The output and the example are valid configuration files.
     for (name, text) in [
         ("shown.yaml", output),
         ("example.yaml", outcome(&mut k3(&["config", "example"])).1),
@@ -194,7 +194,7 @@ async fn rejects_tokens_of_another_key_and_logs_only_errors() {
     assert_eq!(status_code(&data, &token).await, 200);
 }
 
-/// The administrator, or who shows a token.
+/// A client of the administrator, or with a token.
 async fn client(data: &TestDataDir, token: Option<&str>) -> Client {
     let mut kubeconfig = Kubeconfig::read_from(data.path().join("out.kubeconfig")).unwrap();
     if let Some(token) = token {
@@ -208,7 +208,7 @@ async fn client(data: &TestDataDir, token: Option<&str>) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// What the server says to who shows a token and asks for what everybody known may ask.
+/// The status code of a request with a token that any authenticated user may send.
 async fn status_code(data: &TestDataDir, token: &str) -> u16 {
     let client = client(data, Some(token)).await;
     match client.apiserver_version().await {
@@ -221,7 +221,7 @@ async fn status_code(data: &TestDataDir, token: &str) -> u16 {
 #[test]
 fn the_dial_timeout_limits_the_start() {
     let data = TestDataDir::new();
-    // Nobody is at addresses that are kept for documentation; a machine without a way there says so at once.
+    // No host has an address of the documentation range; a machine without a route fails at once.
     let text = "storage:\n  type: etcd\n  etcd: {endpoints: ['http://192.0.2.1:2379'], dial_timeout: 1s}\n";
     write(
         &data,

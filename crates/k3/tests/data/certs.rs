@@ -1,4 +1,4 @@
-//! Certificates and keys that are replaced while everybody goes on.
+//! Rotation of certificates and keys without interruption.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn certs(data: &TestDataDir, args: &[&str]) -> (Option<i32>, String, String) {
     outcome(&mut command)
 }
 
-/// How many authorities a kubeconfig trusts.
+/// Counts the trusted authorities of a kubeconfig.
 fn count_authorities(kubeconfig: &Kubeconfig) -> usize {
     use base64::{Engine, engine::general_purpose::STANDARD};
     let cluster = kubeconfig.clusters[0].cluster.as_ref().unwrap();
@@ -45,7 +45,7 @@ async fn token(admin: &Client) -> String {
     made.status.unwrap().token.unwrap()
 }
 
-/// The same server, known by a token.
+/// A client of the same server with a token.
 async fn client_with_token(kubeconfig: &Kubeconfig, token: &str) -> Client {
     let mut kubeconfig = kubeconfig.clone();
     let user = kubeconfig.auth_infos[0].auth_info.as_mut().unwrap();
@@ -55,7 +55,7 @@ async fn client_with_token(kubeconfig: &Kubeconfig, token: &str) -> Client {
     client_of(kubeconfig).await
 }
 
-/// Whether somebody is known: who is known and may nothing gets another answer.
+/// Whether the client is authenticated: an authenticated user without permissions gets 403 instead of 401.
 async fn is_known(client: &Client) -> bool {
     match Api::<ConfigMap>::namespaced(client.clone(), "default")
         .get("kept")
@@ -108,7 +108,7 @@ async fn rotates_all_keys_in_two_steps_without_interruption() {
         published().await == Some(2)
     })
     .await;
-    // Those from before, on new connections, and those that are new.
+    // Old credentials on new connections, and new credentials.
     let both_config = config();
     read(&old, "kept").await;
     read(&client_of(old_config.clone()).await, "kept").await;
@@ -132,7 +132,10 @@ async fn rotates_all_keys_in_two_steps_without_interruption() {
     })
     .await;
     let old_again = client_of(old_config).await;
-    assert!(!is_known(&old_again).await, "the old authority is gone");
+    assert!(
+        !is_known(&old_again).await,
+        "the old authority is no longer trusted"
+    );
 }
 
 #[test]
@@ -170,9 +173,11 @@ fn shows_certificates_without_keys() {
     );
     assert!(!output.contains("PRIVATE"));
 
-    // One part alone leaves the others.
+    // Rotating one part keeps the others.
     let read = |name: &str| fs::read(data.path().join("tls").join(name)).unwrap();
-    let (server, admin, ca) = (read("server.crt"), read("admin.crt"), read("ca.crt"));
+    let server = read("server.crt");
+    let admin = read("admin.crt");
+    let ca = read("ca.crt");
     assert_eq!(certs(&data, &["rotate", "serving"]).0, Some(0));
     assert!(read("server.crt") != server && read("admin.crt") == admin && read("ca.crt") == ca);
 }

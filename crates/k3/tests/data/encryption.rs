@@ -89,7 +89,7 @@ async fn encrypts_secrets_and_rotates_keys() {
     let flags = ["--controllers=", "--encryption-provider-config", file];
     let parameters = PostParams::default();
 
-    // A secret of the time before, and one that is encrypted.
+    // A secret from before encryption, and an encrypted one.
     let server = data.start(&["--controllers="]);
     let admin = client(&server.kubeconfig).await;
     secrets(&admin)
@@ -105,7 +105,7 @@ async fn encrypts_secrets_and_rotates_keys() {
     let before = secrets(&admin).get("a").await.unwrap();
     server.end_by(Signal::TERM);
 
-    // A new key comes first: everything is readable, and is rewritten when somebody asks for it.
+    // With a new first key everything is readable, and is rewritten on request.
     configure(&data, &["two", "one"]);
     let server = data.start(&flags);
     let admin = client(&server.kubeconfig).await;
@@ -136,7 +136,7 @@ async fn encrypts_secrets_and_rotates_keys() {
     assert_eq!(after.data, before.data);
     server.end_by(Signal::TERM);
 
-    // Neither the store nor a snapshot of it has the value.
+    // Neither the store nor a snapshot contains the plain value.
     let snapshot = data.path().join("a.k3");
     let mut save = k3(&["snapshot", "save", "--data-dir"]);
     let (code, _, errors) = outcome(save.arg(data.path()).arg(&snapshot));
@@ -147,7 +147,7 @@ async fn encrypts_secrets_and_rotates_keys() {
     assert!(contains("k8s:enc:secretbox:v1:two:"));
     assert!(!contains(PASSWORD) && !contains(&encoded));
 
-    // The old key is not needed any more.
+    // The old key is no longer needed.
     configure(&data, &["two"]);
     let server = data.start(&flags);
     let admin = client(&server.kubeconfig).await;
@@ -190,7 +190,7 @@ async fn an_undecryptable_object_fails_alone() {
                 assert!(message.contains(part), "{part} is not in: {message}");
             }
         }
-        // Another namespace, and what is written from now on.
+        // Other namespaces and new objects are not affected.
         let elsewhere = Api::<Secret>::namespaced(admin.clone(), "kube-system");
         let public = Api::<Secret>::namespaced(admin.clone(), "kube-public");
         assert!(public.list(&ListParams::default()).await.is_ok());
@@ -203,7 +203,7 @@ async fn an_undecryptable_object_fails_alone() {
         server.end_by(Signal::TERM);
     }
 
-    // With the key it is there again, without a restart.
+    // With the key it is readable again, without a restart.
     configure(&data, &["three"]);
     let reload = "--encryption-provider-config-automatic-reload";
     let server = data.start(&[&flags[..], &[reload]].concat());

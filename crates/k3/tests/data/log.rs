@@ -1,4 +1,4 @@
-//! The log: its form, its files, and how much is said.
+//! The log: format, files and level.
 
 use std::{fs, path::Path};
 
@@ -34,7 +34,11 @@ async fn logs_json_to_a_rotated_file_and_changes_the_level_at_runtime() {
         "--log-path",
         file.to_str().unwrap(),
     ]);
-    assert_eq!(data.log(), "", "with a file, nothing goes to standard error");
+    assert_eq!(
+        data.log(),
+        "",
+        "with a file, nothing is written to standard error"
+    );
     let first = lines(&file);
     let serving = first
         .iter()
@@ -59,13 +63,13 @@ async fn logs_json_to_a_rotated_file_and_changes_the_level_at_runtime() {
     }
     assert_eq!(level(&server, &["8"]).0, Some(0));
 
-    // Everything is said now, so that the file is put aside soon.
+    // Log everything, so that the file is rotated soon.
     until("two files were put aside", || async {
         level(&server, &[]);
         file.with_file_name("k3.log.2").exists()
     })
     .await;
-    // And little now, so that no file is put aside while one looks.
+    // Log little, so that no file is rotated during the check.
     assert_eq!(level(&server, &["error"]).0, Some(0));
     assert!(
         lines(&file.with_file_name("k3.log.1"))

@@ -1,4 +1,4 @@
-//! What the program says of itself.
+//! Version and manual pages.
 
 use serde_json::Value;
 

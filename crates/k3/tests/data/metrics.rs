@@ -1,4 +1,4 @@
-//! How quickly objects go from one store into another.
+//! The speed of migrations.
 
 use std::{collections::BTreeMap, env};
 
@@ -15,9 +15,9 @@ use crate::{
     program::{TestDataDir, k3, outcome},
 };
 
-/// So many objects, unless `K3_OBJECTS` says otherwise.
+/// Default number of objects; `K3_OBJECTS` overrides it.
 const OBJECTS: usize = 50_000;
-/// So many a second at least, of a release build.
+/// Minimum objects per second of a release build.
 const ASKED: u64 = 5_000;
 
 async fn fill(data: &TestDataDir, objects: usize) {
@@ -48,7 +48,7 @@ async fn migrates_objects_fast_to_etcd_and_mysql() {
     let data = TestDataDir::new();
     fill(&data, objects).await;
     let from = format!("file:{}", data.path().display());
-    let name = format!("figures_{}", std::process::id());
+    let name = format!("metrics_{}", std::process::id());
     let etcd = k3_test_services::etcd().replace("http://", "etcd://");
     for to in [
         format!("{etcd}?prefix=/{name}/"),

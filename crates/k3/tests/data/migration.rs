@@ -1,4 +1,4 @@
-//! Objects from one store into another.
+//! `k3 migrate`.
 
 use rustix::process::Signal;
 
@@ -14,7 +14,8 @@ fn migrate(from: &str, to: &str, more: &[&str]) -> (Option<i32>, String, String)
 
 #[tokio::test]
 async fn migrates_objects_between_all_stores() {
-    let (first, last) = (TestDataDir::new(), TestDataDir::new());
+    let first = TestDataDir::new();
+    let last = TestDataDir::new();
     let server = first.start(&["--controllers="]);
     let made = create(&client(&server.kubeconfig).await, "kept").await;
     let from = format!("file:{}", first.path().display());

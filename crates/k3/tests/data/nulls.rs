@@ -1,4 +1,4 @@
-//! `null` in what is stored, and in what is written: whoever watches goes on.
+//! `null` in stored and written objects: watchers tolerate it.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ use crate::{
     program::TestDataDir,
 };
 
-/// Groups whose objects say what controllers and the scheduler do, and not what the server itself does.
+/// Groups whose objects control controllers and the scheduler, not the server.
 const GROUPS: [&str; 8] = [
     "",
     "apps",
@@ -35,7 +35,7 @@ const GROUPS: [&str; 8] = [
 /// How many objects of a kind there are. All of them are read by the tests of those who read them; this is about the whole.
 const OF_EACH: usize = 12;
 
-/// Stores objects with `null` as they are, as an older server may have done.
+/// Stores objects with `null`, as an older server may have done.
 async fn store_nulls(data: &TestDataDir) -> usize {
     let options = FileOptions::new(data.path().join("objects"));
     let store = open(StorageConfig::File(options)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Objects in a file, and back.
+//! `k3 snapshot`.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -25,7 +25,7 @@ async fn restores_uids_and_continues_revisions() {
     let server = data.start(&["--controllers="]);
     let made = create(&client(&server.kubeconfig).await, "kept").await;
 
-    // The server goes on, and writes the snapshot itself.
+    // The running server writes the snapshot.
     let running = files.path().join("running.k3");
     let (code, output, errors) = snapshot("save", &data, &running, &[]);
     assert_eq!(code, Some(0), "{errors}");
@@ -68,7 +68,7 @@ async fn restores_uids_and_continues_revisions() {
     assert!(later.1 > report["revision"].as_u64().unwrap());
     server.end_by(Signal::TERM);
 
-    // What is there is not replaced unasked, and then its revisions are not used again.
+    // Existing data is replaced only with --force, and its revisions are not reused.
     let (code, _, errors) = snapshot("restore", &data, &file, &[]);
     assert!(code == Some(1) && errors.contains("--force"), "{errors}");
     let (code, _, errors) = snapshot("restore", &data, &file, &["--force"]);

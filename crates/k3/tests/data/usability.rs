@@ -1,4 +1,4 @@
-//! What operators stumble over: closed pipes, misspelt settings, stores that do not answer.
+//! Common problems of operators: closed pipes, misspelt settings, unavailable stores.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ fn a_closed_pipe_is_not_an_error() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Closed before anything is written, or after the first bytes: both happen behind `head`.
+        // `head` may close the pipe before or after the first bytes.
         drop(child.stdout.take());
         let mut errors = String::new();
         child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
@@ -155,12 +155,12 @@ fn store_errors_name_address_cause_and_remedy() {
             "{errors}"
         );
     }
-    // Nobody accepts: the kernel does, and then nothing is said.
+    // No process accepts: the kernel completes the connection, and no response follows.
     let dial = "--etcd-dial-timeout=1s".to_owned();
     let (errors, took) = start(&["--storage=etcd".to_owned(), etcd(silent_port), dial, off.clone()]);
     assert!(errors.contains(&format!("127.0.0.1:{silent_port}")), "{errors}");
     assert!(took < Duration::from_secs(8), "{took:?}");
-    // A start waits for a store as long as it is told to, and not longer.
+    // A start waits for the store for the configured time.
     let wait = "--storage-wait=3s".to_owned();
     let (errors, took) = start(&["--storage=etcd".to_owned(), etcd(closed), wait, off]);
     assert!(errors.contains("waiting for the store"), "{errors}");

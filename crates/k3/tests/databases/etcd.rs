@@ -20,7 +20,8 @@ fn works_with_podman() {
 }
 
 fn check_lifecycle(host: &DatabaseTest) {
-    let (data, name) = (TestDataDir::new(), host.name("etcd"));
+    let data = TestDataDir::new();
+    let name = host.name("etcd");
     let server = start(&data, &host.etcd(&[]));
     let container = host.container(&name).unwrap();
     assert_eq!(container.state, ServiceState::Running);
@@ -29,7 +30,7 @@ fn check_lifecycle(host: &DatabaseTest) {
     assert_eq!(ports, [host.port, host.port + 1]);
     kubectl(&server, "create configmap kept");
 
-    // A second server on the same machine uses the same, and leaves it to the first.
+    // A second server on the same machine uses the same database and does not stop it.
     let second = TestDataDir::new();
     let status = start(&second, &host.etcd(&[])).end_by(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{}", second.log());
@@ -39,7 +40,7 @@ fn check_lifecycle(host: &DatabaseTest) {
     assert_eq!(server.end_by(Signal::TERM).code(), Some(0), "{}", data.log());
     assert_eq!(host.container(&name), None, "{}", data.log());
 
-    // One that a killed server left behind, and that has ended since, is in nobody's way.
+    // An exited container of a killed server does not prevent a start.
     let left = host.run(&Service {
         name: name.clone(),
         image: TEST_IMAGE.to_owned(),
@@ -57,7 +58,7 @@ fn check_lifecycle(host: &DatabaseTest) {
     assert_ne!(host.container(&name).unwrap().id, left);
     kubectl(&server, "get configmap kept");
 
-    // Killed: the database goes on, is used by the next one, and is no longer anybody's to stop.
+    // After a kill the database keeps running, is used by the next server, and is never stopped.
     drop(server);
     let orphan = host.container(&name).unwrap();
     let status = start(&data, &host.etcd(&[])).end_by(Signal::TERM);
@@ -68,7 +69,8 @@ fn check_lifecycle(host: &DatabaseTest) {
 #[test]
 fn uses_and_keeps_databases_of_others() {
     let host = DatabaseTest::new("docker", docker());
-    let (data, name) = (TestDataDir::new(), host.name("etcd"));
+    let data = TestDataDir::new();
+    let name = host.name("etcd");
     let port = ServicePort {
         address: [127, 0, 0, 1].into(),
         machine: host.port,
@@ -86,7 +88,7 @@ fn uses_and_keeps_databases_of_others() {
         .into(),
         ports: vec![port],
         volume: volume(&host, "theirs"),
-        // Only so that nothing of the test is left: this is not what k3 knows its own by.
+        // A label for the cleanup of the test; k3 does not use it.
         labels: [("k3.io/database-instance".to_owned(), host.instance.clone())].into(),
         ..Service::default()
     };
@@ -96,7 +98,7 @@ fn uses_and_keeps_databases_of_others() {
     assert_eq!(host.container(&name).unwrap().id, id);
     host.remove(&id);
 
-    // One that does not serve is told, and left alone.
+    // A container that does not serve is reported and not changed.
     let idle = Service {
         entrypoint: vec!["/bin/true".to_owned()],
         image: TEST_IMAGE.to_owned(),
@@ -134,7 +136,7 @@ fn starts_nothing_when_disabled_or_impossible() {
     let log = start_error(&data, &host.etcd(&["--runtime", "containerd"]));
     assert!(log.contains("volumes with names"), "{log}");
 
-    // What listens is used all the same.
+    // A running database is used anyway.
     let etcd = Etcd::start().unwrap();
     let endpoint = etcd.endpoint();
     let _server = start(
@@ -143,7 +145,7 @@ fn starts_nothing_when_disabled_or_impossible() {
     );
 }
 
-/// A volume of the test's own, which goes with the machine's others.
+/// A volume of the test, which is removed with the others.
 fn volume(host: &DatabaseTest, name: &str) -> ServiceVolume {
     ServiceVolume {
         name: format!("{name}-{}", host.instance),

@@ -1,4 +1,4 @@
-//! A machine with a runtime of containers, seen by one test. What the test's databases left is removed in the end.
+//! A container runtime for one test. The databases of the test are removed at the end.
 
 use std::{
     net::{Ipv4Addr, TcpListener},
@@ -20,9 +20,9 @@ pub(crate) struct DatabaseTest {
     socket: PathBuf,
     runtime: &'static str,
     pub(crate) engine: Engine,
-    /// What names of containers end with: others use the same runtime.
+    /// Suffix of container names, because other tests use the same runtime.
     pub(crate) instance: String,
-    /// Free, as the one after it.
+    /// A free port; the next one is free too.
     pub(crate) port: u16,
     pub(crate) waits: Runtime,
 }
@@ -62,7 +62,7 @@ impl DatabaseTest {
         self.flags(&store, more)
     }
 
-    /// The same with a MySQL.
+    /// The flags of a start with a MySQL on this machine.
     pub(crate) fn mysql(&self, login: &str) -> Vec<String> {
         let url = format!("mysql://{login}@127.0.0.1:{}/k3", self.port);
         let store = [
@@ -95,7 +95,7 @@ impl DatabaseTest {
         all.map(|word| (*word).to_owned()).collect()
     }
 
-    /// What the container of a database is called.
+    /// The container name of a database.
     pub(crate) fn name(&self, database: &str) -> String {
         format!("k8s_storage_{database}_{database}_{}", self.instance)
     }
@@ -145,7 +145,7 @@ pub(crate) fn start(data: &TestDataDir, flags: &[String]) -> Server {
     data.start(&flags.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// A start that fails: what is said.
+/// Starts a server that must fail, and returns the error.
 pub(crate) fn start_error(data: &TestDataDir, flags: &[String]) -> String {
     let flags: Vec<_> = flags.iter().map(String::as_str).collect();
     let (code, _, errors) = outcome(&mut data.command(&flags));
@@ -153,7 +153,7 @@ pub(crate) fn start_error(data: &TestDataDir, flags: &[String]) -> String {
     errors
 }
 
-/// What kubectl answers.
+/// Runs kubectl and returns its output.
 pub(crate) fn kubectl(server: &Server, line: &str) -> String {
     let mut command = Command::new("kubectl");
     command.arg("--kubeconfig").arg(&server.kubeconfig);

@@ -22,7 +22,8 @@ fn works_with_podman() {
 }
 
 fn check_lifecycle(host: &DatabaseTest) {
-    let (data, name) = (TestDataDir::new(), host.name("mysql"));
+    let data = TestDataDir::new();
+    let name = host.name("mysql");
     let server = start(&data, &host.mysql("root"));
     let container = host.container(&name).unwrap();
     assert_eq!(
@@ -45,7 +46,7 @@ fn check_lifecycle(host: &DatabaseTest) {
 fn uses_the_configured_password_of_another_user() {
     let host = DatabaseTest::new("docker", docker());
     let data = TestDataDir::new();
-    let _server = start(&data, &host.mysql("keeper:s3cret"));
+    let _server = start(&data, &host.mysql("alice:s3cret"));
     assert!(!data.path().join("databases").exists());
     assert!(!data.log().contains("s3cret"));
 }

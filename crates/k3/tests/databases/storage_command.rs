@@ -15,7 +15,7 @@ use crate::{
     program::{TestDataDir, k3, outcome},
 };
 
-/// A `k3 storage` that ends with this.
+/// A running `k3 storage`; dropping it stops it.
 struct StorageProcess {
     child: Child,
     data: TestDataDir,
@@ -32,14 +32,15 @@ fn restarts_with_podman() {
 }
 
 fn check_lifecycle(host: &DatabaseTest) {
-    let (data, name) = (TestDataDir::new(), host.name("etcd"));
+    let data = TestDataDir::new();
+    let name = host.name("etcd");
     let endpoint = format!("http://localhost:{}", host.port);
     let server = || {
         let mut command = k3(&["apiserver", "--secure-port=0", "--storage=etcd", "--etcd-servers"]);
         command.arg(&endpoint).arg("--data-dir").arg(data.path());
         command
     };
-    // Who serves the API alone starts none, whatever the settings say.
+    // `k3 apiserver` starts no database, whatever the settings are.
     let (code, _, errors) = outcome(server().env("K3_DATABASE_AUTOSTART", "true"));
     assert_eq!(code, Some(1), "{errors}");
     assert!(errors.contains("cannot open the store"), "{errors}");
@@ -63,7 +64,7 @@ fn check_lifecycle(host: &DatabaseTest) {
     assert_eq!(host.container(&name), None, "{log}");
 }
 
-/// Whether something can be written: lists are what the server remembers, this is for the store to answer.
+/// Tries a write, which needs the store; lists are served from the cache.
 fn try_write(kubeconfig: &Path) -> Result<(), String> {
     let mut command = Command::new("kubectl");
     command.arg("--kubeconfig").arg(kubeconfig);
@@ -83,7 +84,7 @@ impl StorageProcess {
         StorageProcess { child, data }
     }
 
-    /// Ends it in order: what it said.
+    /// Stops it and returns its log.
     fn end(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let status = self.child.wait().unwrap();
@@ -94,7 +95,7 @@ impl StorageProcess {
 
 impl Drop for StorageProcess {
     fn drop(&mut self) {
-        // Best effort: it may have ended already.
+        // Best effort: it may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

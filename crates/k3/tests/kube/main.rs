@@ -73,7 +73,7 @@ async fn objects_are_created_replaced_listed_and_deleted() {
     let mut changed = created.clone();
     changed.data = config_map("a", "2").data;
     api.replace("a", &PostParams::default(), &changed).await.unwrap();
-    // The old version is refused, as a conflict.
+    // The old version is rejected with a conflict.
     let refused = api
         .replace("a", &PostParams::default(), &changed)
         .await
@@ -96,7 +96,7 @@ async fn objects_are_created_replaced_listed_and_deleted() {
 async fn deletes_a_large_collection_and_returns_it_in_order() {
     let cluster = TestCluster::start().await;
     let config_maps = cluster.config_maps();
-    // More than are deleted at once, and not a multiple of that.
+    // More than one page of deletions, and not a multiple of it.
     let names: Vec<_> = (0..75).map(|number| format!("many-{number:02}")).collect();
     for name in &names {
         let mut one = config_map(name, "");
@@ -173,9 +173,9 @@ async fn watcher_yields_existing_and_new_objects() {
         let mut next = async || {
             let change = tokio::time::timeout(PATIENCE, changes.try_next()).await;
             change
-                .expect("a change comes in time")
+                .expect("a change arrives in time")
                 .unwrap()
-                .expect("the watch goes on")
+                .expect("the watch continues")
                 .metadata
                 .name
                 .unwrap()

@@ -1,4 +1,4 @@
-//! Who one is, and what is said of what is not there.
+//! Authentication and not-found errors.
 
 use crate::cluster::TestCluster;
 
@@ -18,11 +18,11 @@ fn reports_a_missing_metrics_api() {
 #[test]
 fn not_found_errors_name_the_object() {
     let cluster = TestCluster::start();
-    let (code, message) = cluster.kubectl_error("get pod nobody");
+    let (code, message) = cluster.kubectl_error("get pod missing");
     assert_eq!(code, 1);
     assert_eq!(
         message,
-        "Error from server (NotFound): pods \"nobody\" not found\n"
+        "Error from server (NotFound): pods \"missing\" not found\n"
     );
     let (_, message) = cluster.kubectl_error("get gadgets");
     assert!(

@@ -1,4 +1,4 @@
-//! Who may do what, as users of kubectl meet it.
+//! Authorization with kubectl.
 
 use k8s_openapi::ByteString;
 

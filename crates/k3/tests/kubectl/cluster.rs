@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use crate::program::{Server, TestDataDir, k3, outcome};
 
-/// A server in memory with a namespace `default` in which pods may be made. No controllers run beside it, unless it is said.
+/// A server in memory whose namespace `default` has a service account. Controllers run only on request.
 pub(crate) struct TestCluster {
     server: Server,
     data: TestDataDir,
 }
 
-/// A kubectl that goes on until it is dropped.
+/// A running kubectl, killed on drop.
 pub(crate) struct RunningKubectl {
     child: std::process::Child,
     pub(crate) lines: BufReader<std::process::ChildStdout>,
@@ -31,24 +31,24 @@ impl TestCluster {
         Self::start_with(&[])
     }
 
-    /// The same with further flags.
+    /// Starts a server with further flags.
     pub(crate) fn start_with(flags: &[&str]) -> Self {
         Self::start_on(TestDataDir::new(), flags)
     }
 
-    /// A server that refuses what kubectl would make first.
+    /// Starts a server without preparing the namespace, because it rejects kubectl.
     pub(crate) fn refusing(flags: &[&str]) -> Self {
         let data = TestDataDir::new();
         let server = data.start(&[&["--storage=memory"], flags].concat());
         Self { server, data }
     }
 
-    /// The same on a directory.
+    /// Starts a server on a data directory.
     pub(crate) fn start_on(data: TestDataDir, flags: &[&str]) -> Self {
         let server = data.start(&[&["--storage=memory", "--controllers="], flags].concat());
         assert_ne!(server.port(), 0);
         let cluster = Self { server, data };
-        // What a controller would do.
+        // Stands in for the service account controller.
         cluster.kubectl("create serviceaccount default");
         cluster
     }
@@ -100,7 +100,7 @@ impl TestCluster {
         output
     }
 
-    /// Runs kubectl, which must fail, and returns its exit code with all that it says.
+    /// Runs kubectl, which must fail, and returns its exit code and output.
     pub(crate) fn kubectl_error(&self, line: &str) -> (i32, String) {
         let (code, output, errors) = outcome(self.command().args(line.split(' ')));
         assert_ne!(code, Some(0), "kubectl {line}: {output}{errors}");
@@ -113,7 +113,7 @@ impl TestCluster {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// A call of kubectl by somebody who bears a token, and shows nothing else.
+    /// A kubectl command with a bearer token and no other credentials.
     pub(crate) fn bearer(&self, token: &str) -> Command {
         let text = fs::read_to_string(&self.server.kubeconfig).unwrap();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -160,7 +160,7 @@ impl TestCluster {
         fs::read_to_string(&self.server.kubeconfig).unwrap()
     }
 
-    /// Tells the server to stop, and waits for its end.
+    /// Stops the server and waits for its exit.
     pub(crate) fn stop(self) -> ExitStatus {
         self.server.end_by(Signal::TERM)
     }

@@ -82,10 +82,10 @@ fn a_custom_resource_works_like_a_built_in_one() {
     );
 
     let bad = cluster.file("bad.yaml", &OBJECT.replace("* *", "often").replace("mine", "bad"));
-    let (_, refusal) = cluster.kubectl_error(&format!("create -f {}", bad.display()));
+    let (_, error) = cluster.kubectl_error(&format!("create -f {}", bad.display()));
     let expected =
         "spec.cronSpec: Invalid value: \"often\": spec.cronSpec in body should match '^\\S+ \\S+$'";
-    assert!(refusal.contains(expected), "{refusal}");
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn deleting_a_definition_deletes_its_objects_and_ends_watches() {
     cluster.kubectl(&format!("create -f {}", file.display()));
     let mut watch = cluster.follow("get --raw /apis/stable.example.com/v1/crontabs?watch=true");
     let mut seen = String::new();
-    // The watch has begun when it shows what is there.
+    // The watch has started when it prints the existing objects.
     watch.lines.read_line(&mut seen).unwrap();
     cluster.kubectl("delete crd crontabs.stable.example.com");
     watch.lines.read_to_string(&mut seen).unwrap();
@@ -104,13 +104,13 @@ fn deleting_a_definition_deletes_its_objects_and_ends_watches() {
         seen.contains("\"ADDED\"") && seen.contains("\"DELETED\""),
         "{seen}"
     );
-    let (_, refusal) = cluster.kubectl_error("get --raw /apis/stable.example.com/v1/crontabs");
+    let (_, error) = cluster.kubectl_error("get --raw /apis/stable.example.com/v1/crontabs");
     assert!(
-        refusal.contains("the server could not find the requested resource"),
-        "{refusal}"
+        error.contains("the server could not find the requested resource"),
+        "{error}"
     );
 
-    // What is defined anew begins without objects.
+    // A definition that was created again has no objects.
     cluster.define();
     let list = cluster.kubectl("get crontabs -o name");
     assert_eq!(list, "");

@@ -1,4 +1,4 @@
-//! Certificates of others, requests of nobody, and trust in the machine itself.
+//! Foreign certificates, anonymous requests, and trust in localhost.
 
 use std::{
     io::{Read, Write},
@@ -9,7 +9,7 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 
 use crate::{cluster::TestCluster, program::outcome};
 
-/// A port that is free now, and that the kernel gives to nobody's client.
+/// A free port outside the ephemeral range.
 fn free_port() -> u16 {
     k3_test_services::free_port().unwrap()
 }

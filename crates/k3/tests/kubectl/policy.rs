@@ -1,4 +1,4 @@
-//! Policies: expressions that judge and change what is written.
+//! Validating and mutating admission policies.
 
 use crate::cluster::TestCluster;
 

@@ -1,4 +1,4 @@
-//! Tokens: of service accounts, for people for a while, and what is asked of those that kubectl uses.
+//! Tokens: of service accounts, of `k3 token create`, and the restrictions on kubectl's tokens.
 
 use std::fs;
 
@@ -7,13 +7,13 @@ use crate::{
     program::{TestDataDir, outcome},
 };
 
-/// What kubectl says when it bears a token and asks for what only administrators may see: who one is, or that one is nobody.
+/// Runs `kubectl get secrets` with a token and returns the error, which names the user or is Unauthorized.
 fn bear(cluster: &TestCluster, token: &str) -> String {
     let (_, _, errors) = outcome(cluster.bearer(token).args(["get", "secrets"]));
     errors
 }
 
-/// Whether that is the answer to this user.
+/// Whether the error is for this user.
 fn is_forbidden_user(message: &str, name: &str) -> bool {
     message.contains(&format!("User \"{name}\" cannot list resource \"secrets\""))
 }

@@ -153,7 +153,8 @@ fn writes(cluster: &TestCluster) -> BTreeMap<String, u64> {
             let (_, after) = labels.split_once(&format!("{name}=\""))?;
             Some(after.split('"').next().unwrap_or_default().to_owned())
         };
-        let (verb, resource) = (label("verb").unwrap(), label("resource").unwrap());
+        let verb = label("verb").unwrap();
+        let resource = label("resource").unwrap();
         let is_write = matches!(&*verb, "POST" | "PUT" | "PATCH" | "APPLY" | "DELETE");
         if is_write && resource != "leases" && !resource.ends_with("reviews") {
             let (_, count) = line.rsplit_once(' ').unwrap();

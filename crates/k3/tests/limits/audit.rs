@@ -36,18 +36,14 @@ fn find<'l>(lines: &'l [Value], verb: &str, stage: &str, resource: &str) -> &'l 
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one log tells of all these requests")]
+#[expect(clippy::too_many_lines, reason = "one log contains all these requests")]
 fn audit_log_follows_the_policy() {
     let directory = TestDataDir::new();
-    let (policy, log) = (
-        directory.path().join("policy.yaml"),
-        directory.path().join("logs/audit.log"),
-    );
+    let policy = directory.path().join("policy.yaml");
+    let log = directory.path().join("logs/audit.log");
     fs::write(&policy, POLICY).unwrap();
-    let (policy, path) = (
-        format!("--audit-policy-file={}", policy.display()),
-        format!("--audit-log-path={}", log.display()),
-    );
+    let policy = format!("--audit-policy-file={}", policy.display());
+    let path = format!("--audit-log-path={}", log.display());
     let cluster = TestCluster::start(&[&policy, &path]);
     let secret = br#"{"metadata":{"name":"s"},"stringData":{"password":"hidden"}}"#;
     let mut connection = cluster.admin();
@@ -80,7 +76,7 @@ fn audit_log_follows_the_policy() {
         200
     );
     let headers = "Authorization: Bearer wrong\r\n";
-    let response = cluster.connect(Requester::Nobody, "http/1.1").request(
+    let response = cluster.connect(Requester::Anonymous, "http/1.1").request(
         "GET",
         "/api/v1/namespaces/default/secrets",
         headers,

@@ -72,7 +72,7 @@ fn rapid_stream_resets_close_only_their_connection() {
 #[test]
 fn unauthenticated_connections_serve_one_request() {
     let cluster = TestCluster::start(&[]);
-    let mut connection = connect(&cluster, Requester::Nobody);
+    let mut connection = connect(&cluster, Requester::Anonymous);
     connection.send(&get(1, "/version"));
     let kinds = kinds(&connection.rest());
     assert!(kinds.contains(&HEADERS) && kinds.contains(&GOAWAY), "{kinds:?}");

@@ -1,4 +1,4 @@
-//! More at once than is served.
+//! More concurrent requests than the limits allow.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::{
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Begins a write whose body does not come.
+/// Starts a write without sending its body.
 fn begin_write(cluster: &TestCluster) -> RawConnection {
     let mut connection = cluster.admin();
     let head = format!(
@@ -30,7 +30,7 @@ fn excess_writes_get_429_while_reads_and_administrators_are_served() {
     let figure = r#"apiserver_current_inflight_requests{request_kind="mutating"} 1"#;
     while !cluster.get("/metrics").text().contains(figure) {}
     let alice = "Authorization: Bearer alice-token\r\nContent-Type: application/json\r\n";
-    let mut connection = cluster.connect(Requester::Nobody, "http/1.1");
+    let mut connection = cluster.connect(Requester::Anonymous, "http/1.1");
     let refused = connection.request("POST", CONFIG_MAPS, alice, b"{}");
     assert_eq!(
         (refused.code, refused.text().as_str()),
@@ -38,7 +38,7 @@ fn excess_writes_get_429_while_reads_and_administrators_are_served() {
     );
     assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
     // A read has a pool of its own, and the administrator is never kept out.
-    let mut connection = cluster.connect(Requester::Nobody, "http/1.1");
+    let mut connection = cluster.connect(Requester::Anonymous, "http/1.1");
     assert_eq!(connection.request("GET", "/version", alice, b"").code, 200);
     assert_eq!(
         cluster
@@ -75,9 +75,12 @@ fn limits_the_watches_of_a_user() {
         (head, connection)
     };
     let alice = "Authorization: Bearer alice-token\r\n";
-    let watches = [watch(alice, Requester::Nobody), watch(alice, Requester::Nobody)];
+    let watches = [
+        watch(alice, Requester::Anonymous),
+        watch(alice, Requester::Anonymous),
+    ];
     assert!(watches.iter().all(|(head, _)| head.starts_with("http/1.1 200")));
-    let (refused, _) = watch(alice, Requester::Nobody);
+    let (refused, _) = watch(alice, Requester::Anonymous);
     assert!(
         refused.starts_with("http/1.1 429") && refused.contains("retry-after: 1"),
         "{refused}"
@@ -87,7 +90,7 @@ fn limits_the_watches_of_a_user() {
     }
     drop(watches);
     // The server may take a moment to see that they are gone.
-    while !watch(alice, Requester::Nobody).0.starts_with("http/1.1 200") {}
+    while !watch(alice, Requester::Anonymous).0.starts_with("http/1.1 200") {}
 }
 
 #[test]

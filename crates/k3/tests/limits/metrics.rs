@@ -1,4 +1,4 @@
-//! What those see who watch over the server.
+//! Metrics and access log.
 
 use crate::raw_connection::{Requester, TestCluster};
 
@@ -24,7 +24,7 @@ fn serves_metrics_under_upstream_names() {
     );
     assert_eq!(
         cluster
-            .connect(Requester::Nobody, "http/1.1")
+            .connect(Requester::Anonymous, "http/1.1")
             .request("GET", "/api/v1/pods", "Authorization: Bearer wrong\r\n", b"")
             .code,
         401
@@ -51,7 +51,7 @@ fn serves_metrics_under_upstream_names() {
             "{line} in {text}"
         );
     }
-    // Figures are told once, and every family says what it is.
+    // Each metric is reported once and has a help text.
     let mut names: Vec<_> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "))
@@ -70,11 +70,11 @@ fn serves_metrics_under_upstream_names() {
 #[test]
 fn responses_have_audit_ids_and_the_access_log_has_no_secrets() {
     let cluster = TestCluster::start(&["--log-level=debug"]);
-    let headers = "Audit-ID: tell-me\r\nAuthorization: Bearer hidden-token\r\n";
-    let mut connection = cluster.connect(Requester::Nobody, "http/1.1");
+    let headers = "Audit-ID: request-1\r\nAuthorization: Bearer hidden-token\r\n";
+    let mut connection = cluster.connect(Requester::Anonymous, "http/1.1");
     let response = connection.request("GET", "/api/v1/secrets?token=hidden-query", headers, b"");
     assert_eq!(response.code, 401);
-    assert!(response.head.contains("audit-id: tell-me"), "{}", response.head);
+    assert!(response.head.contains("audit-id: request-1"), "{}", response.head);
     let other = cluster.get("/version").head;
     let id = other
         .lines()
@@ -82,7 +82,7 @@ fn responses_have_audit_ids_and_the_access_log_has_no_secrets() {
         .unwrap();
     assert_eq!(id.len(), 36);
     let log = cluster.data.log();
-    let line = log.lines().find(|line| line.contains("tell-me")).unwrap();
+    let line = log.lines().find(|line| line.contains("request-1")).unwrap();
     assert!(
         line.contains("/api/v1/secrets") && line.contains("401") && line.contains("LIST"),
         "{line}"

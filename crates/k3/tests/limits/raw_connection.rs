@@ -1,4 +1,4 @@
-//! A client that sends what it is told, byte by byte: no library keeps it from being wrong.
+//! A client that sends raw bytes, so that requests can be malformed.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::program::{Server, TestDataDir};
 
-/// Longer than anything takes that must come.
+/// Timeout of a response.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A server with a directory of its own.
@@ -25,19 +25,19 @@ pub(crate) struct TestCluster {
     pub(crate) server: Server,
 }
 
-/// Who asks.
+/// The credentials of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Requester {
     /// The administrator, by certificate.
     Admin,
-    /// Nobody; or whom the request names.
-    Nobody,
+    /// No client certificate; the request may contain a token.
+    Anonymous,
 }
 
 /// A connection.
 pub(crate) struct RawConnection(StreamOwned<ClientConnection, TcpStream>);
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct RawResponse {
     pub(crate) code: u16,
@@ -70,7 +70,7 @@ impl TestCluster {
             .unwrap()
             .with_root_certificates(roots);
         let mut config = match requester {
-            Requester::Nobody => builder.with_no_client_auth(),
+            Requester::Anonymous => builder.with_no_client_auth(),
             Requester::Admin => {
                 let certificate = CertificateDer::from_pem_slice(&file("admin.crt")).unwrap();
                 let key = PrivateKeyDer::from_pem_slice(&file("admin.key")).unwrap();
@@ -120,7 +120,7 @@ impl RawConnection {
         self.0.flush().unwrap();
     }
 
-    /// Sends as much as is taken: the other end may have heard enough.
+    /// Sends bytes; returns false when the server has closed the connection.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.0.write_all(bytes).and_then(|()| self.0.flush()).is_ok()
     }
@@ -184,7 +184,7 @@ impl RawConnection {
         String::from_utf8(line).unwrap()
     }
 
-    /// Reads until the other end has closed the connection: all that came.
+    /// Reads until the server closes the connection.
     pub(crate) fn rest(mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         let mut piece = [0; 4096];
@@ -193,7 +193,7 @@ impl RawConnection {
                 Ok(0) => return rest,
                 Ok(length) => rest.extend_from_slice(&piece[..length]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("the connection is not closed"),
-                // Closed without a farewell.
+                // Closed without a TLS close notification.
                 Err(_) => return rest,
             }
         }

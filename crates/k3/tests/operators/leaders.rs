@@ -82,7 +82,8 @@ async fn a_killed_leader_is_replaced_when_its_lease_expires() {
     let before = lease(&cluster).await.spec.unwrap();
     ticks(&file, second.id(), 10).await;
     let after = lease(&cluster).await.spec.unwrap();
-    let (lost, won) = (before.renew_time.unwrap().0, after.acquire_time.unwrap().0);
+    let lost = before.renew_time.unwrap().0;
+    let won = after.acquire_time.unwrap().0;
     let gap = won.duration_since(lost).as_secs();
     assert!(gap >= LEASE, "taken over after {gap} s");
     // The lease, a retry, and as much again for a machine that is busy.

@@ -1,4 +1,4 @@
-//! A server alone, and the parts beside it.
+//! A separate API server, controllers and scheduler.
 
 use k8s_openapi::api::core::v1::{Endpoints, Node};
 use kube::{
@@ -78,7 +78,7 @@ async fn components_with_a_shared_store_use_a_private_server() {
     deploy(&client, "web", 2).await;
     wait_until_scheduled(&client, "web", 2).await;
     wait_for_lease_renewal(&client, &name).await;
-    // Nobody is told of the servers that are for a part alone.
+    // Private servers of components are not published.
     let endpoints = Api::<Endpoints>::default_namespaced(client.clone());
     let named = endpoints.get("kubernetes").await.unwrap().subsets.unwrap();
     assert_eq!(named.len(), 1);
@@ -89,14 +89,14 @@ async fn components_with_a_shared_store_use_a_private_server() {
     }
 }
 
-/// Makes a node that has room, and says that it is ready.
+/// Creates a ready node with capacity.
 async fn node(client: &kube::Client) {
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "paper"}})).unwrap();
     let nodes = Api::<Node>::all(client.clone());
     nodes.create(&PostParams::default(), &node).await.unwrap();
-    let room = json!({"cpu": "4", "memory": "4Gi", "pods": "10"});
+    let capacity = json!({"cpu": "4", "memory": "4Gi", "pods": "10"});
     let status = json!({"status": {
-        "capacity": room, "allocatable": room,
+        "capacity": capacity, "allocatable": capacity,
         "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}],
     }});
     let status = Patch::Strategic(status);

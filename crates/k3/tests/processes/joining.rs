@@ -137,7 +137,7 @@ async fn admin_config(kubeconfig: &Path) -> Config {
     Config::from_custom_kubeconfig(file, &options).await.unwrap()
 }
 
-/// What becomes of a request for the identity of a node: nothing is wrong, or what the server says.
+/// Requests a node certificate; returns the message of the server on failure.
 async fn request_node_certificate(client: &Client, node: &str) -> Result<(), String> {
     let signed = client_certificate(client, node).await;
     signed.map(drop).map_err(|error| error.to_string())

@@ -119,7 +119,7 @@ async fn two_masters_and_two_nodes_survive_the_leader() {
     assert_eq!(servers(&of_other).await, left);
 }
 
-/// A master that is told of at an address, and listens on this machine alone.
+/// A master that is advertised at an address and listens on loopback only.
 fn master(data: &TestDataDir, mysql: &str, address: &str) -> Server {
     let mut command = k3(&["run", "--role=master", "--secure-port=0", "--data-dir"]);
     command
@@ -129,7 +129,7 @@ fn master(data: &TestDataDir, mysql: &str, address: &str) -> Server {
     data.serve(command)
 }
 
-/// Who does the work of the controllers.
+/// The holder of the controllers' lease.
 async fn holder(client: &Client) -> Option<String> {
     let leases = Api::<Lease>::namespaced(client.clone(), "kube-system");
     let lease = leases.get_opt("kube-controller-manager").await.unwrap()?;

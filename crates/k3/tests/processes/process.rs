@@ -25,7 +25,7 @@ pub(crate) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts `k3` with these arguments; its log goes into a directory.
+    /// Starts `k3` with these arguments and writes its log to a directory.
     pub(crate) fn start(directory: &Path, args: &[&str]) -> Self {
         let log = directory.join(format!("{}.log", args[0]));
         Self::of(&mut k3(args), log)

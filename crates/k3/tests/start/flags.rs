@@ -1,4 +1,4 @@
-//! What is said to a call that makes no sense, or that cannot be carried out.
+//! Usage errors and start errors.
 
 use std::{fs, net::TcpListener};
 

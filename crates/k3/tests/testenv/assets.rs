@@ -27,12 +27,12 @@ fn replaces_links_and_keeps_files() {
     assert_eq!(fs::read_link(directory.path().join("kubectl")).unwrap(), kubectl);
     let etcd = directory.path().join("etcd");
     fs::remove_file(&etcd).unwrap();
-    fs::write(&etcd, "somebody's").unwrap();
+    fs::write(&etcd, "foreign").unwrap();
     let (code, _, errors) = make();
     assert_eq!(code, Some(1));
     assert!(
         errors.contains("etcd exists and is not a symbolic link"),
         "{errors}"
     );
-    assert_eq!(fs::read_to_string(&etcd).unwrap(), "somebody's");
+    assert_eq!(fs::read_to_string(&etcd).unwrap(), "foreign");
 }

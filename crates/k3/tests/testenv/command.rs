@@ -42,7 +42,7 @@ impl TestEnvCall {
         (code, output + &errors)
     }
 
-    /// Starts it with a script, and waits until that says that it is ready.
+    /// Starts it with a script, and waits until the script reports that it is ready.
     fn begin(&self, script: &str) -> (Child, BufReader<impl Read + use<>>) {
         let mut command = self.command(&["--", "sh", "-c", script]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -165,7 +165,7 @@ fn concurrent_clusters_are_independent() {
                 .unwrap()
         })
         .collect();
-    let mut places: Vec<_> = started
+    let mut paths: Vec<_> = started
         .into_iter()
         .map(|child| {
             let output = child.wait_with_output().unwrap();
@@ -177,8 +177,8 @@ fn concurrent_clusters_are_independent() {
             path
         })
         .collect();
-    places.sort();
-    places.dedup();
-    assert_eq!(places.len(), 10);
+    paths.sort();
+    paths.dedup();
+    assert_eq!(paths.len(), 10);
     call.expect_nothing_left();
 }

@@ -89,18 +89,18 @@ async fn behaves_like_upstream_and_survives_a_restart() {
     let patch = Patch::Merge(json!({"spec": {"size": 3}}));
     widgets.patch("w", &PatchParams::default(), &patch).await.unwrap();
 
-    // Nobody makes a service account, and nobody asks for one.
+    // Without controllers there are no service accounts, and pods need none.
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     create(&pods, pod).await;
-    // Nor does anybody finish what only controllers finish.
+    // Operations of controllers, such as namespace deletion, do not finish.
     create(&namespaces, json!({"metadata": {"name": "left"}})).await;
     namespaces.delete("left", &DeleteParams::default()).await.unwrap();
     let left = namespaces.get("left").await.unwrap();
     assert_eq!(left.status.unwrap().phase.as_deref(), Some("Terminating"));
 
     // Others than the administrator may do what roles let them.
-    let unprivileged = env.user("nobody", &[]).await;
+    let unprivileged = env.user("alice", &[]).await;
     let refused = Api::<Pod>::namespaced(unprivileged, "default")
         .get("p")
         .await

@@ -60,12 +60,13 @@ async fn clusters_in_one_process_are_independent() {
         note(env.client(), &number.to_string()).await;
     }
     let stopped = envs.remove(0);
-    let (client, kubeconfig) = (stopped.client(), stopped.kubeconfig().to_owned());
+    let client = stopped.client();
+    let kubeconfig = stopped.kubeconfig().to_owned();
     assert!(kubeconfig.exists());
     drop(stopped);
     assert!(!kubeconfig.parent().unwrap().exists());
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
-    assert!(maps.get("note").await.is_err(), "the server is gone");
+    assert!(maps.get("note").await.is_err(), "the server is stopped");
     for (number, env) in envs.iter().enumerate() {
         assert_eq!(noted(env.client()).await, (number + 1).to_string());
     }
@@ -94,12 +95,12 @@ async fn runs_controllers_with_simulated_nodes_and_definitions() {
     let widget = DynamicObject::new("w", &kind);
     widgets.create(&PostParams::default(), &widget).await.unwrap();
     let nodes: Api<Node> = Api::all(env.client());
-    until("two nodes come", async || {
+    until("two nodes register", async || {
         nodes.list(&ListParams::default()).await.unwrap().items.len() == 2
     })
     .await;
     namespaces.delete("shop", &DeleteParams::default()).await.unwrap();
-    until("the namespace goes, and what is in it", async || {
+    until("the namespace is deleted with its content", async || {
         namespaces.get_opt("shop").await.unwrap().is_none()
     })
     .await;

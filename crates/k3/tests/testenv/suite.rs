@@ -312,7 +312,7 @@ async fn stop(name: &str, running: Option<ProgramProcess>) -> ExitStatus {
     status.unwrap_or_else(|_| panic!("timeout waiting for process {name} to stop"))
 }
 
-/// Not one that the kernel gives: between a stop and a start it would give it to somebody's client.
+/// Outside the ephemeral range: the kernel could give such a port to a client between a stop and a start.
 fn free_port() -> u16 {
     k3_test_services::free_port().unwrap()
 }

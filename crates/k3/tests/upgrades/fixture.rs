@@ -120,7 +120,7 @@ impl OldClients {
         }
     }
 
-    /// The kubeconfig of the administrator, which names the port of a server that is gone.
+    /// The kubeconfig of the administrator, with the port of the old server.
     pub(crate) fn kubeconfig(&self) -> Kubeconfig {
         Kubeconfig::read_from(self.file("kubeconfig")).unwrap()
     }

@@ -1,6 +1,6 @@
 //! Servers of neighbouring versions on one store: names and records by which they agree do not change.
 //!
-//! The rule is in docs/decisions/006-upgrades.md. Whoever changes something here adds an overlap rule there first.
+//! The rule is in docs/decisions/006-upgrades.md. A change here needs an overlap rule there first.
 
 use std::{
     collections::BTreeSet,
@@ -27,7 +27,7 @@ async fn respects_the_lease_of_an_old_server_until_its_release() {
     let etcd = Etcd::start().unwrap();
     load_etcd(&etcd.endpoint());
     let first = TestDataDir::new();
-    let looker = start(&first, &etcd, "--controllers=");
+    let observer = start(&first, &etcd, "--controllers=");
     // As commit 6ea0c3a writes it while it leads.
     let held = json!({
         "acquireTime": "2026-11-18T13:25:22.050916Z",
@@ -36,7 +36,7 @@ async fn respects_the_lease_of_an_old_server_until_its_release() {
         "leaseTransitions": 4,
         "renewTime": "2026-11-18T13:25:25.050916Z",
     });
-    patch(&looker.kubeconfig, &json!({"spec": held}));
+    patch(&observer.kubeconfig, &json!({"spec": held}));
     let second = TestDataDir::new();
     let neighbour = start(&second, &etcd, "--controllers=*");
     sleep(Duration::from_secs(2)).await;
@@ -44,14 +44,14 @@ async fn respects_the_lease_of_an_old_server_until_its_release() {
 
     // As commit 6ea0c3a releases it.
     let released = json!({"holderIdentity": "", "leaseDurationSeconds": 1});
-    patch(&looker.kubeconfig, &json!({"spec": released}));
+    patch(&observer.kubeconfig, &json!({"spec": released}));
     let end = Instant::now() + PATIENCE;
     let taken = loop {
-        let value = lease(&looker.kubeconfig)["spec"].clone();
+        let value = lease(&observer.kubeconfig)["spec"].clone();
         if value["holderIdentity"] != "" {
             break value;
         }
-        assert!(Instant::now() < end, "nobody takes the lease over: {value}");
+        assert!(Instant::now() < end, "no server takes the lease over: {value}");
         sleep(Duration::from_millis(100)).await;
     };
     check_record(&taken);

@@ -81,9 +81,9 @@ fn text(infos: &[CertificateInfo]) -> String {
 }
 
 /// Formats a title and names in lines that fit a terminal.
-fn wrapped<'a>(title: &str, words: impl Iterator<Item = &'a str>) -> String {
+fn wrapped<'a>(title: &str, names: impl Iterator<Item = &'a str>) -> String {
     let mut lines = vec![String::new()];
-    for word in words {
+    for word in names {
         let line = lines.last_mut().expect("there is always a line");
         if !line.is_empty() && line.len() + 1 + word.len() > WIDTH {
             lines.push(word.to_owned());

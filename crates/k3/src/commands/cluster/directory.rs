@@ -250,7 +250,8 @@ impl ClusterDirectory {
 
     /// The container runtime.
     pub(super) fn runtime(&self) -> Wanted {
-        let (name, endpoint) = (&self.cluster.runtime, &self.cluster.runtime_endpoint);
+        let name = &self.cluster.runtime;
+        let endpoint = &self.cluster.runtime_endpoint;
         // Both were validated when the cluster was created.
         Wanted {
             choice: name
@@ -378,7 +379,8 @@ mod tests {
     #[test]
     fn rejects_a_moved_directory() {
         let parent = tempfile::tempdir().unwrap();
-        let (path, moved) = (parent.path().join("c"), parent.path().join("d"));
+        let path = parent.path().join("c");
+        let moved = parent.path().join("d");
         ClusterDirectory::create(&path, cluster(&["a"])).unwrap();
         fs::rename(&path, &moved).unwrap();
         let refused = ClusterDirectory::open(&moved).unwrap_err().to_string();

@@ -146,7 +146,8 @@ mod tests {
     use super::*;
 
     fn sleeper(directory: &Path, script: &str) -> (Child, DetachedProcess) {
-        let (mut command, file) = (Command::new("sh"), directory.join("pid"));
+        let mut command = Command::new("sh");
+        let file = directory.join("pid");
         command.args(["-c", script]);
         let child = DetachedProcess::start(&mut command, &file, &directory.join("log")).unwrap();
         (child, DetachedProcess::find(&file).unwrap())

@@ -56,7 +56,8 @@ pub(crate) struct MigrateFlags {
 /// Runs the command.
 pub(super) fn run(flags: &MigrateFlags) -> Result<(), CommandError> {
     server_flags::block_on_threads(async {
-        let (from, to) = (flags.from.config("--from")?, flags.to.config("--to")?);
+        let from = flags.from.config("--from")?;
+        let to = flags.to.config("--to")?;
         let from = stores::open(from, StoreRole::Source).await?;
         let to = stores::open(to, StoreRole::Target).await?;
         let mut progress = ProgressLine::new("copied");

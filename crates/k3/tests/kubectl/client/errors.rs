@@ -1,4 +1,4 @@
-//! What cannot be done is told in one line, with an exit code.
+//! Errors are one line with an exit code.
 
 use crate::{
     cluster::TestCluster,
@@ -10,9 +10,9 @@ fn errors_match_kubectl() {
     let cluster = TestCluster::start();
     for (line, code, message) in [
         (
-            "get pod nobody",
+            "get pod missing",
             1,
-            "Error from server (NotFound): pods \"nobody\" not found\n",
+            "Error from server (NotFound): pods \"missing\" not found\n",
         ),
         (
             "get gadgets",
@@ -80,7 +80,7 @@ fn errors_match_kubectl() {
         message.contains("The ConfigMap \"UPPER\" is invalid: metadata.name: Invalid value"),
         "{message}"
     );
-    // Of a kind that nobody knows, before anything is sent.
+    // An unknown kind is reported before anything is sent.
     let unknown = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\n---\napiVersion: x.y/v1\nkind: Z\nmetadata: {name: a}\n";
     let file = cluster.file("unknown.yaml", unknown);
     let (_, message) = cluster.k3_error(&format!("apply -f {}", file.display()));
@@ -99,10 +99,10 @@ fn errors_match_kubectl() {
         message,
         "error: timed out waiting for the condition on pods/web\n"
     );
-    // Somebody without rights.
-    let (_, message) = cluster.k3_error("get secrets --as=nobody");
+    // A user without permissions.
+    let (_, message) = cluster.k3_error("get secrets --as=alice");
     assert!(
-        message.starts_with("Error from server (Forbidden): secrets is forbidden: User \"nobody\""),
+        message.starts_with("Error from server (Forbidden): secrets is forbidden: User \"alice\""),
         "{message}"
     );
 }
@@ -140,7 +140,7 @@ fn flags_select_the_server() {
         message.contains("User \"alice\" cannot list resource \"pods\""),
         "{message}"
     );
-    // They may stand before the command too.
+    // Connection flags may precede the command.
     let (_, _, message) =
         outcome(
             cluster
@@ -148,7 +148,7 @@ fn flags_select_the_server() {
                 .args(["kube-system", &server, &token, "get", "pods"]),
         );
     assert!(message.contains("in the namespace \"kube-system\""), "{message}");
-    // Without any kubeconfig, the data directory's counts.
+    // Without a kubeconfig, that of the data directory is used.
     let (code, output, message) = outcome(
         cluster
             .k3_command_for("get")

@@ -1,4 +1,4 @@
-//! The commands of `k3` itself do the same work, in the same words.
+//! The kubectl-like commands of `k3`, compared with kubectl.
 
 mod errors;
 mod kubeconfigs;
@@ -23,7 +23,7 @@ impl TestCluster {
         output
     }
 
-    /// Runs a command of `k3`, which must fail, and returns its exit code with what it says on standard error.
+    /// Runs a command of `k3`, which must fail, and returns its exit code and standard error.
     fn k3_error(&self, line: &str) -> (i32, String) {
         let (code, output, errors) = outcome(&mut self.k3_command(&line.split(' ').collect::<Vec<_>>()));
         assert_ne!(code, Some(0), "k3 {line}: {output}{errors}");

@@ -71,7 +71,7 @@ fn applies_and_deletes_files() {
     );
     assert_eq!(cluster.k3("get configmap one -o jsonpath={.data.key}"), "2");
 
-    // What somebody else set is theirs, unless it is taken over.
+    // Fields of another manager are kept unless --force-conflicts is given.
     cluster.kubectl_with(&[
         "patch",
         "configmap",
@@ -135,7 +135,7 @@ fn applies_and_deletes_files() {
 fn applies_a_definition_and_its_objects_together() {
     let cluster = TestCluster::start();
     let file = cluster.file("custom.yaml", CUSTOM);
-    // The definition comes last: what is of its kind cannot be made before it.
+    // The definition is last: its objects cannot be created before it.
     let (first, second) = CUSTOM.split_once("---\n").unwrap();
     cluster.file("custom.yaml", &format!("{second}---\n{first}"));
     assert_eq!(
@@ -187,7 +187,7 @@ fn edits_an_object() {
         (code, output.as_str()),
         (Some(0), "Edit cancelled, no changes made.\n")
     );
-    // What the server refuses is shown in the editor; the second time it is left as it is.
+    // The editor shows the error of the server; saving the same text again aborts.
     let (code, _, errors) = editor("spoil", "sed -i 's/^kind: .*/kind: Wrong/' \"$1\"");
     assert_eq!(code, Some(1));
     assert!(errors.contains("no valid changes were saved"), "{errors}");
@@ -237,7 +237,7 @@ fn get_watch_prints_documents() {
     let mut next = || documents.next().unwrap().unwrap()["data"]["key"].clone();
     assert_eq!(next(), "1");
     for value in ["2", "3"] {
-        // Others are nobody's business here.
+        // Events of other objects are not printed.
         cluster.kubectl(&format!("create configmap other-{value}"));
         let patch = format!("{{\"data\":{{\"key\":\"{value}\"}}}}");
         cluster.kubectl(&format!("patch configmap one --type=merge -p {patch}"));

@@ -1,4 +1,4 @@
-//! Deployments are rolled out, watched, scaled and taken back.
+//! Rollouts, scaling and undo of Deployments.
 
 use crate::cluster::TestCluster;
 
@@ -64,7 +64,7 @@ fn rolls_out_scales_and_undoes_workloads() {
     check_undo(&cluster, &apply);
     check_describe(&cluster);
 
-    // Gone means gone, with what it owns.
+    // Dependents are deleted with their owner.
     assert_eq!(
         cluster.k3("delete deploy web --cascade=foreground"),
         "deployment.apps \"web\" deleted\n"
@@ -137,7 +137,7 @@ fn check_describe(cluster: &TestCluster) {
     ] {
         assert!(deployment.contains(part), "{part} is not in\n{deployment}");
     }
-    // Events are written besides, and may come after what they tell of.
+    // Events are recorded asynchronously, and may arrive after the change.
     let mut pods = cluster.k3("describe pods -l app=web");
     while !pods.contains("Scheduled") {
         pods = cluster.k3("describe pods -l app=web");

@@ -1,4 +1,4 @@
-//! The runtimes, and a cluster whose node is one of them.
+//! The container runtimes, and a cluster with a node on one of them.
 
 use std::{
     path::Path,
@@ -16,7 +16,7 @@ use crate::{
     program::{TestDataDir, outcome},
 };
 
-/// Nothing here takes that long.
+/// Timeout of any operation.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A runtime that runs on this machine.
@@ -112,7 +112,7 @@ impl RuntimeEnvironment {
 // --- PodTestEnvironment ---
 
 impl PodTestEnvironment {
-    /// Waits until the node is.
+    /// Waits until the node is ready.
     pub(crate) fn is_ready(&self) {
         let node = format!("node/{}", self.name);
         self.cluster
@@ -121,7 +121,7 @@ impl PodTestEnvironment {
             .kubectl(&format!("wait --for=condition=Ready {node} --timeout=120s"));
     }
 
-    /// The same after a crash.
+    /// Kills the server and starts it again.
     pub(crate) fn crash(self, environment: &RuntimeEnvironment) -> Self {
         let data = self.cluster.kill();
         PodTestEnvironment {
@@ -150,7 +150,7 @@ impl PodTestEnvironment {
 
     /// A call of a command of `k3` in the namespace.
     pub(crate) fn k3_command_for(&self, args: &[&str]) -> Command {
-        // What comes behind the dashes is for somebody else.
+        // Arguments after `--` belong to the command in the container.
         let end = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
         let mut command = self.cluster.k3_command_for(args[0]);
         command.args(&args[1..end]).args(["--namespace", &self.name]);
@@ -165,13 +165,13 @@ impl PodTestEnvironment {
         output
     }
 
-    /// Makes what an object says.
+    /// Applies an object.
     pub(crate) fn apply(&self, object: &Value) {
         let path = self.cluster.file("object.json", &object.to_string());
         self.kubectl(&format!("apply -f {}", path.display()));
     }
 
-    /// Makes a pod that runs a script, and nothing else.
+    /// Creates a pod that runs a script.
     pub(crate) fn run(&self, name: &str, script: &str) {
         self.apply(
             &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {

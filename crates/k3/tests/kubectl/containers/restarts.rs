@@ -1,4 +1,4 @@
-//! Ends, restarts and failures of containers, and of the agent.
+//! Exits, restarts and failures of containers, and crashes of the agent.
 
 use kubecontroller::testing::eventually_within;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ pub(crate) fn restarts_containers_and_reports_failures(environment: &RuntimeEnvi
     environment.wait_until_containers_are(&pod_environment.name, &[]);
 }
 
-/// Waits until what users ask first tells something.
+/// Waits until `kubectl describe` contains a text.
 fn wait_until_described_with(pod_environment: &PodTestEnvironment, pod: &str, what: &str) {
     let output = eventually_within(TIMEOUT, async || {
         let message = pod_environment.kubectl(&format!("describe pod {pod}"));
@@ -94,7 +94,8 @@ pub(crate) fn pods_survive_a_crash_of_the_agent(environment: &RuntimeEnvironment
     let number = |variable: &str, usual: u32| {
         std::env::var(variable).map_or(usual, |text| text.parse().expect("a number"))
     };
-    let (cycles, pods) = (number("K3_CRASH_CYCLES", CYCLES), number("K3_CRASH_PODS", PODS));
+    let cycles = number("K3_CRASH_CYCLES", CYCLES);
+    let pods = number("K3_CRASH_PODS", PODS);
     let mut pod_environment = environment.pod_environment();
     for pod in 0..pods {
         pod_environment.run(&format!("pod-{pod}"), "sleep 10000");

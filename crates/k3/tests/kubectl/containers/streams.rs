@@ -1,4 +1,4 @@
-//! Conversations with containers, through the API server: logs, exec, attach, port-forward, cp, debug, top.
+//! Streams to containers through the API server: logs, exec, attach, port-forward, cp, debug, top.
 
 use std::{
     fs,
@@ -50,7 +50,7 @@ fn runs_commands(client: impl Fn(&[&str]) -> Command) {
     );
 }
 
-/// Who sits at a terminal has one in the container, which is as large, and gets their own back as it was.
+/// A terminal is passed to the container with its size, and restored afterwards.
 fn has_a_terminal(pod_environment: &PodTestEnvironment) {
     let line = |command: &Command| {
         let columns = std::iter::once(command.get_program()).chain(command.get_args());
@@ -78,7 +78,7 @@ fn has_a_terminal(pod_environment: &PodTestEnvironment) {
     }
 }
 
-/// What is said to an attached container is in the log that somebody follows.
+/// Input to an attached container appears in its followed log.
 fn is_attached_and_followed(pod_environment: &PodTestEnvironment) {
     let mut following = pod_environment
         .command(&["logs", "-f", "web"])
@@ -126,7 +126,7 @@ fn forwards_a_port(pod_environment: &PodTestEnvironment) {
         .unwrap();
     let mut lines = BufReader::new(forwarding.stdout.take().unwrap()).lines();
     let line = lines.next().unwrap().unwrap();
-    let (_, rest) = line.split_once("127.0.0.1:").expect("the port is told");
+    let (_, rest) = line.split_once("127.0.0.1:").expect("kubectl prints the port");
     let port: u16 = rest.split(' ').next().unwrap().parse().unwrap();
     let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
     connection.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -149,7 +149,7 @@ fn copies_files(pod_environment: &PodTestEnvironment) {
     assert_eq!(fs::read_to_string(back).unwrap(), "some content\n");
 }
 
-/// A container that comes later sees the processes of the one it is for.
+/// An ephemeral container sees the processes of its target.
 fn is_debugged(pod_environment: &PodTestEnvironment) {
     let image = format!("--image={TEST_IMAGE}");
     let debug = [

@@ -101,24 +101,24 @@ pub(crate) fn runs_a_deployment_with_common_pod_features(environment: &RuntimeEn
     environment.wait_until_containers_are(&pod_environment.name, &[]);
 }
 
-/// What a pod is told of the API is true: an address that it can reach, an authority that the server is of, and a token that it
-/// takes for the service account.
+/// A pod can use its API credentials: the address is reachable, the authority verifies the server, and the server accepts the
+/// token as the service account.
 fn reaches_the_api(pod_environment: &super::environment::PodTestEnvironment, pod: &str) {
-    let inside = |script: &str| {
+    let in_pod = |script: &str| {
         let args = ["exec", pod, "-c", "web", "--", "sh", "-c", script];
         pod_environment.kubectl_with(&args)
     };
-    let address = inside("echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT");
-    inside("nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT </dev/null");
+    let address = in_pod("echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT");
+    in_pod("nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT </dev/null");
     let directory = "/var/run/secrets/kubernetes.io/serviceaccount";
     assert_eq!(
-        inside(&format!("cat {directory}/namespace")),
+        in_pod(&format!("cat {directory}/namespace")),
         pod_environment.name
     );
     let authority = pod_environment
         .cluster
-        .file("ca.crt", &inside(&format!("cat {directory}/ca.crt")));
-    let token = inside(&format!("cat {directory}/token"));
+        .file("ca.crt", &in_pod(&format!("cat {directory}/ca.crt")));
+    let token = in_pod(&format!("cat {directory}/token"));
     let mut command = pod_environment.cluster.command();
     command.env("KUBECONFIG", "/dev/null").args([
         "--server",
