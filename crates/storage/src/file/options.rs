@@ -36,7 +36,7 @@ pub enum RepairMode {
     /// The next open checks the whole file.
     Scan,
     /// Each commit records what is needed to open at once, for the price of a second sync.
-    LogRecord,
+    Record,
 }
 
 // --- FileOptions ---

@@ -273,7 +273,7 @@ impl FileWriter {
         applied: &mut Option<AppliedGroup>,
     ) -> Result<(), EngineError> {
         let mut txn = open.database.begin_write()?;
-        txn.set_quick_repair(self.shared.repair == RepairMode::LogRecord);
+        txn.set_quick_repair(self.shared.repair == RepairMode::Record);
         let mut group = CommitGroup::begin(&txn, &self.shared.index, self.shared.clock.now())?;
         let mut answers = Vec::with_capacity(writes.len());
         for write in writes {
@@ -487,7 +487,7 @@ impl FileWriter {
                 return Ok(false);
             }
             let mut txn = open.database.begin_write()?;
-            txn.set_quick_repair(self.shared.repair == RepairMode::LogRecord);
+            txn.set_quick_repair(self.shared.repair == RepairMode::Record);
             write_history_mark(&txn, mark)?;
             txn.commit()?;
             Ok(true)
